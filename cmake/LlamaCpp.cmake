@@ -1,0 +1,88 @@
+# The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (the CPU backend's
+# own headers, for the op hook in cpp/llama only).
+#
+# It is fetched and built once per set of options into the cache folder, outside the build tree, so that neither our own
+# changes nor a second build tree (wheel, sanitizers) compile it again.
+
+set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (the MXFP6 types are registered in it)")
+set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
+
+set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/register_types.py")
+if(SPECDEC_LLAMA_CPP_DIR)
+  set(LLAMA_SOURCE "${SPECDEC_LLAMA_CPP_DIR}")
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/register_types.py" "${LLAMA_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
+else()
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/fetch.py" "${SPECDEC_CACHE_DIR}"
+    OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+endif()
+
+set(LLAMA_OPTIONS
+  -DCMAKE_BUILD_TYPE=Release
+  -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER}
+  -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+  -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+  -DCMAKE_INSTALL_LIBDIR=lib
+  -DBUILD_SHARED_LIBS=OFF
+  -DGGML_BACKEND_DL=OFF        # the op hook needs the CPU backend in this process, linked statically
+  -DGGML_CPU_ALL_VARIANTS=OFF
+  -DGGML_LLAMAFILE=OFF         # its F16 matmul rounds differently for different batch sizes (docs/losslessness.md)
+  -DGGML_CPU_REPACK=OFF        # as above; also keeps weights in the mmap'ed file
+  -DGGML_OPENMP=OFF            # one thread pool shared by both models, no libgomp in the binary
+  -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_METAL=OFF
+  -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF
+  -DLLAMA_BUILD_APP=OFF
+)
+if(SPECDEC_PORTABLE)
+  list(APPEND LLAMA_OPTIONS -DGGML_NATIVE=OFF)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")  # x86-64-v3
+    list(APPEND LLAMA_OPTIONS -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_BMI2=ON -DGGML_FMA=ON -DGGML_F16C=ON)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(APPEND LLAMA_OPTIONS -DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod+fp16)
+  endif()
+else()
+  list(APPEND LLAMA_OPTIONS -DGGML_NATIVE=ON)
+endif()
+
+string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
+string(SUBSTRING "${options_hash}" 0 8 options_hash)
+get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
+set(LLAMA_BUILD "${SPECDEC_CACHE_DIR}/build-${source_name}-${options_hash}")
+
+# Libraries that ggml and llama install, in link order.
+set(llama_libraries llama ggml ggml-cpu ggml-base)
+set(LLAMA_ARCHIVES "")
+foreach(library IN LISTS llama_libraries)
+  set(name "${CMAKE_STATIC_LIBRARY_PREFIX}${library}${CMAKE_STATIC_LIBRARY_SUFFIX}")
+  list(APPEND LLAMA_ARCHIVES "${LLAMA_BUILD}/lib/${name}")
+endforeach()
+
+# Configured and built with the generator of this build; the archives all appear under LLAMA_BUILD/lib.
+add_custom_command(
+  OUTPUT ${LLAMA_ARCHIVES}
+  COMMAND "${CMAKE_COMMAND}" -S "${LLAMA_SOURCE}" -B "${LLAMA_BUILD}" -G "${CMAKE_GENERATOR}"
+    "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${LLAMA_BUILD}/lib" ${LLAMA_OPTIONS} --log-level=WARNING
+  COMMAND "${CMAKE_COMMAND}" --build "${LLAMA_BUILD}" --target llama ggml ggml-cpu
+  COMMENT "Building llama.cpp (once; a few minutes)"
+  USES_TERMINAL VERBATIM
+)
+add_custom_target(llama_cpp DEPENDS ${LLAMA_ARCHIVES})
+
+find_package(Threads REQUIRED)
+add_library(llama_cpp_public INTERFACE)
+add_dependencies(llama_cpp_public llama_cpp)
+target_include_directories(llama_cpp_public SYSTEM INTERFACE "${LLAMA_SOURCE}/include" "${LLAMA_SOURCE}/ggml/include")
+target_link_libraries(llama_cpp_public INTERFACE ${LLAMA_ARCHIVES} Threads::Threads ${CMAKE_DL_LIBS})
+if(UNIX AND NOT APPLE)
+  target_link_libraries(llama_cpp_public INTERFACE m)
+endif()
+add_library(llama::llama ALIAS llama_cpp_public)
+
+add_library(llama_cpp_cpu_internals INTERFACE)
+target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOURCE}/ggml/src" "${LLAMA_SOURCE}/ggml/src/ggml-cpu")
+target_link_libraries(llama_cpp_cpu_internals INTERFACE llama_cpp_public)
+add_library(llama::cpu_internals ALIAS llama_cpp_cpu_internals)
+
+# nlohmann/json, vendored by llama.cpp: used by the command line only.
+add_library(nlohmann_json INTERFACE)
+target_include_directories(nlohmann_json SYSTEM INTERFACE "${LLAMA_SOURCE}/vendor")
