@@ -1,0 +1,67 @@
+#include "sampling/distribution.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace specdec::sampling {
+
+double Distribution::probability(Token token) const noexcept {
+  if (tokens.empty() || token < tokens.front() || token > tokens.back()) return 0.0;
+  const auto index = static_cast<std::size_t>(token - tokens.front());
+  const auto span = static_cast<std::size_t>(tokens.back() - tokens.front());
+  if (tokens.size() == span + 1) return probs[index];  // no gaps
+
+  const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
+  return *found == token ? probs[static_cast<std::size_t>(found - tokens.begin())] : 0.0;
+}
+
+void Distribution::set_one_hot(Token token) {
+  tokens.assign(1, token);
+  probs.assign(1, 1.0);
+}
+
+void Distribution::set_dense(const double* row, int size) {
+  tokens.clear();
+  probs.clear();
+  for (Token token = 0; token < size; ++token) {
+    if (!(row[token] > 0.0)) continue;
+    tokens.push_back(token);
+    probs.push_back(row[token]);
+  }
+}
+
+Token draw(const Distribution& distribution, double uniform) noexcept {
+  double cumulative = 0.0;
+  std::size_t last_positive = 0;
+  for (std::size_t i = 0; i < distribution.probs.size(); ++i) {
+    if (!(distribution.probs[i] > 0.0)) continue;
+    cumulative += distribution.probs[i];
+    if (uniform < cumulative) return distribution.tokens[i];
+    last_positive = i;
+  }
+  return distribution.tokens[last_positive];
+}
+
+void residual(const Distribution& target, const Distribution& draft, Distribution& out) {
+  out.tokens.clear();
+  out.probs.clear();
+  double total = 0.0;
+  std::size_t d = 0;  // both supports ascend: one merge
+  for (std::size_t t = 0; t < target.tokens.size(); ++t) {
+    const Token token = target.tokens[t];
+    while (d < draft.tokens.size() && draft.tokens[d] < token) ++d;
+    const bool drafted = d < draft.tokens.size() && draft.tokens[d] == token;
+    const double excess = target.probs[t] - (drafted ? draft.probs[d] : 0.0);
+    if (!(excess > 0.0)) continue;
+    out.tokens.push_back(token);
+    out.probs.push_back(excess);
+    total += excess;
+  }
+  if (out.tokens.empty()) {
+    out = target;
+    return;
+  }
+  for (double& prob : out.probs) prob /= total;
+}
+
+}  // namespace specdec::sampling

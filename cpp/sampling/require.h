@@ -1,0 +1,19 @@
+// The one form of this folder's errors about arguments: "top_p = 1.5: must be in (0, 1]".
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace specdec::sampling {
+
+template <class Value>
+void require(bool valid, const std::string& name, Value value, const char* range) {
+  if (valid) return;
+  std::ostringstream text;
+  text.precision(15);
+  text << name << " = " << value << ": must be " << range;
+  throw std::invalid_argument(text.str());
+}
+
+}  // namespace specdec::sampling
