@@ -170,39 +170,48 @@ void Transforms::truncate_to_best(std::size_t count) {
   candidates_.resize(count);
 }
 
-// The smallest prefix of the sorted candidates whose share of the (un-tempered) softmax reaches top_p. Sorts in
-// growing pieces, no further than the prefix.
+// Un-tempered softmax weights, relative to the maximum's, of the candidates in [first, last).
+double Transforms::mass(std::size_t first, std::size_t last, double max_logit) const noexcept {
+  double sum = 0.0;
+  for (std::size_t i = first; i < last; ++i) sum += std::exp(candidates_[i].logit - max_logit);
+  return sum;
+}
+
+// The smallest prefix of the candidates, best first, whose share of the un-tempered softmax reaches top_p. Found by
+// bisection, with no sort: the prefix has all of [0, first), whose mass is `before`, and ends within (first, last].
 void Transforms::keep_top_p(double max_logit) {
   if (params_.top_p >= 1.0) return;
-  double total = 0.0;
-  for (const Candidate& candidate : candidates_) total += std::exp(candidate.logit - max_logit);
+  const double total = mass(0, candidates_.size(), max_logit);
+  // Together, candidates below an equal share of 1 - top_p cannot hold that much: the prefix is among the others.
+  drop_lighter((1.0 - params_.top_p) * total / static_cast<double>(candidates_.size()), max_logit);
 
-  double mass = 0.0;
-  std::size_t kept = 0, sorted = 0;
-  while (kept < candidates_.size() && (kept == 0 || mass < params_.top_p * total)) {
-    if (kept == sorted) {
-      sorted = std::min(candidates_.size(), std::max<std::size_t>(64, 8 * kept));
-      sort_next(kept, sorted);
+  std::size_t first = 0, last = candidates_.size();
+  double before = 0.0;
+  while (last - first > 1) {
+    const std::size_t middle = first + (last - first) / 2;
+    const auto begin = candidates_.begin();
+    std::nth_element(begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(middle),
+                     begin + static_cast<std::ptrdiff_t>(last), precedes);
+    const double better_half = mass(first, middle, max_logit);
+    if (before + better_half >= params_.top_p * total) {
+      last = middle;
+    } else {
+      first = middle;
+      before += better_half;
     }
-    mass += std::exp(candidates_[kept++].logit - max_logit);
   }
-  candidates_.resize(kept);
+  candidates_.resize(last);
 }
 
-// Given that no candidate before first is worse than one behind it: puts the right ones, sorted, into [first, last).
-void Transforms::sort_next(std::size_t first, std::size_t last) {
-  const auto begin = candidates_.begin();
-  const auto from = begin + static_cast<std::ptrdiff_t>(first), to = begin + static_cast<std::ptrdiff_t>(last);
-  if (to != candidates_.end()) std::nth_element(from, to, candidates_.end(), precedes);
-  std::sort(from, to, precedes);
-}
-
-// p >= min_p * max(p), by logits: no softmax is needed for it.
 void Transforms::keep_min_p(double max_logit) {
-  if (params_.min_p <= 0.0) return;
-  const double log_min_p = std::log(params_.min_p);
-  const auto unlikely = [=](const Candidate& c) { return c.logit - max_logit < log_min_p; };
-  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), unlikely), candidates_.end());
+  if (params_.min_p > 0.0) drop_lighter(params_.min_p, max_logit);
+}
+
+// Drops what weighs less than weight (in units of the maximum's), by logits: no exponential per candidate.
+void Transforms::drop_lighter(double weight, double max_logit) {
+  const double bound = std::log(weight);
+  const auto lighter = [=](const Candidate& candidate) { return candidate.logit - max_logit < bound; };
+  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
 }
 
 // Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows. A weight below the

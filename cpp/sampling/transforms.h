@@ -66,9 +66,10 @@ class Transforms {
   template <class Logit>
   void keep_top_k(const Logit* logits, int size);
   void truncate_to_best(std::size_t count);
+  double mass(std::size_t first, std::size_t last, double max_logit) const noexcept;
   void keep_top_p(double max_logit);
-  void sort_next(std::size_t first, std::size_t last);
   void keep_min_p(double max_logit);
+  void drop_lighter(double weight, double max_logit);
   void softmax(double max_logit, Distribution& out);
 
   SamplingParams params_;
