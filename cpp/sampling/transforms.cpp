@@ -49,7 +49,8 @@ void SamplingParams::validate() const {
   require(penalty_last_n >= -1, "penalty_last_n", penalty_last_n, ">= -1 (-1: all, 0: off)");
   for (const auto& [token, bias] : logit_bias) {
     require(token >= 0, "logit_bias token", token, ">= 0");
-    require(bias < kInfinity, "logit_bias[" + std::to_string(token) + "]", bias, "finite, or -inf to ban the token");
+    if (bias < kInfinity) continue;
+    throw_invalid("logit_bias[" + std::to_string(token) + "]", bias, "finite, or -inf to ban the token");
   }
 }
 
