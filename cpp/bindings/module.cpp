@@ -1,0 +1,13 @@
+#include "bindings/register.h"
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The native engine of specdec_native; use it through the package.";
+  m.attr("__version__") = SPECDEC_VERSION;
+  register_errors(m);
+  register_generator(m);
+
+  pybind11::module_ sampling = m.def_submodule("sampling", "Probability on numpy arrays: transforms, verification, residual.");
+  register_sampling(sampling);
+  pybind11::module_ mxfp6 = m.def_submodule("mxfp6", "The 6-bit block-scaled weight format on numpy arrays.");
+  register_mxfp6(mxfp6);
+}

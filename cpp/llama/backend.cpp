@@ -1,0 +1,71 @@
+#include "llama/backend.h"
+
+#include <algorithm>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
+
+#include "llama.h"
+#include "llama/op_hook.h"
+
+namespace specdec {
+namespace {
+
+thread_local std::string backend_errors;
+
+void keep_errors(ggml_log_level level, const char* text, void*) {
+  if (level != GGML_LOG_LEVEL_ERROR) return;
+  std::string line(text);
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  if (!backend_errors.empty()) backend_errors += "; ";
+  backend_errors += line;
+}
+
+}  // namespace
+
+void start_backend() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llama_log_set(keep_errors, nullptr);
+    llama_backend_init();
+    install_op_hook();
+  });
+}
+
+std::string take_backend_errors() {
+  std::string errors;
+  errors.swap(backend_errors);
+  return errors;
+}
+
+int default_threads() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  std::set<std::string> cores;  // one entry per set of sibling hyper-threads
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed)) continue;
+      std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+      std::string core;
+      if (std::getline(siblings, core)) cores.insert(core);
+    }
+  }
+  if (!cores.empty()) return static_cast<int>(cores.size());
+#elif defined(__APPLE__)
+  int performance_cores = 0;
+  std::size_t size = sizeof(performance_cores);
+  if (sysctlbyname("hw.perflevel0.physicalcpu", &performance_cores, &size, nullptr, 0) == 0 && performance_cores > 0) return performance_cores;
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace specdec

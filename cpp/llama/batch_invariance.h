@@ -1,0 +1,19 @@
+// llama.cpp's own kernels made independent of how many tokens share a pass (docs/losslessness.md).
+//
+// Two of them choose their algorithm, and so their rounding, by the number of tokens: flash attention (split over the
+// cache for one query, tiled from 64 queries on) and the tiled matmul of K- and IQ-quants (from 8 columns on). Both have
+// one reference algorithm that treats every query and column alike; it is selected per operation by a flag.
+#pragma once
+
+struct ggml_tensor;
+
+namespace specdec {
+
+// Whether the operation's algorithm depends on the number of tokens unless told otherwise.
+bool depends_on_batch(const ggml_tensor* op);
+
+// Whether to run it with the reference algorithm: always for attention; for tiled matmuls in passes up to the longest
+// scoring pass. Longer passes only ever read prompts, always in the same pieces, and gain much from tiles.
+bool wants_reference(const ggml_tensor* op);
+
+}  // namespace specdec

@@ -1,0 +1,144 @@
+#include "llama/context.h"
+
+#include <algorithm>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "ggml-cpu.h"
+#include "llama.h"
+#include "llama/backend.h"
+#include "speculative/error.h"
+
+namespace specdec {
+namespace {
+
+// Bytes of memory that can be had without swapping; 0 where the system does not tell.
+std::uint64_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  std::uint64_t kibibytes = 0;
+  for (std::string rest; meminfo >> key >> kibibytes; std::getline(meminfo, rest)) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  }
+  return 0;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+// llama.cpp writes zeros over the whole cache, so that memory promised but not there would end the process.
+void check_memory(const Model& model, const Context::Options& options) {
+  const std::uint64_t available = available_memory();
+  const std::uint64_t cache = model.cache_bytes(options.context_length) * static_cast<std::uint64_t>(options.num_slots);
+  const std::uint64_t rows = static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+  if (available == 0 || cache + rows < available) return;
+  throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
+                   mebibytes(cache + rows) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
+}
+
+}  // namespace
+
+// The arrays of a llama_batch, filled anew for every pass.
+class Context::Batch {
+ public:
+  explicit Batch(int capacity) : batch_(llama_batch_init(capacity, 0, 1)) {}
+  ~Batch() { llama_batch_free(batch_); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void clear() { batch_.n_tokens = 0; }
+  void add(Token token, int position, int slot, bool wants_row) {
+    const int i = batch_.n_tokens++;
+    batch_.token[i] = token;
+    batch_.pos[i] = position;
+    batch_.n_seq_id[i] = 1;
+    batch_.seq_id[i][0] = slot;
+    batch_.logits[i] = wants_row ? 1 : 0;
+  }
+  const llama_batch& get() const { return batch_; }
+
+ private:
+  llama_batch batch_;
+};
+
+void ThreadPool::Free::operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+
+ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
+  start_backend();
+  ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
+  pool_.reset(ggml_threadpool_new(&params));
+  if (!pool_) throw Error("cannot start " + std::to_string(num_threads) + " threads");
+}
+
+void Context::Free::operator()(llama_context* context) const { llama_free(context); }
+
+Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options)
+    : model_(std::move(model)),
+      threads_(std::move(threads)),
+      options_(options),
+      vocabulary_size_(model_->vocabulary().size()),
+      batch_(std::make_unique<Batch>(options.batch_size)),
+      lengths_(static_cast<std::size_t>(options.num_slots), 0) {
+  check_memory(*model_, options_);
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = static_cast<std::uint32_t>(options_.context_length * options_.num_slots);
+  params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(options_.batch_size);
+  params.n_seq_max = static_cast<std::uint32_t>(options_.num_slots);
+  params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
+  params.n_threads = params.n_threads_batch = threads_->size();
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
+  params.swa_full = true;                                  // sliding windows keep all cells: a rollback must find them
+  params.no_perf = true;
+  params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
+  params.abort_callback_data = this;
+  take_backend_errors();
+  context_.reset(llama_init_from_model(model_->get(), params));
+  if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
+  llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
+}
+
+Context::~Context() = default;
+
+void Context::decode(const std::vector<PassInput>& inputs) {
+  batch_->clear();
+  int num_rows = 0;
+  for (const PassInput& input : inputs) {
+    const int start = length(input.slot);
+    if (start + input.num_tokens > options_.context_length) throw std::logic_error("a pass would write past the context");
+    if (batch_->get().n_tokens + input.num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
+    for (int i = 0; i < input.num_tokens; ++i) {
+      batch_->add(input.tokens[i], start + i, input.slot, i >= input.num_tokens - input.num_rows);
+    }
+    num_rows += input.num_rows;
+  }
+  if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
+  // Before the pass, so that truncate() knows what a pass that failed may have written.
+  for (const PassInput& input : inputs) lengths_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
+
+  const int status = llama_decode(context_.get(), batch_->get());
+  if (status == 2) throw Cancelled("generation was cancelled");
+  if (status != 0) {
+    throw ModelError(model_->path() + ": a pass of " + std::to_string(batch_->get().n_tokens) + " tokens failed (status " +
+                     std::to_string(status) + "): " + take_backend_errors());
+  }
+  logits_ = num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;
+}
+
+const float* Context::logits(int row) const {
+  return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_);
+}
+
+void Context::truncate(int slot, int new_length) {
+  int& cached = lengths_[static_cast<std::size_t>(slot)];
+  if (new_length >= cached) return;
+  if (!llama_memory_seq_rm(llama_get_memory(context_.get()), slot, new_length, -1)) {
+    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1, -1);  // a memory that cannot keep a prefix forgets all
+    new_length = 0;
+  }
+  cached = new_length;
+}
+
+// Called between the operations of a pass; the caller's question may cost microseconds, so it is put only now and then.
+bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 64 == 0 && cancelled_(); }
+
+}  // namespace specdec

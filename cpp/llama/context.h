@@ -1,0 +1,76 @@
+// A loaded model with a KV cache of its own: the LanguageModel that the loop runs on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "llama/model.h"
+#include "speculative/language_model.h"
+
+struct ggml_threadpool;
+struct llama_context;
+
+namespace specdec {
+
+// Worker threads that several contexts share, kept between passes.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int num_threads);
+  int size() const { return size_; }
+  ggml_threadpool* get() const { return pool_.get(); }
+
+ private:
+  struct Free {
+    void operator()(ggml_threadpool* pool) const;
+  };
+  int size_;
+  std::unique_ptr<ggml_threadpool, Free> pool_;
+};
+
+class Context final : public LanguageModel {
+ public:
+  struct Options {
+    int context_length = 0;  // tokens per sequence
+    int num_slots = 1;       // sequences
+    int batch_size = 512;    // tokens per pass
+    int max_rows = 64;       // rows of logits per pass
+  };
+
+  // Throws ModelError when the cache does not fit into memory.
+  Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options);
+  ~Context() override;
+
+  int vocabulary_size() const override { return vocabulary_size_; }
+  int context_length() const override { return options_.context_length; }
+  int batch_size() const override { return options_.batch_size; }
+  bool is_end_of_generation(Token token) const override { return model_->vocabulary().is_end_of_generation(token); }
+
+  void decode(const std::vector<PassInput>& inputs) override;
+  const float* logits(int row) const override;
+  int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
+  void truncate(int slot, int length) override;
+
+  // Asked now and then while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
+  void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
+
+ private:
+  struct Free {
+    void operator()(llama_context* context) const;
+  };
+  class Batch;
+  bool ask_cancelled();
+
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<ThreadPool> threads_;
+  Options options_;
+  int vocabulary_size_;
+  std::unique_ptr<llama_context, Free> context_;
+  std::unique_ptr<Batch> batch_;
+  std::vector<int> lengths_;  // [num_slots] tokens in the cache
+  const float* logits_ = nullptr;
+  std::function<bool()> cancelled_;
+  unsigned nodes_computed_ = 0;
+};
+
+}  // namespace specdec

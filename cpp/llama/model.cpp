@@ -1,0 +1,56 @@
+#include "llama/model.h"
+
+#include <cstdlib>
+
+#include "llama.h"
+#include "llama/backend.h"
+#include "llama/gguf_file.h"
+#include "speculative/error.h"
+
+namespace specdec {
+namespace {
+
+std::string metadata(const llama_model* model, const std::string& key) {
+  char value[256];
+  return llama_model_meta_val_str(model, key.c_str(), value, sizeof(value)) < 0 ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
+
+Model::Model(const std::string& path, int num_gpu_layers) : path_(path) {
+  GgufFile::read_parts(path);  // throws with a clear text where llama.cpp would abort
+  start_backend();
+  take_backend_errors();
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = num_gpu_layers;
+  params.use_extra_bufts = false;  // repacked weights would leave the mapped file and round differently per batch size
+  model_.reset(llama_model_load_from_file(path.c_str(), params));
+  if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
+  if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get())) {
+    throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
+  }
+  if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
+    throw ModelError(path + ": the file has no vocabulary; convert the model with its tokenizer");
+  }
+}
+
+Vocabulary Model::vocabulary() const { return Vocabulary(llama_model_get_vocab(get())); }
+int Model::trained_context() const { return llama_model_n_ctx_train(get()); }
+std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
+bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
+std::string Model::architecture() const { return metadata(get(), "general.architecture"); }
+
+std::uint64_t Model::cache_bytes(int context) const {
+  const auto per_head = [&](const char* key) {
+    const long value = std::atol(metadata(get(), architecture() + key).c_str());
+    const int heads = llama_model_n_head(get());
+    return static_cast<std::uint64_t>(value > 0 ? value : heads > 0 ? llama_model_n_embd(get()) / heads : 0);
+  };
+  const std::uint64_t per_token = (per_head(".attention.key_length") + per_head(".attention.value_length")) * 2;
+  return static_cast<std::uint64_t>(llama_model_n_layer(get())) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
+         static_cast<std::uint64_t>(context);
+}
+
+}  // namespace specdec

@@ -1,0 +1,38 @@
+// A GGUF model, checked before llama.cpp sees it and mapped into memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "llama/vocabulary.h"
+
+struct llama_model;
+
+namespace specdec {
+
+class Model {
+ public:
+  // Throws ModelError naming the file, what is wrong with it and what to do.
+  explicit Model(const std::string& path, int num_gpu_layers = 0);
+
+  const std::string& path() const { return path_; }
+  llama_model* get() const { return model_.get(); }
+  Vocabulary vocabulary() const;
+  int trained_context() const;
+  std::uint64_t num_parameters() const;
+  // False for recurrent memories, which cannot forget their last few tokens.
+  bool can_roll_back() const;
+  std::string architecture() const;
+  // Bytes that the KV cache takes for a context of this many tokens (F16 keys and values).
+  std::uint64_t cache_bytes(int context) const;
+
+ private:
+  struct Free {
+    void operator()(llama_model* model) const;
+  };
+  std::string path_;
+  std::unique_ptr<llama_model, Free> model_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,95 @@
+#include "llama/vocabulary.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "llama.h"
+
+namespace specdec {
+namespace {
+
+const char* type_name(enum llama_vocab_type type) {
+  switch (type) {
+    case LLAMA_VOCAB_TYPE_NONE: return "none";
+    case LLAMA_VOCAB_TYPE_SPM: return "SentencePiece BPE";
+    case LLAMA_VOCAB_TYPE_BPE: return "byte-level BPE";
+    case LLAMA_VOCAB_TYPE_WPM: return "WordPiece";
+    case LLAMA_VOCAB_TYPE_UGM: return "unigram";
+    case LLAMA_VOCAB_TYPE_RWKV: return "RWKV";
+    default: return "other";
+  }
+}
+
+std::string token_name(Token id) { return id < 0 ? "none" : std::to_string(id); }
+
+// Text with control characters made visible.
+std::string quoted(const char* text) {
+  std::string out = "\"";
+  for (const char* c = text; *c != '\0'; ++c) {
+    if (*c == '\n') out += "\\n";
+    else if (*c == '\t') out += "\\t";
+    else out += *c;
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+int Vocabulary::size() const { return llama_vocab_n_tokens(vocab_); }
+bool Vocabulary::is_end_of_generation(Token token) const { return llama_vocab_is_eog(vocab_, token); }
+bool Vocabulary::adds_bos() const { return llama_vocab_get_add_bos(vocab_); }
+Token Vocabulary::bos() const { return llama_vocab_bos(vocab_); }
+
+std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
+  if (text.size() > static_cast<std::size_t>(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
+  const int length = static_cast<int>(text.size());
+  std::vector<Token> tokens(text.size() + 8);
+  int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+  if (count < 0) {  // the buffer was too small; now the size is known
+    tokens.resize(static_cast<std::size_t>(-count));
+    count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+  }
+  tokens.resize(static_cast<std::size_t>(std::max(0, count)));
+  return tokens;
+}
+
+std::string Vocabulary::piece(Token token) const {
+  std::string text(32, '\0');
+  int length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
+  if (length < 0) {
+    text.resize(static_cast<std::size_t>(-length));
+    length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
+  }
+  text.resize(static_cast<std::size_t>(std::max(0, length)));
+  return text;
+}
+
+std::optional<std::string> Vocabulary::first_difference(const Vocabulary& draft, const Vocabulary& target) {
+  const llama_vocab *d = draft.vocab_, *t = target.vocab_;
+  if (llama_vocab_type(d) != llama_vocab_type(t)) {
+    return std::string("the draft's tokenizer is ") + type_name(llama_vocab_type(d)) + ", the target's " + type_name(llama_vocab_type(t));
+  }
+  const struct { const char* name; Token draft, target; } special[] = {
+      {"BOS", llama_vocab_bos(d), llama_vocab_bos(t)},
+      {"EOS", llama_vocab_eos(d), llama_vocab_eos(t)},
+      {"EOT", llama_vocab_eot(d), llama_vocab_eot(t)},
+  };
+  for (const auto& s : special) {
+    if (s.draft != s.target) {
+      return std::string("the ") + s.name + " token is " + token_name(s.draft) + " in the draft and " + token_name(s.target) + " in the target";
+    }
+  }
+  if (llama_vocab_get_add_bos(d) != llama_vocab_get_add_bos(t)) return std::string("only one of the two begins every text with BOS");
+  for (Token id = 0; id < std::min(draft.size(), target.size()); ++id) {
+    const std::string a = llama_vocab_get_text(d, id), b = llama_vocab_get_text(t, id);
+    if (a != b) return "token " + std::to_string(id) + " is " + quoted(a.c_str()) + " in the draft and " + quoted(b.c_str()) + " in the target";
+    if (draft.is_end_of_generation(id) != target.is_end_of_generation(id)) {
+      return "token " + std::to_string(id) + " (" + quoted(a.c_str()) + ") ends the generation in only one of the two";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace specdec

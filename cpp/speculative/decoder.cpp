@@ -1,0 +1,147 @@
+#include "speculative/decoder.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "sampling/log_softmax.h"
+#include "sampling/verify_token.h"
+#include "speculative/error.h"
+#include "speculative/prefill.h"
+
+namespace specdec {
+namespace {
+
+// Accept while the draft is what the target would have chosen: Modified Rejection Sampling of one-hot distributions.
+template <class TargetChoice>
+sampling::Verdict verify_greedy(const Token* drafted, int num_drafted, TargetChoice&& target_choice) {
+  for (int place = 0;; ++place) {
+    const Token choice = target_choice(place);
+    if (place == num_drafted || drafted[place] != choice) return {place, choice};
+  }
+}
+
+}  // namespace
+
+Decoder::Decoder(LanguageModel& target, Proposer* proposer) : target_(target), proposer_(proposer) {}
+
+void Decoder::prefill(Sequence& s) {
+  Stopwatch watch(stats_.prompt_seconds);
+  try {
+    cache_tokens(target_, s, s.num_committed - 1);
+    if (proposer_ != nullptr && s.num_draft_tokens > 0) proposer_->prefill(s);
+  } catch (...) {
+    restore(s);
+    throw;
+  }
+}
+
+void Decoder::cycle(const std::vector<Sequence*>& sequences) {
+  Stopwatch watch(stats_.seconds);
+  for (Sequence* s : sequences) s->emitted.clear();
+  try {
+    propose(sequences);
+    score(sequences);
+    Stopwatch sampling(stats_.sampling_seconds);
+    int row = 0;
+    for (Sequence* s : sequences) {
+      const int rows = s->num_drafted() + 1;
+      reading_logits_of("target", [&] { verify(*s, row); });
+      row += rows;
+    }
+  } catch (...) {
+    for (Sequence* s : sequences) restore(*s);
+    throw;
+  }
+  for (Sequence* s : sequences) restore(*s);
+}
+
+void Decoder::truncate(Sequence& s, int num_committed) {
+  s.num_committed = std::min(s.num_committed, num_committed);
+  restore(s);
+}
+
+// K, clipped so that neither model's context nor the number of tokens asked for is exceeded. A cycle yields up to K + 1
+// tokens and writes the target's cells num_committed - 1 .. num_committed - 1 + K.
+int Decoder::draft_length(const Sequence& s, int num_sequences) const {
+  if (proposer_ == nullptr) return 0;
+  const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed, proposer_->room(s.num_committed),
+                             target_.batch_size() / num_sequences - 1});
+  return std::max(0, std::min(s.num_draft_tokens, room));
+}
+
+void Decoder::propose(const std::vector<Sequence*>& sequences) {
+  requests_.clear();
+  for (Sequence* s : sequences) {
+    const int num_tokens = draft_length(*s, static_cast<int>(sequences.size()));
+    if (num_tokens > 0) requests_.push_back({s, num_tokens});
+  }
+  if (!requests_.empty()) proposer_->propose(requests_, stats_);
+}
+
+void Decoder::score(const std::vector<Sequence*>& sequences) {
+  Stopwatch watch(stats_.target_seconds);
+  inputs_.clear();
+  for (const Sequence* s : sequences) {
+    const int tokens = s->num_drafted() + 1;
+    inputs_.push_back({s->slot, s->tokens.data() + s->num_committed - 1, tokens, tokens});
+  }
+  target_.decode(inputs_);
+  ++stats_.target_calls;
+}
+
+void Decoder::verify(Sequence& s, int first_row) {
+  const Token* drafted = s.tokens.data() + s.num_committed;
+  const int num_drafted = s.num_drafted(), size = target_.vocabulary_size();
+  const auto logits = [&](int place) { return target_.logits(first_row + place); };
+  // The penalties of place i see the drafts before it.
+  const auto history = [&](int place) { return s.num_committed + place; };
+
+  sampling::Verdict verdict{};
+  if (s.transforms.params().greedy()) {
+    verdict = verify_greedy(drafted, num_drafted,
+                            [&](int place) { return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place)); });
+  } else {
+    verdict = sampling::verify_token(
+        drafted, num_drafted, s.draft_probs.data(),
+        [&](int place) -> const sampling::Distribution& {
+          s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_);
+          return row_;
+        },
+        [&](int place) {
+          return place < num_drafted ? s.uniforms->uniform(s.num_committed, place, sampling::Purpose::accept)
+                                     : s.uniforms->uniform(s.num_committed, 0, sampling::Purpose::next);
+        },
+        residual_);
+  }
+  stats_.drafted += num_drafted;
+  commit(s, verdict.num_accepted, verdict.next_token, first_row);
+}
+
+// Nothing follows an end-of-generation token, wherever in the accepted drafts it stands.
+void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_row) {
+  s.drop_drafts_after(num_accepted);
+  s.tokens.push_back(next_token);
+  for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
+    const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
+    const double logprob = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size(), token);
+    s.emitted.push_back({token, place < num_accepted, logprob});
+    if (place < num_accepted) ++stats_.accepted;
+    ++s.num_committed;
+    --s.remaining;
+    if (target_.is_end_of_generation(token)) s.finish = Finish::end_of_generation;
+  }
+  stats_.tokens += static_cast<std::int64_t>(s.emitted.size());
+  if (s.finish == Finish::none && s.remaining <= 0) s.finish = Finish::max_tokens;
+  if (s.finish == Finish::none && s.num_committed > target_.context_length()) s.finish = Finish::context;
+}
+
+// The invariant between cycles, from any state.
+void Decoder::restore(Sequence& s) {
+  s.drop_drafts_after(0);
+  const int cached = std::max(0, s.num_committed - 1);
+  target_.truncate(s.slot, cached);
+  if (proposer_ != nullptr) proposer_->truncate(s.slot, cached);
+}
+
+}  // namespace specdec

@@ -1,0 +1,56 @@
+// The speculative decoding loop: draft, score in one target pass, verify, roll back.
+//
+// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2. The law of the output is the target's
+// whatever the proposer does. Every cycle yields at least one token of the target, so there is no live-lock.
+#pragma once
+
+#include <vector>
+
+#include "sampling/distribution.h"
+#include "speculative/language_model.h"
+#include "speculative/proposer.h"
+#include "speculative/sequence.h"
+#include "speculative/stats.h"
+
+namespace specdec {
+
+// Invariant between cycles: the target's cache holds every committed token but the last, the proposer's cache a prefix of
+// the committed tokens. Whatever is thrown, both hold again afterwards and the sequences can go on.
+class Decoder {
+ public:
+  // proposer: may be null, then every cycle makes one token with the target alone.
+  Decoder(LanguageModel& target, Proposer* proposer);
+
+  // Reads all committed tokens but the last into both caches, from wherever these are now.
+  void prefill(Sequence& sequence);
+
+  // One cycle of every sequence: fills `emitted` (1 .. K + 1 tokens, committed) and sets `finish` where the text ends.
+  void cycle(const std::vector<Sequence*>& sequences);
+
+  // Shortens the committed text and both caches with it.
+  void truncate(Sequence& sequence, int num_committed);
+
+  const Stats& stats() const { return stats_; }
+  void reset_stats() { stats_ = {}; }
+  void count_prompt(int num_tokens, int num_cached) {
+    stats_.prompt_tokens = num_tokens;
+    stats_.prompt_cached_tokens = num_cached;
+  }
+
+ private:
+  int draft_length(const Sequence& sequence, int num_sequences) const;
+  void propose(const std::vector<Sequence*>& sequences);
+  void score(const std::vector<Sequence*>& sequences);
+  void verify(Sequence& sequence, int first_row);
+  void commit(Sequence& sequence, int num_accepted, Token next_token, int first_row);
+  void restore(Sequence& sequence);
+
+  LanguageModel& target_;
+  Proposer* proposer_;
+  Stats stats_;
+  std::vector<ProposalRequest> requests_;
+  std::vector<PassInput> inputs_;
+  sampling::Distribution row_, residual_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,31 @@
+// Drafts sampled from a small language model, one pass per place for all sequences together.
+#pragma once
+
+#include <vector>
+
+#include "speculative/language_model.h"
+#include "speculative/proposer.h"
+
+namespace specdec {
+
+class DraftModelProposer final : public Proposer {
+ public:
+  // vocabulary_size: the target's; ids beyond it are never proposed.
+  DraftModelProposer(LanguageModel& draft, int vocabulary_size);
+
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
+  int room(int num_committed) const override;
+  void prefill(const Sequence& sequence) override;
+  void truncate(int slot, int length) override;
+
+ private:
+  void read_last_tokens(const std::vector<ProposalRequest>& requests);
+  Token sample(Sequence& sequence, const float* logits);
+
+  LanguageModel& draft_;
+  int vocabulary_size_;  // common to both models
+  std::vector<ProposalRequest> running_;
+  std::vector<PassInput> inputs_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,41 @@
+#include "speculative/ngram_proposer.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace specdec {
+namespace {
+
+// Where the latest earlier copy of the last `n` tokens ends, or 0 if there is none.
+int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
+  const int size = static_cast<int>(tokens.size());
+  const auto suffix = tokens.end() - n;
+  for (int end = size - 1; end >= n; --end) {
+    if (std::equal(suffix, tokens.end(), tokens.begin() + (end - n))) return end;
+  }
+  return 0;
+}
+
+}  // namespace
+
+NgramProposer::NgramProposer(int max_ngram, int min_ngram) : max_ngram_(max_ngram), min_ngram_(min_ngram) {
+  if (min_ngram < 1 || max_ngram < min_ngram) throw std::invalid_argument("n-gram sizes must satisfy 1 <= min <= max");
+}
+
+void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  Stopwatch watch(stats.draft_seconds);
+  for (const ProposalRequest& request : requests) {
+    Sequence& s = *request.sequence;
+    int source = 0;
+    for (int n = max_ngram_; n >= min_ngram_ && source == 0; --n) source = end_of_earlier_copy(s.tokens, n);
+    if (source == 0) continue;
+    const int count = std::min(request.num_tokens, s.num_committed - source);
+    for (int place = 0; place < count; ++place) {
+      const Token token = s.tokens[static_cast<std::size_t>(source + place)];
+      s.draft_row(place).set_one_hot(token);
+      s.tokens.push_back(token);
+    }
+  }
+}
+
+}  // namespace specdec

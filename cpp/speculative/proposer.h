@@ -1,0 +1,35 @@
+// Where drafts come from: a small model, or the text itself.
+#pragma once
+
+#include <vector>
+
+#include "speculative/sequence.h"
+#include "speculative/stats.h"
+
+namespace specdec {
+
+struct ProposalRequest {
+  Sequence* sequence;
+  int num_tokens;  // K for this cycle, >= 1
+};
+
+class Proposer {
+ public:
+  virtual ~Proposer() = default;
+
+  // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs (row i belongs to draft i) the
+  // distribution that each was really sampled from; greedy sequences need no rows. Whether place i + 1 is drafted may
+  // depend on drafts 1..i, never on a draft that is then withdrawn: every token sampled is submitted.
+  virtual void propose(const std::vector<ProposalRequest>& requests, Stats& stats) = 0;
+
+  // The largest K this proposer can serve after num_committed tokens (its own context may be the shorter one).
+  virtual int room(int num_committed) const = 0;
+
+  // Reads the committed tokens ahead of the first proposal.
+  virtual void prefill(const Sequence& sequence) = 0;
+
+  // Forgets what it knows of the slot's tokens from `length` on.
+  virtual void truncate(int slot, int length) = 0;
+};
+
+}  // namespace specdec

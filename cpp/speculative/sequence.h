@@ -1,0 +1,56 @@
+// One text in the making: everything the loop knows of it, whatever else runs in the same batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sampling/distribution.h"
+#include "sampling/transforms.h"
+#include "sampling/uniforms.h"
+
+namespace specdec {
+
+using sampling::Token;
+
+constexpr int max_draft_tokens = 63;  // a pass of 64 tokens: beyond that no draft is worth its time
+
+enum class Finish { none, end_of_generation, max_tokens, context };
+
+// A token of the output, in order.
+struct Emission {
+  Token token;
+  bool from_draft;  // proposed by the draft and accepted, or made by the target
+  double logprob;   // natural log of the target's raw probability, before any transform
+};
+
+struct Sequence {
+  Sequence(int slot_, sampling::SamplingParams params, std::unique_ptr<const sampling::UniformSource> uniforms_)
+      : slot(slot_), transforms(std::move(params)), uniforms(std::move(uniforms_)) {}
+
+  int slot;                  // its place in the caches of both models
+  std::vector<Token> tokens; // committed tokens, followed by the drafts of the cycle that is running
+  int num_committed = 0;
+  int num_draft_tokens = 0;  // K; 0 decodes without a draft
+  int remaining = 0;         // tokens still to be produced at most
+  Finish finish = Finish::none;
+
+  sampling::Transforms transforms;
+  std::unique_ptr<const sampling::UniformSource> uniforms;
+
+  // Of the running or last cycle.
+  std::vector<sampling::Distribution> draft_probs;  // [num_drafted] what each draft was sampled from; unused when greedy
+  std::vector<Emission> emitted;
+
+  int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }
+  // The distribution slot of place i; allocated once, reused in every cycle.
+  sampling::Distribution& draft_row(int place) {
+    if (draft_probs.size() <= static_cast<std::size_t>(place)) draft_probs.resize(static_cast<std::size_t>(place) + 1);
+    return draft_probs[static_cast<std::size_t>(place)];
+  }
+  // Keeps the first num_kept drafts of the cycle.
+  void drop_drafts_after(int num_kept) { tokens.resize(static_cast<std::size_t>(num_committed + num_kept)); }
+};
+
+}  // namespace specdec

@@ -1,0 +1,44 @@
+// What a generation cost and what the draft was worth. Plain counters, summed over cycles.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace specdec {
+
+struct Stats {
+  std::int64_t prompt_tokens = 0;         // tokens of the prompt
+  std::int64_t prompt_cached_tokens = 0;  // of these, found in the cache
+  double prompt_seconds = 0.0;            // both models
+
+  std::int64_t tokens = 0;    // produced
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+  std::int64_t target_calls = 0;
+  double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
+  double target_seconds = 0.0;    // the target's passes
+  double sampling_seconds = 0.0;  // transforms and verification of both models' rows
+  double seconds = 0.0;           // all cycles, what is not in the three above included
+
+  double acceptance_rate() const { return drafted == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(drafted); }
+  double tokens_per_target_call() const {
+    return target_calls == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(target_calls);
+  }
+  double tokens_per_second() const { return seconds <= 0.0 ? 0.0 : static_cast<double>(tokens) / seconds; }
+};
+
+// Adds the time of its life to a counter.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  Clock::time_point start_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,28 @@
+"""Lossless speculative decoding on the machines people own.
+
+>>> import specdec_native as sd
+>>> gen = sd.Generator()                       # the bundled pair; or Generator(target="t.gguf", draft="d.gguf")
+>>> for piece in gen.stream("def bfs(graph, start):", max_tokens=64):
+...     print(piece.text, end="", flush=True)
+>>> gen.stats.acceptance_rate
+"""
+
+from . import mxfp6, sampling
+from ._core import Cancelled, ContextFull, Error, ModelError, VocabularyMismatch, __version__
+from ._generator import Completion, Generator, Piece, Stats, Stream
+
+__all__ = [
+    "Cancelled",
+    "Completion",
+    "ContextFull",
+    "Error",
+    "Generator",
+    "ModelError",
+    "Piece",
+    "Stats",
+    "Stream",
+    "VocabularyMismatch",
+    "__version__",
+    "mxfp6",
+    "sampling",
+]

@@ -1,0 +1,231 @@
+// The loop's bookkeeping: lengths, ends, caches, errors, several sequences in one batch.
+
+#include <limits>
+#include <memory>
+
+#include "check.h"
+#include "speculative/decoder.h"
+#include "speculative/draft_model_proposer.h"
+#include "speculative/error.h"
+#include "toy_model.h"
+
+namespace {
+
+using namespace specdec;
+using Text = std::vector<Token>;
+
+sampling::SamplingParams params_of(double temperature) {
+  sampling::SamplingParams params;
+  params.temperature = temperature;
+  return params;
+}
+
+std::unique_ptr<Sequence> sequence_of(Text prompt, int num_draft_tokens, int max_tokens, double temperature = 0.8, int slot = 0,
+                                      std::uint64_t seed = 5) {
+  auto s = std::make_unique<Sequence>(slot, params_of(temperature), std::make_unique<sampling::PhiloxUniforms>(seed, 0));
+  s->num_committed = static_cast<int>(prompt.size());
+  s->tokens = std::move(prompt);
+  s->num_draft_tokens = num_draft_tokens;
+  s->remaining = max_tokens;
+  return s;
+}
+
+// Cycles to the end; the tokens emitted.
+Text run(Decoder& decoder, Sequence& s) {
+  Text output;
+  decoder.prefill(s);
+  while (s.finish == Finish::none) {
+    decoder.cycle({&s});
+    CHECK(!s.emitted.empty());
+    for (const Emission& e : s.emitted) output.push_back(e.token);
+  }
+  return output;
+}
+
+const Text prompt = {3, 1, 4, 1, 5};
+
+}  // namespace
+
+TEST(exactly_max_tokens) {
+  for (const int k : {0, 1, 3, 7, 63}) {
+    for (int max_tokens = 1; max_tokens <= 20; ++max_tokens) {
+      toy::Model target(8, 1), draft(8, 2);
+      DraftModelProposer proposer(draft, 8);
+      Decoder decoder(target, &proposer);
+      auto s = sequence_of(prompt, k, max_tokens);
+      CHECK(static_cast<int>(run(decoder, *s).size()) == max_tokens);
+      CHECK(s->finish == Finish::max_tokens);
+      CHECK(decoder.stats().tokens == max_tokens);
+      CHECK(decoder.stats().accepted <= decoder.stats().drafted);
+    }
+  }
+}
+
+TEST(greedy_with_any_draft_is_plain_greedy) {
+  toy::Model alone(8, 1);
+  Decoder plain(alone, nullptr);
+  const Text expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
+  for (const int k : {1, 3, 7}) {
+    for (std::uint64_t seed : {1u, 2u, 3u}) {  // seed 1: the draft is the target, everything is accepted
+      toy::Model target(8, 1), draft(8, seed);
+      DraftModelProposer proposer(draft, 8);
+      Decoder decoder(target, &proposer);
+      CHECK(run(decoder, *sequence_of(prompt, k, 40, 0.0)) == expected);
+      if (seed == 1) CHECK(decoder.stats().accepted == decoder.stats().drafted);
+    }
+  }
+}
+
+TEST(a_perfect_draft_is_always_accepted) {
+  toy::Model target(8, 1), draft(8, 1);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  run(decoder, *sequence_of(prompt, 4, 50));
+  CHECK(decoder.stats().target_calls == 10);
+  CHECK(decoder.stats().acceptance_rate() == 1.0);
+  CHECK(decoder.stats().tokens_per_target_call() == 5.0);
+}
+
+TEST(contexts_are_never_exceeded) {  // toy::Model throws past its context
+  for (int target_context = 5; target_context <= 14; ++target_context) {
+    for (int draft_context = 3; draft_context <= 14; ++draft_context) {
+      toy::Model target(8, 1, target_context), draft(8, 2, draft_context);
+      DraftModelProposer proposer(draft, 8);
+      Decoder decoder(target, &proposer);
+      auto s = sequence_of(prompt, 4, 100);
+      const Text output = run(decoder, *s);
+      CHECK(s->finish == Finish::context);
+      // Every cell is used, and one more token comes out of the last.
+      CHECK(static_cast<int>(output.size()) == target_context + 1 - static_cast<int>(prompt.size()));
+    }
+  }
+}
+
+TEST(nothing_follows_the_end_of_generation) {
+  int ended_inside_a_draft = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    toy::Model target(6, 1), draft(6, seed % 2 ? 1 : 2);
+    target.end_of_generation = draft.end_of_generation = 2;
+    DraftModelProposer proposer(draft, 6);
+    Decoder decoder(target, &proposer);
+    auto s = sequence_of(prompt, 5, 50, 1.0, 0, seed);
+    const Text output = run(decoder, *s);
+    for (std::size_t i = 0; i + 1 < output.size(); ++i) CHECK(output[i] != 2);
+    if (s->finish != Finish::end_of_generation) continue;
+    CHECK(output.back() == 2);
+    if (s->emitted.back().from_draft) ++ended_inside_a_draft;
+    CHECK(target.length(0) <= static_cast<int>(s->tokens.size()) - 1);
+  }
+  CHECK(ended_inside_a_draft > 10);
+}
+
+TEST(a_prompt_longer_than_the_batch_is_read_in_pieces) {
+  Text long_prompt;
+  for (int i = 0; i < 45; ++i) long_prompt.push_back(i % 7);
+  toy::Model target(8, 1, 64, 8), draft(8, 2, 64, 8), whole(8, 1);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer), plain(whole, nullptr);
+  CHECK(run(decoder, *sequence_of(long_prompt, 7, 10, 0.0)) == run(plain, *sequence_of(long_prompt, 0, 10, 0.0)));
+  CHECK(target.largest_pass <= 8 && draft.largest_pass <= 8);
+}
+
+TEST(a_failed_pass_loses_nothing) {
+  for (int failing = 1; failing <= 25; ++failing) {
+    for (const bool in_target : {true, false}) {
+      toy::Model target(8, 1), draft(8, 2), reference(8, 1);
+      (in_target ? target : draft).before_pass = [failing](int pass) {
+        if (pass == failing) throw Cancelled("stopped here");
+      };
+      DraftModelProposer proposer(draft, 8);
+      Decoder decoder(target, &proposer), plain(reference, nullptr);
+      auto s = sequence_of(prompt, 3, 12, 0.0);
+      Text output;
+      int failures = 0;
+      while (s->finish == Finish::none) {
+        try {
+          decoder.prefill(*s);
+          decoder.cycle({s.get()});
+          for (const Emission& e : s->emitted) output.push_back(e.token);
+        } catch (const Cancelled&) {
+          ++failures;
+        }
+        CHECK(s->num_drafted() == 0);
+        CHECK(std::equal(target.cache(0).begin(), target.cache(0).end(), s->tokens.begin()));
+        CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), s->tokens.begin()));
+        CHECK(target.length(0) < s->num_committed && draft.length(0) < s->num_committed);
+      }
+      CHECK(failures <= 1);
+      CHECK(output == run(plain, *sequence_of(prompt, 0, 12, 0.0)));
+    }
+  }
+}
+
+TEST(logits_that_mean_nothing_are_an_error_of_that_model) {
+  const auto broken = [](float value) {
+    return [value](const Text& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const double temperature : {0.0, 0.8}) {
+    for (const float value : {nan, infinity, -infinity}) {
+      for (const bool in_target : {true, false}) {
+        toy::Model target(8, 1), draft(8, 2);
+        (in_target ? target : draft).table = broken(value);
+        DraftModelProposer proposer(draft, 8);
+        Decoder decoder(target, &proposer);
+        auto s = sequence_of(prompt, 3, 12, temperature);
+        if (in_target) CHECK_THROWS(run(decoder, *s), ModelError, "the target model failed");
+        else CHECK_THROWS(run(decoder, *s), ModelError, "the draft model failed");
+        CHECK(s->num_drafted() == 0 && target.length(0) < s->num_committed);
+      }
+    }
+  }
+}
+
+TEST(truncating_shortens_text_and_caches) {
+  toy::Model target(8, 1), draft(8, 2);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  auto s = sequence_of(prompt, 3, 12);
+  run(decoder, *s);
+  decoder.truncate(*s, 8);
+  CHECK(s->tokens.size() == 8 && target.length(0) == 7 && draft.length(0) <= 7);
+  decoder.truncate(*s, 100);  // an absolute length: nothing to do
+  CHECK(s->tokens.size() == 8 && target.length(0) == 7);
+}
+
+// Several sequences share one target pass per cycle, and each is what it is alone.
+TEST(sequences_in_one_batch_are_as_if_alone) {
+  const int lengths[] = {17, 4, 9, 1};
+  std::vector<Text> together(4), alone(4);
+  toy::Model target(8, 1, 64, 64, 4), draft(8, 2, 64, 64, 4);
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  std::vector<std::unique_ptr<Sequence>> all;
+  std::vector<Sequence*> running;
+  for (int i = 0; i < 4; ++i) {
+    const int k = 2 * i;
+    const Text text = {i, 3, 1};
+    all.push_back(sequence_of(text, k, lengths[i], 0.9, i, 40 + static_cast<std::uint64_t>(i)));
+    decoder.prefill(*all.back());
+    running.push_back(all.back().get());
+
+    toy::Model one_target(8, 1), one_draft(8, 2);
+    DraftModelProposer one_proposer(one_draft, 8);
+    Decoder one(one_target, &one_proposer);
+    alone[static_cast<std::size_t>(i)] = run(one, *sequence_of(text, k, lengths[i], 0.9, 0, 40 + static_cast<std::uint64_t>(i)));
+  }
+  while (!running.empty()) {
+    const int passes = target.num_passes;
+    decoder.cycle(running);
+    CHECK(target.num_passes == passes + 1);
+    std::vector<Sequence*> still;
+    for (Sequence* s : running) {
+      for (const Emission& e : s->emitted) together[static_cast<std::size_t>(s->slot)].push_back(e.token);
+      if (s->finish == Finish::none) still.push_back(s);
+    }
+    running = still;
+  }
+  CHECK(together == alone);
+}
+
+TEST_MAIN()

@@ -1,0 +1,88 @@
+// A language model small enough to enumerate: the logits of a context are random, fixed by the context and a seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "speculative/language_model.h"
+
+namespace toy {
+
+using specdec::PassInput;
+using specdec::Token;
+
+inline std::uint64_t mix(std::uint64_t x) {  // splitmix64
+  x += 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+class Model final : public specdec::LanguageModel {
+ public:
+  Model(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1)
+      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), caches_(static_cast<std::size_t>(slots)) {}
+
+  int vocabulary_size() const override { return vocabulary_; }
+  int context_length() const override { return context_; }
+  int batch_size() const override { return batch_; }
+  bool is_end_of_generation(Token token) const override { return token == end_of_generation; }
+  int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
+
+  void decode(const std::vector<PassInput>& inputs) override {
+    ++num_passes;
+    if (before_pass) before_pass(num_passes);
+    rows_.clear();
+    int total = 0;
+    for (const PassInput& input : inputs) {
+      total += input.num_tokens;
+      auto& tokens = caches_.at(static_cast<std::size_t>(input.slot));
+      for (int i = 0; i < input.num_tokens; ++i) {
+        if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_) throw std::logic_error("token outside the vocabulary");
+        tokens.push_back(input.tokens[i]);
+        if (static_cast<int>(tokens.size()) > context_) throw std::logic_error("past the context");
+        if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(tokens));
+      }
+    }
+    if (total > batch_) throw std::logic_error("batch too large");
+    largest_pass = std::max(largest_pass, total);
+  }
+  const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
+  void truncate(int slot, int length) override {
+    auto& tokens = caches_.at(static_cast<std::size_t>(slot));
+    if (length < static_cast<int>(tokens.size())) tokens.resize(static_cast<std::size_t>(length));
+  }
+
+  const std::vector<Token>& cache(int slot) const { return caches_.at(static_cast<std::size_t>(slot)); }
+
+  // [vocabulary], within -2..2.
+  std::vector<float> logits_after(const std::vector<Token>& context) const {
+    if (table) return table(context);
+    std::uint64_t hash = mix(seed_);
+    for (const Token token : context) hash = mix(hash ^ static_cast<std::uint64_t>(token));
+    std::vector<float> row;
+    for (int token = 0; token < vocabulary_; ++token) {
+      hash = mix(hash);
+      row.push_back(static_cast<float>(hash % 4001) / 1000.0f - 2.0f);
+    }
+    return row;
+  }
+
+  Token end_of_generation = -1;
+  std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
+  std::function<void(int)> before_pass;                                // may throw
+  int num_passes = 0;
+  int largest_pass = 0;
+
+ private:
+  int vocabulary_;
+  std::uint64_t seed_;
+  int context_, batch_;
+  std::vector<std::vector<Token>> caches_;
+  std::vector<std::vector<float>> rows_;
+};
+
+}  // namespace toy
