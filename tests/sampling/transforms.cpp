@@ -1,0 +1,281 @@
+// What only C++ sees; the numbers are checked against an independent numpy version in test_transforms.py.
+#include "sampling/transforms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "sampling/uniforms.h"
+
+// Counts what the test at the end of this file says there is none of.
+static int allocations = 0;
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+using namespace specdec::sampling;
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+
+SamplingParams off() {  // temperature 1 and nothing else
+  SamplingParams params;
+  params.temperature = 1.0;
+  params.top_k = 0;
+  params.top_p = 1.0;
+  params.min_p = 0.0;
+  return params;
+}
+
+std::vector<float> random_logits(int size, std::uint64_t seed = 1) {
+  std::vector<float> logits;
+  for (int i = 0; i < size; ++i) {
+    logits.push_back(static_cast<float>(10.0 * PhiloxUniforms(seed, 0).uniform(i, 0, Purpose::draft)));
+  }
+  return logits;
+}
+
+Distribution apply(const SamplingParams& params, const std::vector<float>& logits, const std::vector<Token>& history = {}) {
+  Distribution out;
+  Transforms(params).apply(logits.data(), static_cast<int>(logits.size()), history.data(), static_cast<int>(history.size()), out);
+  return out;
+}
+
+// Token ids of the k highest logits, lower ids first among equals, by sorting everything.
+std::vector<Token> best_by_sorting(const std::vector<float>& logits, int k) {
+  std::vector<Token> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::sort(ids.begin(), ids.end(), [&](Token a, Token b) {
+    const float logit_a = logits[static_cast<std::size_t>(a)], logit_b = logits[static_cast<std::size_t>(b)];
+    return logit_a != logit_b ? logit_a > logit_b : a < b;
+  });
+  ids.resize(static_cast<std::size_t>(k));
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+bool same(const Distribution& a, const Distribution& b) { return a.tokens == b.tokens && a.probs == b.probs; }
+
+template <class Change>
+void check_invalid(Change change, const std::string& text) {
+  SamplingParams params;
+  change(params);
+  std::string message = "(accepted)";
+  try {
+    const Transforms transforms(params);
+  } catch (const std::invalid_argument& error) {
+    message = error.what();
+  }
+  if (message != text) check::fail(__FILE__, __LINE__, "expected \"" + text + "\", got: " + message);
+}
+
+}  // namespace
+
+TEST(top_k_against_sorting) {
+  std::vector<float> random = random_logits(1000), ascending = random, descending = random, few_values = random;
+  std::sort(ascending.begin(), ascending.end());
+  std::sort(descending.rbegin(), descending.rend());
+  for (float& logit : few_values) logit = static_cast<float>(static_cast<int>(logit));
+  for (const auto& logits : {random, ascending, descending, few_values, std::vector<float>(1000, 1.5f)}) {
+    for (const int k : {1, 2, 3, 40, 499, 500, 501, 999, 1000}) {
+      SamplingParams params = off();
+      params.top_k = k;
+      CHECK(apply(params, logits).tokens == best_by_sorting(logits, k));
+    }
+  }
+}
+
+TEST(top_p_of_equal_logits_counts) {
+  SamplingParams params = off();
+  for (const int size : {1, 8, 1024, 4096}) {
+    for (int eighths = 1; eighths < 8; ++eighths) {
+      params.top_p = eighths / 8.0;
+      const int expected = std::max(1, (size * eighths + 7) / 8);
+      const Distribution d = apply(params, std::vector<float>(static_cast<std::size_t>(size), 3.0f));
+      CHECK(static_cast<int>(d.tokens.size()) == expected && d.tokens.back() == expected - 1);
+    }
+  }
+}
+
+TEST(top_p_looks_at_probabilities_before_temperature) {
+  SamplingParams params = off();
+  params.top_p = 0.75;
+  for (const double temperature : {0.01, 1.0, 100.0}) {
+    params.temperature = temperature;
+    const std::vector<float> logits = {std::log(0.1f), std::log(0.6f), std::log(0.3f)};
+    CHECK((apply(params, logits).tokens == std::vector<Token>{1, 2}));
+  }
+}
+
+TEST(float_and_double_rows_agree) {
+  const std::vector<float> logits = random_logits(500);
+  const std::vector<double> same_logits(logits.begin(), logits.end());
+  SamplingParams params;
+  for (const double repeat_penalty : {1.0, 1.3}) {
+    params.repeat_penalty = repeat_penalty;
+    const Token history[] = {3, 4, 4};
+    Transforms transforms(params);
+    Distribution from_float, from_double;
+    transforms.apply(logits.data(), 500, history, 3, from_float);
+    transforms.apply(same_logits.data(), 500, history, 3, from_double);
+    CHECK(same(from_float, from_double));
+    CHECK(transforms.argmax(logits.data(), 500, history, 3) == transforms.argmax(same_logits.data(), 500, history, 3));
+  }
+}
+
+TEST(penalties_look_at_the_last_n_tokens) {
+  SamplingParams params = off();
+  params.presence_penalty = 1.0;
+  const std::vector<float> logits = {0, 0, 0, 0};
+  const std::vector<Token> history = {0, 1, 2, 2};
+  const auto penalised = [&](int last_n) {
+    params.penalty_last_n = last_n;
+    const Distribution d = apply(params, logits, history);
+    std::vector<Token> below;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (d.probs[i] < d.probs[3]) below.push_back(d.tokens[i]);
+    }
+    return below;
+  };
+  CHECK((penalised(0) == std::vector<Token>{}));
+  CHECK((penalised(2) == std::vector<Token>{2}));
+  CHECK((penalised(3) == std::vector<Token>{1, 2}));
+  CHECK((penalised(-1) == std::vector<Token>{0, 1, 2}));
+  CHECK((penalised(99) == std::vector<Token>{0, 1, 2}));
+}
+
+TEST(penalties_leave_nothing_behind) {
+  SamplingParams params;
+  params.frequency_penalty = 0.5;
+  const std::vector<float> logits = random_logits(100);
+  const std::vector<Token> history = {5, 5, 5, 7};
+  Transforms transforms(params);
+  Distribution first, second;
+  transforms.apply(logits.data(), 100, history.data(), 4, first);
+  transforms.apply(logits.data(), 100, history.data(), 4, second);
+  CHECK(same(first, second));
+}
+
+TEST(ids_beyond_the_row_are_ignored) {
+  SamplingParams params = off();
+  params.repeat_penalty = 2.0;
+  params.logit_bias = {{3, 5.0}, {1000000, 5.0}};
+  const std::vector<float> logits = {1, 2, 3};
+  CHECK(same(apply(params, logits, {3, 99, -1}), apply(off(), logits)));
+}
+
+TEST(greedy) {
+  SamplingParams params;
+  params.temperature = 9.9e-6;
+  CHECK(params.greedy() && apply(params, {1, 3, 3, 2}).tokens == std::vector<Token>{1});
+  CHECK(apply(params, {1, 3, 3, 2}).probs == std::vector<double>{1.0});
+  params.logit_bias = {{1, -kInfinity}};
+  CHECK(apply(params, {1, 3, 3, 2}).tokens == std::vector<Token>{2});
+  params.presence_penalty = 5.0;
+  CHECK(apply(params, {1, 3, 3, 2}, {2}).tokens == std::vector<Token>{3});
+  params.temperature = 1e-5;
+  CHECK(!params.greedy());
+}
+
+TEST(minus_infinity_is_not_in_the_support) {
+  const float minus_infinity = -std::numeric_limits<float>::infinity();
+  const Distribution d = apply(off(), {minus_infinity, 1, minus_infinity, 1});
+  CHECK((d.tokens == std::vector<Token>{1, 3}) && (d.probs == std::vector<double>{0.5, 0.5}));
+}
+
+TEST(what_underflows_is_not_in_the_support) {
+  SamplingParams params = off();
+  params.temperature = 1e-4;
+  const Distribution d = apply(params, {0.0f, 0.01f, 1.0f, -3e38f, 0.99f});
+  CHECK((d.tokens == std::vector<Token>{2, 4}));
+  for (const double prob : d.probs) CHECK(prob > 0.0);
+}
+
+TEST(bad_logits) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const double temperature : {0.0, 0.8}) {
+    for (const int top_k : {0, 1, 40}) {
+      SamplingParams params;
+      params.temperature = temperature;
+      params.top_k = top_k;
+      std::vector<float> logits = random_logits(1000);
+      CHECK_THROWS(apply(params, {}), std::invalid_argument, "no finite logit among 0");
+      CHECK_THROWS(apply(params, std::vector<float>(7, -infinity)), std::invalid_argument, "no finite logit among 7");
+      logits[900] = -nan;
+      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain NaN (first at id 900)");
+      logits[17] = nan;
+      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain NaN (first at id 17)");
+      logits[5] = infinity;
+      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain +inf (first at id 5)");
+      params.logit_bias = {{5, -kInfinity}};  // a ban does not hide what the model got wrong
+      CHECK_THROWS(apply(params, logits), std::invalid_argument, "(first at id 5)");
+    }
+  }
+  SamplingParams all_banned;
+  all_banned.logit_bias = {{0, -kInfinity}, {1, -kInfinity}};
+  CHECK_THROWS(apply(all_banned, {1, 2}), std::invalid_argument, "no finite logit among 2");
+}
+
+TEST(usable_after_an_error) {
+  const std::vector<float> good = random_logits(50);
+  std::vector<float> bad = good;
+  bad[20] = std::numeric_limits<float>::quiet_NaN();
+  Transforms transforms{SamplingParams()};
+  Distribution out;
+  CHECK_THROWS(transforms.apply(bad.data(), 50, nullptr, 0, out), std::invalid_argument, "NaN");
+  transforms.apply(good.data(), 50, nullptr, 0, out);
+  CHECK(same(out, apply(SamplingParams(), good)));
+}
+
+TEST(bad_parameters) {
+  check_invalid([](auto& p) { p.temperature = -1; }, "temperature = -1: must be finite and >= 0");
+  check_invalid([](auto& p) { p.temperature = kNan; }, "temperature = nan: must be finite and >= 0");
+  check_invalid([](auto& p) { p.temperature = kInfinity; }, "temperature = inf: must be finite and >= 0");
+  check_invalid([](auto& p) { p.top_k = -1; }, "top_k = -1: must be >= 0 (0: off)");
+  check_invalid([](auto& p) { p.top_p = 0; }, "top_p = 0: must be in (0, 1]");
+  check_invalid([](auto& p) { p.top_p = 1.5; }, "top_p = 1.5: must be in (0, 1]");
+  check_invalid([](auto& p) { p.top_p = kNan; }, "top_p = nan: must be in (0, 1]");
+  check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p = -0.1: must be in [0, 1]");
+  check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p = 1.1: must be in [0, 1]");
+  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty = 0: must be finite and > 0");
+  check_invalid([](auto& p) { p.frequency_penalty = kNan; }, "frequency_penalty = nan: must be finite");
+  check_invalid([](auto& p) { p.presence_penalty = kInfinity; }, "presence_penalty = inf: must be finite");
+  check_invalid([](auto& p) { p.penalty_last_n = -2; }, "penalty_last_n = -2: must be >= -1 (-1: all, 0: off)");
+  check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "logit_bias token = -1: must be >= 0");
+  check_invalid([](auto& p) { p.logit_bias = {{3, kNan}}; }, "logit_bias[3] = nan: must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{3, kInfinity}}; }, "logit_bias[3] = inf: must be finite, or -inf to ban the token");
+}
+
+TEST(nothing_is_allocated_in_the_steady_state) {
+  std::vector<std::vector<float>> rows;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) rows.push_back(random_logits(5000, seed));
+  const std::vector<Token> history(100, 3);
+  for (const int top_k : {0, 40}) {
+    SamplingParams params;
+    params.top_k = top_k;
+    params.repeat_penalty = 1.1;
+    params.logit_bias = {{7, 1.0}};
+    Transforms transforms(params);
+    Distribution out;
+    const auto all_rows = [&] {
+      for (const auto& row : rows) transforms.apply(row.data(), 5000, history.data(), 100, out);
+    };
+    all_rows();
+    const int before = allocations;
+    all_rows();
+    CHECK(allocations == before);
+  }
+}
+
+TEST_MAIN()

@@ -1,0 +1,222 @@
+#include "sampling/verify_token.h"
+
+#include <vector>
+
+#include "check.h"
+#include "enumerate.h"
+
+using namespace specdec::sampling;
+using namespace enumerate;
+
+namespace {
+
+constexpr double kExact = 1e-12, kBelowOne = 1.0 - 0x1p-53;
+
+Distribution normalised(std::vector<double> weights) {
+  double total = 0.0;
+  for (const double weight : weights) total += weight;
+  for (double& weight : weights) weight /= total;
+  Distribution out;
+  out.set_dense(weights.data(), static_cast<int>(weights.size()));
+  return out;
+}
+
+Model constant(const std::vector<double>& row) {
+  return [row](const Sequence&) { return normalised(row); };
+}
+
+// How the random tables of a model are drawn: weight(u, token) of uniform u, some of them zero.
+using Shape = double (*)(double u, Token token);
+double full(double u, Token) { return u; }
+double sparse(double u, Token) { return u < 0.5 ? 0.0 : u; }
+double even_only(double u, Token token) { return token % 2 == 0 ? u : 0.0; }
+double odd_only(double u, Token token) { return token % 2 == 1 ? u : 0.0; }
+
+// A table of unrelated random rows, one for each prefix; the same seed gives the same table.
+Model table(std::uint64_t seed, int vocabulary, Shape shape) {
+  return [=](const Sequence& prefix) {
+    std::int64_t row = 1;
+    for (const Token token : prefix) row = row * vocabulary + token + 1;
+    std::vector<double> weights;
+    double total = 0.0;
+    for (Token token = 0; token < vocabulary; ++token) {
+      weights.push_back(shape(PhiloxUniforms(seed, 0).uniform(row, token, Purpose::draft), token));
+      total += weights.back();
+    }
+    if (!(total > 0.0)) weights[static_cast<std::size_t>(row % vocabulary)] = 1.0;
+    return normalised(weights);
+  };
+}
+
+Token most_likely(const Distribution& row) {
+  const auto best = std::max_element(row.probs.begin(), row.probs.end());
+  return row.tokens[static_cast<std::size_t>(best - row.probs.begin())];
+}
+
+Model argmax_of(const Model& model) {
+  return [model](const Sequence& prefix) {
+    Distribution out;
+    out.set_one_hot(most_likely(model(prefix)));
+    return out;
+  };
+}
+
+using Family = Model (*)(std::uint64_t seed, int vocabulary);
+Model full_draft(std::uint64_t seed, int vocabulary) { return table(2 * seed, vocabulary, full); }
+Model full_target(std::uint64_t seed, int vocabulary) { return table(2 * seed + 1, vocabulary, full); }
+Model sparse_draft(std::uint64_t seed, int vocabulary) { return table(2 * seed, vocabulary, sparse); }
+Model sparse_target(std::uint64_t seed, int vocabulary) { return table(2 * seed + 1, vocabulary, sparse); }
+Model odd_draft(std::uint64_t seed, int vocabulary) { return table(2 * seed, vocabulary, odd_only); }
+Model even_target(std::uint64_t seed, int vocabulary) { return table(2 * seed + 1, vocabulary, even_only); }
+Model one_hot_draft(std::uint64_t seed, int vocabulary) { return argmax_of(full_draft(seed, vocabulary)); }
+Model one_hot_target(std::uint64_t seed, int vocabulary) { return argmax_of(full_target(seed, vocabulary)); }
+
+void check_exact(Family draft, Family target) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    for (int vocabulary = 2; vocabulary <= 4; ++vocabulary) {
+      for (std::size_t k = 1; k <= 4; ++k) {
+        const Model draft_model = draft(seed, vocabulary), target_model = target(seed, vocabulary);
+        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary), 0.0, kExact);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST(exact_for_random_tables) { check_exact(full_draft, full_target); }
+TEST(exact_with_zero_probabilities) {
+  check_exact(sparse_draft, sparse_target);
+  check_exact(sparse_draft, full_target);
+  check_exact(full_draft, sparse_target);
+}
+TEST(exact_for_disjoint_supports) { check_exact(odd_draft, even_target); }
+TEST(exact_for_one_hot_drafts) { check_exact(one_hot_draft, full_target); }
+TEST(exact_for_one_hot_targets) { check_exact(full_draft, one_hot_target); }
+
+TEST(exact_for_equal_tables_and_all_accepted) {
+  check_exact(full_target, full_target);
+  const Model both = full_target(1, 3);
+  for (const auto& [sequence, weight] : cycle_law(both, both, both, 3, 3, verify_by_the_book)) {
+    CHECK(sequence.size() == 4 && weight > 0.0);
+  }
+}
+
+TEST(equal_rows_accept_every_uniform) {
+  for (Token token = 0; token < 4; ++token) {
+    for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+      const double prob = table(seed, 4, full)({}).probability(token);
+      CHECK(accepts(kBelowOne, prob, prob));
+    }
+  }
+}
+
+// design.md section 5: acceptance .75, 1, .5, 1.
+TEST(acceptance_golden) {
+  const double draft[] = {0.4, 0.3, 0.2, 0.1}, target[] = {0.3, 0.45, 0.1, 0.15};
+  const double acceptance[] = {0.75, 1.0, 0.5, 1.0};
+  for (int token = 0; token < 4; ++token) {
+    CHECK(accepts(acceptance[token] - 1e-12, draft[token], target[token]));
+    CHECK(acceptance[token] == 1.0 || !accepts(acceptance[token] + 1e-12, draft[token], target[token]));
+  }
+}
+
+TEST(drafting_nothing_draws_from_the_target) {
+  const std::vector<Distribution> target = {normalised({1, 1, 2})};
+  CHECK((verify_token({}, {}, target, {0.0}) == Verdict{0, 0}));
+  CHECK((verify_token({}, {}, target, {0.25}) == Verdict{0, 1}));
+  CHECK((verify_token({}, {}, target, {kBelowOne}) == Verdict{0, 2}));
+}
+
+TEST(rows_and_uniforms_are_asked_for_no_further_than_needed) {
+  const Token drafted[] = {0, 1, 0};
+  const std::vector<Distribution> draft(3, normalised({1, 1}));
+  const Distribution rows[] = {normalised({1, 0}), normalised({1, 0}), normalised({0, 1}), normalised({1, 1})};
+  std::vector<int> rows_asked, uniforms_asked;
+  Distribution scratch;
+  const Verdict verdict = verify_token(
+      drafted, 3, draft.data(),
+      [&](int place) -> const Distribution& {
+        rows_asked.push_back(place);
+        return rows[place];
+      },
+      [&](int place) {
+        uniforms_asked.push_back(place);
+        return 0.5;
+      },
+      scratch);
+  CHECK((verdict == Verdict{1, 0}));
+  CHECK((rows_asked == std::vector<int>{0, 1}));
+  CHECK((uniforms_asked == std::vector<int>{0, 1, 3}));
+}
+
+TEST(lengths_must_agree) {
+  const std::vector<Distribution> one = {normalised({1, 1})}, two = {one[0], one[0]};
+  CHECK_THROWS(verify_token({0}, two, two, {0.5, 0.5}), std::invalid_argument, "got 2, 2 and 2");
+  CHECK_THROWS(verify_token({0}, one, one, {0.5, 0.5}), std::invalid_argument, "got 1, 1 and 2");
+  CHECK_THROWS(verify_token({0}, one, two, {0.5}), std::invalid_argument, "K = 1 drafted tokens need");
+}
+
+// Negative controls: the enumeration must see what people get wrong.
+
+TEST(control_argmax_drafted_but_softmax_recorded) {
+  CHECK(error_of_cycle(one_hot_draft(1, 3), full_draft(1, 3), full_target(1, 3), 2, 3) > 0.02);
+}
+
+TEST(control_residual_skipped) {
+  const Verify from_the_target = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                                    const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
+    Verdict verdict = verify_token(drafted, draft_probs, target_probs, uniforms);
+    verdict.next_token = draw(target_probs[static_cast<std::size_t>(verdict.num_accepted)], uniforms.back());
+    return verdict;
+  };
+  CHECK(error_of_cycle(full_draft(1, 3), full_draft(1, 3), full_target(1, 3), 2, 3, from_the_target) > 0.02);
+}
+
+// "Stop drafting when the drafted token was unlikely", after it was sampled. design.md section 5: .55 in place of .5.
+TEST(control_unlikely_token_dropped_after_it_was_sampled) {
+  const Verify dropping = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                             const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
+    if (draft_probs[0].probability(drafted[0]) > 0.2) return verify_token(drafted, draft_probs, target_probs, uniforms);
+    return verify_token({}, {}, {target_probs[0]}, {uniforms.back()});
+  };
+  const Model draft = constant({0.9, 0.1}), target = constant({0.5, 0.5});
+  const Law cycle = cycle_law(draft, draft, target, 1, 2, dropping);
+  CHECK_NEAR(extended(cycle, target, 2)[Sequence({0, 0})] + extended(cycle, target, 2)[Sequence({0, 1})], 0.55, kExact);
+  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2, dropping), 0.025, kExact);
+  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2), 0.0, kExact);
+}
+
+// `<` in place of `<=` is what makes uniforms in [0, 1) exact: with the N values 0, 1/N, .. (N-1)/N, equally likely,
+// and probabilities that are multiples of 1/N, acceptance has exactly the probability it should, for `<` alone.
+TEST(control_less_or_equal) {
+  constexpr int kGrid = 8;
+  const auto accepted = [](auto&& rule, double draft_prob, double target_prob) {
+    int count = 0;
+    for (int i = 0; i < kGrid; ++i) count += rule(static_cast<double>(i) / kGrid, draft_prob, target_prob) ? 1 : 0;
+    return static_cast<double>(count) / kGrid;
+  };
+  const auto less_or_equal = [](double u, double draft_prob, double target_prob) { return u * draft_prob <= target_prob; };
+  for (int eighths = 0; eighths <= kGrid; ++eighths) {
+    const double draft_prob = 0.5, target_prob = draft_prob * eighths / kGrid;
+    CHECK_NEAR(accepted(accepts, draft_prob, target_prob), static_cast<double>(eighths) / kGrid, 0.0);
+    if (eighths < kGrid) CHECK(accepted(less_or_equal, draft_prob, target_prob) > static_cast<double>(eighths) / kGrid + 0.1);
+  }
+}
+
+TEST(at_uniform_zero_no_token_of_probability_zero_comes_out) {
+  int refused_by_less_alone = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const std::vector<Distribution> draft = {table(seed, 4, full)({})};
+    const std::vector<Distribution> target = {table(seed + 1000, 4, sparse)({}), table(seed + 2000, 4, sparse)({})};
+    for (Token token = 0; token < 4; ++token) {
+      const Sequence out = emitted({token}, verify_token({token}, draft, target, {0.0, 0.0}));
+      for (std::size_t i = 0; i < out.size(); ++i) CHECK(target[i].probability(out[i]) > 0.0);
+      const double target_prob = target[0].probability(token);
+      if (0.0 * draft[0].probability(token) <= target_prob && !(target_prob > 0.0)) ++refused_by_less_alone;
+    }
+  }
+  CHECK(refused_by_less_alone > 100);
+}
+
+TEST_MAIN()
