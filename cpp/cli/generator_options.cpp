@@ -1,0 +1,108 @@
+#include "cli/generator_options.h"
+
+#include <climits>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "engine/bundled_models.h"
+
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+namespace specdec::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// llama.cpp's notation: TOKEN_ID+BIAS or TOKEN_ID-BIAS; -inf bans the token.
+std::pair<Token, double> parse_logit_bias(const std::string& text) {
+  const std::size_t sign = text.find_first_of("+-");
+  if (sign == std::string::npos) throw UsageError("expected TOKEN_ID+BIAS or TOKEN_ID-BIAS, got \"" + text + "\"");
+  const auto token = static_cast<Token>(parse_integer(text.substr(0, sign), 0, INT_MAX));
+  const std::string bias = text.substr(sign);
+  if (bias == "-inf") return {token, -std::numeric_limits<double>::infinity()};
+  return {token, parse_real(bias[0] == '+' ? bias.substr(1) : bias, {})};
+}
+
+fs::path executable() {
+#ifdef __APPLE__
+  char path[PATH_MAX];
+  uint32_t size = sizeof path;
+  return _NSGetExecutablePath(path, &size) == 0 ? fs::path(path) : fs::path();
+#else
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored);
+#endif
+}
+
+// Beside the program (a copy, the build tree), or in the Python package that the program was installed with.
+std::vector<std::string> model_folders() {
+  const fs::path folder = executable().parent_path();
+  std::vector<std::string> folders = {(folder / "models").string(), folder.string()};
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path() / "lib", ignored)) {
+    if (entry.path().filename().string().compare(0, 6, "python") != 0) continue;
+    for (const char* packages : {"site-packages", "dist-packages"}) {
+      const fs::path models = entry.path() / packages / "specdec_native" / "models";
+      if (fs::exists(models, ignored)) folders.push_back(models.string());
+    }
+  }
+  return folders;
+}
+
+}  // namespace
+
+Group model_group(GeneratorOptions& options) {
+  return {"Models",
+          {
+              text({"-m", "--model"}, "FILE", options.target, "target model, GGUF (default: the bundled pair)"),
+              text({"-md", "--model-draft", "--spec-draft-model"}, "FILE", options.draft,
+                   "draft model with the target's vocabulary, or \"ngram\": look the continuation up in the text so far (default "
+                   "with -m: none)"),
+              integer({"-k", "--draft-max", "--spec-draft-n-max"}, options.num_draft_tokens, 0, max_draft_tokens,
+                      "tokens to draft per target call, 0 to 63; 0 decodes without a draft (default: 7)"),
+              integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24,
+                      "context in tokens (default: the model's own, at most 4096)"),
+              integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
+              integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16,
+                      "prompt tokens per pass (default: 512)"),
+              integer({"-ngl", "--gpu-layers", "--n-gpu-layers"}, options.n_gpu_layers, -1, 100000,
+                      "layers to put on a GPU, -1 for all; only in builds with a GPU backend (default: 0)"),
+          }};
+}
+
+Group sampling_group(Request& request) {
+  sampling::SamplingParams& params = request.sampling;
+  const auto set_seed = [&request](const std::string& text) {
+    request.seed.reset();
+    if (text != "-1") request.seed = parse_unsigned(text);
+  };
+  const auto add_bias = [&params](const std::string& text) { params.logit_bias.push_back(parse_logit_bias(text)); };
+  return {"Sampling",
+          {
+              {{"-s", "--seed"}, "N", "seed; the same seed and options give the same text (default: random, as is -1)", set_seed},
+              real({"--temp", "--temperature"}, params.temperature, {0.0}, "0 is greedy"),
+              integer({"--top-k"}, params.top_k, 0, INT_MAX, "keep the N most likely tokens, 0: off (default: 40)"),
+              real({"--top-p"}, params.top_p, {0.0, 1.0, true}, "keep the most likely tokens up to this probability, 1: off"),
+              real({"--min-p"}, params.min_p, {0.0, 1.0}, "drop tokens below this times the most likely one's probability, 0: off"),
+              real({"--repeat-penalty"}, params.repeat_penalty, {0.0, std::numeric_limits<double>::max(), true}, "1: off"),
+              real({"--presence-penalty"}, params.presence_penalty, {}, "0: off"),
+              real({"--frequency-penalty"}, params.frequency_penalty, {}, "0: off"),
+              integer({"--repeat-last-n"}, params.penalty_last_n, -1, INT_MAX,
+                      "tokens back that the penalties look, -1: all (default: 64)"),
+              {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
+          }};
+}
+
+void resolve_models(GeneratorOptions& options) {
+  if (options.target.empty()) {
+    const ModelPair pair = find_bundled_pair(model_folders());
+    options.target = pair.target;
+    if (options.draft.empty()) options.draft = pair.draft;
+  }
+  if (options.num_draft_tokens == 0) options.draft.clear();
+}
+
+}  // namespace specdec::cli

@@ -1,0 +1,15 @@
+// The options that every command with a Generator shares, under llama.cpp's names.
+#pragma once
+
+#include "cli/options.h"
+#include "engine/generator.h"
+
+namespace specdec::cli {
+
+Group model_group(GeneratorOptions& options);
+Group sampling_group(Request& request);
+
+// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded.
+void resolve_models(GeneratorOptions& options);
+
+}  // namespace specdec::cli

@@ -1,0 +1,114 @@
+// specdec: finds the subcommand and turns what it throws into a message and an exit code.
+//
+// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. The answer goes to standard output,
+// everything else to standard error.
+#include <csignal>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/generate.h"
+#include "cli/info.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace specdec::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  int (*run)(int argc, const char* const* argv);
+  const char* help;
+};
+constexpr Command commands[] = {
+    {"generate", run_generate, "continue a prompt with speculative decoding"},
+    {"info", run_info, "show what a GGUF model file holds"},
+};
+
+const Command* find_command(const std::string& name) {
+  for (const Command& command : commands) {
+    if (name == command.name) return &command;
+  }
+  return nullptr;
+}
+
+std::string overview() {
+  std::string text =
+      "usage: specdec COMMAND [options]\n\n"
+      "Lossless speculative decoding: a small draft model proposes tokens, the target\n"
+      "model checks them all in one pass; the text is the target's own, only sooner.\n\n"
+      "Commands:\n";
+  for (const Command& command : commands) {
+    std::string line = std::string("  ") + command.name;
+    line.resize(14, ' ');
+    text += line + command.help + "\n";
+  }
+  return text +
+         "\nOptions:\n"
+         "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own\n"
+         "  --version   show the version\n\n"
+         "Without a model, generate uses the small pair that comes with the program.\n";
+}
+
+[[noreturn]] void fail_unknown(const std::string& word) {
+  std::vector<std::string> names = {"--help", "--version"};
+  for (const Command& command : commands) names.push_back(command.name);
+  const char* what = word[0] == '-' ? "unknown option " : "unknown command ";
+  throw UsageError(what + word + suggestion(word, names));
+}
+
+int run(int argc, const char* const* argv) {
+  if (argc < 1) {
+    note(overview());
+    return 2;
+  }
+  const std::string word = argv[0];
+  if (word == "-h" || word == "--help" || word == "help") {
+    const Command* command = word == "help" && argc > 1 ? find_command(argv[1]) : nullptr;
+    if (command == nullptr) {
+      write(overview());
+      return 0;
+    }
+    const char* const help[] = {"--help"};
+    return command->run(1, help);
+  }
+  if (word == "--version") {
+    write("specdec " SPECDEC_VERSION "\n");
+    return 0;
+  }
+  const Command* command = find_command(word);
+  if (command == nullptr) fail_unknown(word);
+  return command->run(argc - 1, argv + 1);
+}
+
+// Wrong use: say what, and where the help is.
+int report_usage(const std::string& program, const std::exception& error) {
+  note(program + ": " + error.what() + "\nTry '" + program + " --help'.\n");
+  return 2;
+}
+
+}  // namespace
+}  // namespace specdec::cli
+
+int main(int argc, char** argv) {
+  using namespace specdec::cli;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error of write(), which ends the program quietly
+  const bool has_command = argc > 1 && find_command(argv[1]) != nullptr;
+  const std::string program = has_command ? std::string("specdec ") + argv[1] : "specdec";
+  try {
+    return run(argc - 1, argv + 1);
+  } catch (const OutputClosed&) {
+    return 0;
+  } catch (const UsageError& error) {
+    return report_usage(program, error);
+  } catch (const std::invalid_argument& error) {
+    return report_usage(program, error);
+  } catch (const std::bad_alloc&) {
+    note(program + ": not enough memory\n");
+  } catch (const std::exception& error) {
+    note(program + ": " + error.what() + "\n");
+  }
+  return 1;
+}

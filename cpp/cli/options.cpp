@@ -1,0 +1,265 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+namespace specdec::cli {
+namespace {
+
+constexpr std::size_t width = 80;        // of the help
+constexpr std::size_t help_column = 28;  // where descriptions begin
+
+// 0.95, not 0.950000.
+std::string shown(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+std::string describe(const Interval& range) {
+  const bool has_low = range.low > std::numeric_limits<double>::lowest();
+  const bool has_high = range.high < std::numeric_limits<double>::max();
+  std::string result = "a number";
+  if (has_low) result += (range.low_excluded ? " above " : " of at least ") + shown(range.low);
+  if (has_high) result += std::string(has_low ? " and" : " of") + " at most " + shown(range.high);
+  return result;
+}
+
+[[noreturn]] void expected(const std::string& what, const std::string& got) {
+  throw UsageError("expected " + what + ", got \"" + got + "\"");
+}
+
+std::string with_default(const std::string& help, const std::string& value) {
+  return value.empty() ? help : help + " (default: " + value + ")";
+}
+
+std::string join(const std::vector<std::string>& words, const std::string& separator) {
+  std::string result;
+  for (const std::string& word : words) result += (result.empty() ? "" : separator) + word;
+  return result;
+}
+
+Option help_option() { return {{"-h", "--help"}, "", "show this help", nullptr}; }
+
+// Breaks text into lines of at most `columns`, each after the first indented.
+std::string wrap(const std::string& text, std::size_t columns, std::size_t indent) {
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t column = 0;
+  while (words >> word) {
+    if (column > 0 && column + 1 + word.size() > columns) {
+      result += "\n" + std::string(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      result += " ";
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result;
+}
+
+std::string help_line(const Option& option) {
+  std::string left = "  " + join(option.names, ", ");
+  if (!option.value.empty()) left += " " + option.value;
+  if (left.size() + 2 > help_column) {
+    left += "\n" + std::string(help_column, ' ');
+  } else {
+    left.resize(help_column, ' ');
+  }
+  return left + wrap(option.help, width - help_column, help_column) + "\n";
+}
+
+const Option* find(const CommandLine& line, const std::string& name) {
+  for (const Group& group : line.groups) {
+    for (const Option& option : group.options) {
+      if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> all_names(const CommandLine& line) {
+  std::vector<std::string> names = help_option().names;
+  for (const Group& group : line.groups) {
+    for (const Option& option : group.options) names.insert(names.end(), option.names.begin(), option.names.end());
+  }
+  return names;
+}
+
+// Edits (insert, delete, replace) that turn a into b.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+// An option as written: its name, and its value where that follows "=".
+struct Written {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+Written split_option(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (argument.compare(0, 2, "--") != 0 || equals == std::string::npos) return {argument, std::nullopt};
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+// `next`: the argument after it, or null.
+std::string value_of(const CommandLine& line, const Option& option, const Written& written, const char* next) {
+  if (written.value) return *written.value;
+  const std::string missing = written.name + " needs a value (" + option.value + ")";
+  if (next == nullptr) throw UsageError(missing);
+  if (find(line, split_option(next).name) != nullptr) {
+    const std::string meant = option.names.back() + "=" + next;
+    throw UsageError(missing + ", but the option " + next + " follows; write " + meant + " if that is the value");
+  }
+  return next;
+}
+
+void set_option(const Option& option, const std::string& name, const std::string& value) {
+  try {
+    option.set(value);
+  } catch (const UsageError& error) {
+    throw UsageError(name + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < low || value > high) {
+    expected("a whole number from " + std::to_string(low) + " to " + std::to_string(high), text);
+  }
+  return value;
+}
+
+std::uint64_t parse_unsigned(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) expected("a whole number from 0 to " + std::to_string(UINT64_MAX), text);
+  return value;
+}
+
+double parse_real(const std::string& text, const Interval& range) {
+  char* stop = nullptr;
+  errno = 0;
+  const double value = std::strtod(text.c_str(), &stop);  // the locale is C's: nothing here calls setlocale
+  const bool starts_blank = !text.empty() && std::isspace(static_cast<unsigned char>(text[0])) != 0;
+  const bool whole = !text.empty() && !starts_blank && stop == text.c_str() + text.size();
+  const bool above = range.low_excluded ? value > range.low : value >= range.low;
+  if (!whole || !above || !(value <= range.high)) expected(describe(range), text);
+  return value;
+}
+
+Option flag(std::vector<std::string> names, bool& target, std::string help, bool value) {
+  return {std::move(names), "", std::move(help), [&target, value](const std::string&) { target = value; }};
+}
+
+Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help) {
+  return {std::move(names), "N", std::move(help), [&target, low, high](const std::string& text) {
+            target = static_cast<int>(parse_integer(text, low, high));
+          }};
+}
+
+Option real(std::vector<std::string> names, double& target, Interval range, std::string help) {
+  return {std::move(names), "X", with_default(help, shown(target)),
+          [&target, range](const std::string& text) { target = parse_real(text, range); }};
+}
+
+Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help) {
+  return {std::move(names), std::move(value), std::move(help), [&target](const std::string& text) { target = text; }};
+}
+
+Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help) {
+  return {std::move(names), std::move(value), std::move(help),
+          [&target](const std::string& text) { target.push_back(text); }};
+}
+
+Option choice(std::vector<std::string> names, std::vector<std::string> allowed, std::string& target, std::string help) {
+  const auto set = [&target, allowed](const std::string& text) {
+    if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) expected("one of " + join(allowed, ", "), text);
+    target = text;
+  };
+  return {std::move(names), join(allowed, "|"), with_default(help, target), set};
+}
+
+Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
+  Parsed parsed;
+  bool only_positionals = false;
+  for (int at = 0; at < argc; ++at) {
+    const std::string argument = argv[at];
+    if (only_positionals || argument.size() < 2 || argument[0] != '-') {
+      if (parsed.positionals.size() == line.num_positionals) {
+        throw UsageError("unexpected argument \"" + argument + "\"" + line.positional_hint);
+      }
+      parsed.positionals.push_back(argument);
+      continue;
+    }
+    if (argument == "--") {
+      only_positionals = true;
+      continue;
+    }
+    if (argument == "-h" || argument == "--help") {
+      parsed.help = true;
+      return parsed;
+    }
+    const Written written = split_option(argument);
+    const Option* option = find(line, written.name);
+    if (option == nullptr) throw UsageError("unknown option " + written.name + suggestion(written.name, all_names(line)));
+    if (option->value.empty() && written.value) throw UsageError(written.name + " takes no value");
+    if (option->value.empty()) {
+      option->set("");
+      continue;
+    }
+    set_option(*option, written.name, value_of(line, *option, written, at + 1 < argc ? argv[at + 1] : nullptr));
+    if (!written.value) ++at;
+  }
+  return parsed;
+}
+
+std::string help_text(const CommandLine& line) {
+  std::string result = "usage: " + line.command + (line.arguments.empty() ? "" : " " + line.arguments) + "\n";
+  std::istringstream paragraphs(line.about);
+  for (std::string paragraph; std::getline(paragraphs, paragraph);) result += "\n" + wrap(paragraph, width, 0) + "\n";
+  for (const Group& group : line.groups) {
+    result += "\n" + group.title + ":\n";
+    for (const Option& option : group.options) result += help_line(option);
+  }
+  return result + (line.groups.empty() ? "\n" : "") + help_line(help_option());
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = std::min<std::size_t>(3, word.size() / 2 + 1);  // closer than this
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+}  // namespace specdec::cli

@@ -1,0 +1,75 @@
+// Command lines from a table: the same table parses, checks ranges and prints the help. Written by hand because PyPI, where
+// this build gets its packages, offers no maintained argument parser for C++.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace specdec::cli {
+
+// The command line is wrong: exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Option {
+  std::vector<std::string> names;  // "-m", "--model": a long one last; a single dash may have several letters, as in llama.cpp
+  std::string value;               // placeholder of the value in the help; empty: a flag
+  std::string help;
+  std::function<void(const std::string& text)> set;  // throws UsageError saying what it expects
+};
+
+struct Group {
+  std::string title;
+  std::vector<Option> options;
+};
+
+struct Interval {
+  double low = std::numeric_limits<double>::lowest();
+  double high = std::numeric_limits<double>::max();
+  bool low_excluded = false;
+};
+
+// One line of the table each. The target's present value is the default that the help shows; the last use on the command
+// line wins, but for texts(), which collects all of them.
+Option flag(std::vector<std::string> names, bool& target, std::string help, bool value = true);
+Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help);
+Option real(std::vector<std::string> names, double& target, Interval range, std::string help);
+Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help);
+Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help);
+Option choice(std::vector<std::string> names, std::vector<std::string> allowed, std::string& target, std::string help);
+
+// Whole text to number, or UsageError with the valid range.
+std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high);
+std::uint64_t parse_unsigned(const std::string& text);
+double parse_real(const std::string& text, const Interval& range);
+
+struct CommandLine {
+  std::string command;      // "specdec info"
+  std::string arguments;    // what follows it in the usage line
+  std::string about;        // paragraphs, separated by newlines
+  std::vector<Group> groups;
+  std::size_t num_positionals = 0;  // at most
+  std::string positional_hint;      // for the error when there are more
+};
+
+struct Parsed {
+  std::vector<std::string> positionals;
+  bool help = false;  // -h, --help: asked for, nothing else counts
+};
+
+// argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals follow).
+Parsed parse(const CommandLine& line, int argc, const char* const* argv);
+
+// At most 80 columns wide.
+std::string help_text(const CommandLine& line);
+
+// "; did you mean X?" for the candidate most like `word`, or nothing when none is close.
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace specdec::cli

@@ -1,0 +1,65 @@
+#include "cli/statistics.h"
+
+#include <cstdio>
+
+namespace specdec::cli {
+namespace {
+
+template <typename... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+long long whole(std::int64_t value) { return value; }
+
+double per_second(std::int64_t count, double seconds) { return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0; }
+
+// "draft 0.32 (26 %)"
+std::string share(const char* name, double seconds, double all) {
+  return format("%s %.2f s (%.0f %%)", name, seconds, all > 0.0 ? 100.0 * seconds / all : 0.0);
+}
+
+// Between the passes: the loop's bookkeeping, text and printing.
+double other_seconds(const Stats& stats) {
+  return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds;
+}
+
+}  // namespace
+
+std::string statistics_text(const Stats& stats) {
+  std::string text = format("prompt   %lld tokens (%lld of them cached) in %.2f s, %.1f tokens/s\n", whole(stats.prompt_tokens),
+                            whole(stats.prompt_cached_tokens), stats.prompt_seconds,
+                            per_second(stats.prompt_tokens - stats.prompt_cached_tokens, stats.prompt_seconds));
+  text += format("output   %lld tokens in %.2f s, %.1f tokens/s\n", whole(stats.tokens), stats.seconds, stats.tokens_per_second());
+  if (stats.drafted > 0) {
+    text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),
+                   stats.acceptance_rate());
+  }
+  text += format("target   %lld calls, %.2f tokens per call\n", whole(stats.target_calls), stats.tokens_per_target_call());
+  return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
+         share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +
+         "         " + share("other", other_seconds(stats), stats.seconds) + "\n";
+}
+
+nlohmann::ordered_json statistics_json(const Stats& stats) {
+  return {
+      {"prompt_tokens", stats.prompt_tokens},
+      {"prompt_cached_tokens", stats.prompt_cached_tokens},
+      {"prompt_seconds", stats.prompt_seconds},
+      {"tokens", stats.tokens},
+      {"drafted", stats.drafted},
+      {"accepted", stats.accepted},
+      {"target_calls", stats.target_calls},
+      {"acceptance_rate", stats.acceptance_rate()},
+      {"tokens_per_target_call", stats.tokens_per_target_call()},
+      {"tokens_per_second", stats.tokens_per_second()},
+      {"draft_seconds", stats.draft_seconds},
+      {"target_seconds", stats.target_seconds},
+      {"sampling_seconds", stats.sampling_seconds},
+      {"seconds", stats.seconds},
+  };
+}
+
+}  // namespace specdec::cli

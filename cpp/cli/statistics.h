@@ -1,0 +1,14 @@
+// What a generation cost, for people and for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "speculative/stats.h"
+
+namespace specdec::cli {
+
+std::string statistics_text(const Stats& stats);              // 80 columns
+nlohmann::ordered_json statistics_json(const Stats& stats);  // the names are those of Stats in Python
+
+}  // namespace specdec::cli
