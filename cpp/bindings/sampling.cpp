@@ -121,9 +121,10 @@ py::array_t<double> residual_of(const Doubles& target_probs, const Doubles& draf
   check_shape(target_probs, "target_probs", {-1}, "[V]");
   const py::ssize_t vocabulary = target_probs.size();
   check_shape(draft_probs, "draft_probs", {vocabulary}, "[V], V = " + std::to_string(vocabulary) + " as target_probs");
+  const Distribution target = checked_distribution(target_probs.data(), vocabulary, "target_probs");
+  const Distribution draft = checked_distribution(draft_probs.data(), vocabulary, "draft_probs");
   Distribution out;
-  residual(checked_distribution(target_probs.data(), vocabulary, "target_probs"),
-           checked_distribution(draft_probs.data(), vocabulary, "draft_probs"), out);
+  residual(target, draft, out);
   return to_dense(out, vocabulary);
 }
 
@@ -158,7 +159,8 @@ Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Do
   const std::vector<Token> drafted = checked_tokens(draft_tokens, vocabulary, "draft_tokens");
   const std::vector<Distribution> draft_rows = checked_rows(draft_probs, "draft_probs");
   check_drawn(drafted, draft_rows);
-  return verify_token(drafted, draft_rows, checked_rows(target_probs, "target_probs"), checked_uniforms(uniforms));
+  const std::vector<Distribution> target_rows = checked_rows(target_probs, "target_probs");
+  return verify_token(drafted, draft_rows, target_rows, checked_uniforms(uniforms));
 }
 
 double speedup(double rate, int num_draft_tokens, double t_draft, double t_target,
@@ -194,7 +196,7 @@ constexpr const char* kResidualDoc =
     R"(normalise(max(0, target - draft)), float64 [V]: the law of the correction token after a rejection.
 
 target_probs, draft_probs: [V], each summing to 1. Where they are equal nothing is left and target_probs is returned.
-Chen et al., arXiv:2302.01318, equation 2 and algorithm 2; Leviathan et al., arXiv:2211.17192, section 2.3.)";
+Chen et al., arXiv:2302.01318, algorithm 2; Leviathan et al., arXiv:2211.17192, section 2.3.)";
 
 constexpr const char* kVerifyTokenDoc =
     R"(Modified Rejection Sampling: how many drafted tokens to keep, and the token that follows them.
