@@ -95,29 +95,18 @@ inline __attribute__((always_inline)) void dot_group(__m512i weights, const char
   }
 }
 
-// Where the kernels read a band's weights from.
-enum class Source { tiles, scratch };
-
-// Scratch of a decoded band: per tile and byte plane (E2M3 one, E3M2 high then low) 8 groups of 64 bytes.
-template <Type type>
-constexpr int decoded_bytes = (type == Type::e2m3 ? 1 : 2) * groups * group_places;
-
-template <Type type, int W, Source source>
-inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* weights, const char* codes, __m512i (&sum)[W], __m512i (&low_sum)[W]) {
+// Adds a tile's products with W columns to `sum`; E3M2: those of the low digits to `low_sum`.
+template <Type type, int W>
+inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const char* codes, __m512i (&sum)[W], __m512i (&low_sum)[W]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
-    __m512i plane[4];
-    if constexpr (source == Source::tiles) {
-      for (int j = 0; j < planes_per_half; ++j) plane[j] = load(weights + half * half_bytes + j * group_places);
-      plane[3] = fourth_group(plane[0], plane[1], plane[2]);
-    }
+    const std::uint8_t* from = tile + half * half_bytes;
+    __m512i plane[4] = {load(from), load(from + group_places), load(from + 2 * group_places)};
+    plane[3] = fourth_group(plane[0], plane[1], plane[2]);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       const int group = 4 * half + j;
-      if constexpr (source == Source::scratch) {
-        dot_group<W>(load(weights + group * group_places), codes, group, sum);
-        if constexpr (type == Type::e3m2) dot_group<W>(load(weights + (groups + group) * group_places), codes, group, low_sum);
-      } else if constexpr (type == Type::e2m3) {
+      if constexpr (type == Type::e2m3) {
         dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e2m3_table.entry)), codes, group, sum);
       } else {
         dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e3m2_high.entry)), codes, group, sum);
@@ -127,13 +116,12 @@ inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* weights,
   }
 }
 
-// A band times a panel group of W columns. `band` holds the tiles (codes and scales); `decoded` only counts for scratch.
-template <Type type, int W, Source source>
-void band_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group,
-                      float* out, std::int64_t ldo) {
+// A band times a panel group of W columns.
+template <Type type, int W>
+void band_times_group(const std::uint8_t* band, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
   __m512 acc[W];
   for (int c = 0; c < W; ++c) acc[c] = _mm512_setzero_ps();
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes<type>) {
+  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, group += W * panel_block_bytes) {
     const float* scales = reinterpret_cast<const float*>(group + W * block_size);
     const std::int32_t* corrections = reinterpret_cast<const std::int32_t*>(scales + W);
     __m512i sum[W], low_sum[W];
@@ -141,87 +129,58 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std
       sum[c] = _mm512_set1_epi32(corrections[c]);
       low_sum[c] = _mm512_setzero_si512();
     }
-    if constexpr (source == Source::tiles) prefetch_tile(band);
-    dot_tile<type, W, source>(source == Source::tiles ? band : decoded, group, sum, low_sum);
+    prefetch_tile(band);
+    dot_tile<type, W>(band, group, sum, low_sum);
     const __m512 weight_scale = weight_scales(band);
     for (int c = 0; c < W; ++c) {
       if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
       acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(weight_scale, _mm512_set1_ps(scales[c])), acc[c]);
     }
-    group += W * panel_block_bytes;
   }
   for (int c = 0; c < W; ++c) _mm512_storeu_ps(out + c * ldo, acc[c]);
 }
 
-template <Type type>
-void decode_band(const std::uint8_t* band, std::int64_t blocks, std::uint8_t* decoded) {
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes<type>) {
-    for (int half = 0; half < 2; ++half) {
-      const std::uint8_t* from = band + half * half_bytes;
-      __m512i plane[4] = {load(from), load(from + group_places), load(from + 2 * group_places)};
-      plane[3] = fourth_group(plane[0], plane[1], plane[2]);
-      for (int j = 0; j < 4; ++j) {
-        std::uint8_t* to = decoded + (4 * half + j) * group_places;
-        if constexpr (type == Type::e2m3) {
-          _mm512_storeu_si512(to, _mm512_permutexvar_epi8(plane[j], load(e2m3_table.entry)));
-        } else {
-          _mm512_storeu_si512(to, _mm512_permutexvar_epi8(plane[j], load(e3m2_high.entry)));
-          _mm512_storeu_si512(to + groups * group_places, _mm512_permutexvar_epi8(plane[j], load(e3m2_low.entry)));
-        }
-      }
-    }
-  }
-}
-
-using BandTimesGroup = void (*)(const std::uint8_t*, const std::uint8_t*, std::int64_t, const char*, float*, std::int64_t);
+using BandTimesGroup = void (*)(const std::uint8_t*, std::int64_t, const char*, float*, std::int64_t);
 
 // By width; entry 0 is not used.
-template <Type type, Source source>
+template <Type type>
 constexpr BandTimesGroup by_width[panel_width + 1] = {
     nullptr,
-    band_times_group<type, 1, source>,
-    band_times_group<type, 2, source>,
-    band_times_group<type, 3, source>,
-    band_times_group<type, 4, source>,
-    band_times_group<type, 5, source>,
-    band_times_group<type, 6, source>,
-    band_times_group<type, 7, source>,
-    band_times_group<type, 8, source>,
+    band_times_group<type, 1>,
+    band_times_group<type, 2>,
+    band_times_group<type, 3>,
+    band_times_group<type, 4>,
+    band_times_group<type, 5>,
+    band_times_group<type, 6>,
+    band_times_group<type, 7>,
+    band_times_group<type, 8>,
 };
 
+// Bands that stay in the second-level cache while one panel group after another is multiplied by them.
+constexpr std::int64_t bands_per_pass = 4;
+
+// Decoding hides behind the dot products (it uses other execution ports), so that every group decodes anew and no
+// scratch is needed.
 template <Type type>
 void matmul_as(const std::uint8_t* tiles, std::int64_t k, const char* panel, std::int64_t n, std::int64_t band_begin,
-               std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) {
+               std::int64_t band_end, float* out, std::int64_t ldo) {
   const std::int64_t blocks = k / block_size;
-  const std::int64_t band_bytes = blocks * tile_bytes;
-  if (n <= panel_width) {
-    for (std::int64_t band = band_begin; band < band_end; ++band) {
-      by_width<type, Source::tiles>[n](tiles + band * band_bytes, nullptr, blocks, panel, out + band * tile_rows, ldo);
-    }
-    return;
-  }
-  auto* decoded = reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uintptr_t>(scratch) + 63) / 64 * 64);
-  const std::int64_t band_decoded = blocks * decoded_bytes<type>;
-  for (std::int64_t first = band_begin; first < band_end; first += scratch_bands) {
-    const std::int64_t count = band_end - first < scratch_bands ? band_end - first : scratch_bands;
-    for (std::int64_t b = 0; b < count; ++b) {
-      decode_band<type>(tiles + (first + b) * band_bytes, blocks, decoded + b * band_decoded);
-    }
+  for (std::int64_t first = band_begin; first < band_end; first += bands_per_pass) {
+    const std::int64_t last = band_end - first < bands_per_pass ? band_end : first + bands_per_pass;
     for (std::int64_t column = 0; column < n; column += panel_width) {
       const std::int64_t width = n - column < panel_width ? n - column : panel_width;
-      for (std::int64_t b = 0; b < count; ++b) {
-        by_width<type, Source::scratch>[width](tiles + (first + b) * band_bytes, decoded + b * band_decoded, blocks,
-                                              panel + panel_block(n, k, column, 0).codes,
-                                              out + column * ldo + (first + b) * tile_rows, ldo);
+      const char* group = panel + panel_block(n, k, column, 0).codes;
+      for (std::int64_t band = first; band < last; ++band) {
+        by_width<type>[width](tiles + band * blocks * tile_bytes, blocks, group, out + column * ldo + band * tile_rows, ldo);
       }
     }
   }
 }
 
 void matmul(Type type, const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n,
-            std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept {
+            std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo, void*) noexcept {
   const auto run = type == Type::e2m3 ? matmul_as<Type::e2m3> : matmul_as<Type::e3m2>;
-  run(tiles, k, static_cast<const char*>(panel), n, band_begin, band_end, out, ldo, scratch);
+  run(tiles, k, static_cast<const char*>(panel), n, band_begin, band_end, out, ldo);
 }
 
 void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
