@@ -13,6 +13,7 @@
 #include "cli/info.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/quantize.h"
 
 namespace specdec::cli {
 namespace {
@@ -25,6 +26,7 @@ struct Command {
 constexpr Command commands[] = {
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show what a GGUF model file holds"},
+    {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
 };
 
 const Command* find_command(const std::string& name) {

@@ -1,0 +1,218 @@
+#include "cli/quantize.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "llama/gguf_quantizer.h"
+#include "speculative/error.h"
+
+namespace specdec::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// ---- Options
+
+struct Arguments {
+  QuantizeOptions quantize;
+  std::string type = "mxfp6_e2m3", scale = "mse";
+  bool json = false;
+};
+
+CommandLine command_line(Arguments& arguments) {
+  QuantizeOptions& options = arguments.quantize;
+  CommandLine line;
+  line.command = "specdec quantize";
+  line.arguments = "[options] IN OUT";
+  line.about =
+      "Turns the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) into MXFP6, 6.25 bits each, and writes one "
+      "file. Norms, biases, routers and shapes that are not whole tiles keep their type; the table says why. OUT appears when it "
+      "is complete; nothing is left of an interrupted run.";
+  line.num_positionals = 2;
+  line.positional_hint = "; give the model and the file to write";
+  line.groups = {
+      {"Options",
+       {choice({"--type"}, {"mxfp6_e2m3", "mxfp6_e3m2"}, arguments.type, "e2m3: finer, e3m2: wider range"),
+        choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+               "how a block's scale is chosen. ocp: from its largest weight, as the OCP standard says; mse: of that and its neighbours "
+               "the one with the least squared error"),
+        text({"--keep"}, "REGEX", options.keep, "keep the type of tensors in whose name this is found, such as '^output' (ECMAScript)"),
+        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
+        flag({"--force"}, options.overwrite, "replace OUT if it exists"),
+        flag({"--allow-requantize"}, options.allow_requantize, "also from types below 8 bits, which costs accuracy twice"),
+        flag({"--json"}, arguments.json, "the table as one JSON object")}}};
+  return line;
+}
+
+// ---- Signals
+
+volatile std::sig_atomic_t stop_requested = 0;
+extern "C" void request_stop(int) { stop_requested = 1; }
+
+// The temporary file must go whatever ends the run, so a second Ctrl-C does not kill. Without SA_RESTART: a blocked read or
+// write returns. SIGXFSZ, a file size limit, is then an error of write().
+void catch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = request_stop;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+// ---- Progress
+
+std::string format(const char* pattern, double value) {
+  char result[64];
+  std::snprintf(result, sizeof result, pattern, value);
+  return result;
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  return whole < 60 ? std::to_string(whole) + " s" : std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+}
+
+// On a terminal one line that is overwritten, elsewhere (a log) a line every few seconds.
+class ProgressLine {
+ public:
+  bool update(const QuantizeProgress& progress) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_ >= interval_) {
+      last_ = now;
+      show(progress, std::chrono::duration<double>(now - start_).count());
+    }
+    return stop_requested == 0;
+  }
+  void clear() const {
+    if (terminal_ && shown_) note("\r\x1b[K");
+  }
+
+ private:
+  void show(const QuantizeProgress& progress, double elapsed) {
+    const double done = static_cast<double>(progress.bytes_done), total = static_cast<double>(progress.bytes_total);
+    std::string line = format("%3.0f %%", 100.0 * done / total);
+    if (done > 0) line += ", " + duration_text(elapsed * (total - done) / done) + " left";
+    line += ", tensor " + std::to_string(progress.tensor_index + 1) + " of " + std::to_string(progress.num_tensors) + ": " +
+            printable(progress.tensor);
+    note(terminal_ ? "\r" + shorten(line, 79) + "\x1b[K" : shorten(line, 80) + "\n");
+    shown_ = true;
+  }
+
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  Clock::duration interval_ = terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : std::chrono::seconds(5);
+  Clock::time_point start_ = Clock::now(), last_ = start_;
+  bool shown_ = false;
+};
+
+// ---- Results
+
+std::string pad(std::string text, std::size_t columns) {
+  if (text.size() < columns) text.resize(columns, ' ');
+  return text;
+}
+std::string pad_left(const std::string& text, std::size_t columns) {
+  return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
+}
+
+struct Totals {
+  std::uint64_t elements = 0, bytes_before = 0, bytes = 0;
+
+  explicit Totals(const QuantizeReport& report) {
+    for (const TensorReport& tensor : report.tensors) {
+      elements += tensor.elements;
+      bytes_before += tensor.bytes_before;
+      bytes += tensor.bytes;
+    }
+  }
+  double bits_per_weight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }
+  double compression() const { return static_cast<double>(bytes_before) / static_cast<double>(bytes); }
+};
+
+std::string row(const TensorReport& tensor, std::size_t name_width) {
+  const bool kept = !tensor.kept_because.empty();
+  return pad(printable(tensor.name), name_width) + "  " + pad(find_ggml_type(tensor.from)->name, 5) + "  " +
+         pad(kept ? "kept" : find_ggml_type(tensor.to)->name, 10) + pad_left(std::to_string(tensor.bytes), 12) + "  " +
+         (kept ? tensor.kept_because : format("%.2f %%", 100.0 * tensor.relative_error)) + "\n";
+}
+
+// 80 columns as long as names have no more than 29.
+std::string table(const QuantizeReport& report) {
+  std::size_t name_width = 6;
+  for (const TensorReport& tensor : report.tensors) name_width = std::max(name_width, printable(tensor.name).size());
+  std::string text = pad("tensor", name_width) + "  from   to                bytes  error, or why kept\n";
+  for (const TensorReport& tensor : report.tensors) text += row(tensor, name_width);
+  const Totals totals(report);
+  text += "\ntotal: " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes of tensors, " +
+          format("%.2f bits per weight, ", totals.bits_per_weight()) + format("%.2fx smaller\n", totals.compression());
+  return text + format("relative error of the quantized weights (RMS): %.2f %%\n", 100.0 * report.relative_error);
+}
+
+using Json = nlohmann::ordered_json;
+
+Json tensor_json(const TensorReport& tensor) {
+  const bool kept = !tensor.kept_because.empty();
+  return {{"name", tensor.name},
+          {"from", find_ggml_type(tensor.from)->name},
+          {"to", find_ggml_type(tensor.to)->name},
+          {"shape", tensor.shape},
+          {"bytes_before", tensor.bytes_before},
+          {"bytes", tensor.bytes},
+          {"kept_because", kept ? Json(tensor.kept_because) : Json(nullptr)},
+          {"relative_error", kept ? Json(nullptr) : Json(tensor.relative_error)}};
+}
+
+std::string json_text(const QuantizeReport& report) {
+  const Totals totals(report);
+  Json json = {{"input_bytes", report.input_bytes},
+               {"output_bytes", report.output_bytes},
+               {"parameters", totals.elements},
+               {"bits_per_weight", totals.bits_per_weight()},
+               {"compression", totals.compression()},
+               {"relative_error", report.relative_error},
+               {"tensors", Json::array()}};
+  for (const TensorReport& tensor : report.tensors) json["tensors"].push_back(tensor_json(tensor));
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int run_quantize(int argc, const char* const* argv) {
+  Arguments arguments;
+  const CommandLine line = command_line(arguments);
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help) {
+    write(help_text(line));
+    return 0;
+  }
+  if (parsed.positionals.size() != 2) throw UsageError("give the model and the file to write");
+  arguments.quantize.type = arguments.type == "mxfp6_e2m3" ? mxfp6::Type::e2m3 : mxfp6::Type::e3m2;
+  arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
+
+  catch_signals();
+  ProgressLine progress;
+  arguments.quantize.progress = [&](const QuantizeProgress& at) { return progress.update(at); };
+  try {
+    const QuantizeReport report = quantize_gguf(parsed.positionals[0], parsed.positionals[1], arguments.quantize);
+    progress.clear();
+    write(arguments.json ? json_text(report) : table(report));
+    return 0;
+  } catch (const Cancelled&) {
+    progress.clear();
+    note("specdec quantize: interrupted, nothing was written\n");
+    return exit_interrupted;
+  } catch (...) {
+    progress.clear();
+    throw;
+  }
+}
+
+}  // namespace specdec::cli
