@@ -155,16 +155,28 @@ TEST(penalties_look_at_the_last_n_tokens) {
   CHECK((penalised(99) == std::vector<Token>{0, 1, 2}));
 }
 
-TEST(penalties_leave_nothing_behind) {
-  SamplingParams params;
+TEST(penalties_golden_and_nothing_left_behind) {
+  SamplingParams params = off();
+  params.repeat_penalty = 2.0;
   params.frequency_penalty = 0.5;
-  const std::vector<float> logits = random_logits(100);
-  const std::vector<Token> history = {5, 5, 5, 7};
+  params.presence_penalty = 0.25;
+  const float logits[] = {4.0f, -1.0f, 0.0f};
+  const double expected[] = {4.0 / 2 - 3 * 0.5 - 0.25, -1.0 * 2 - 0.5 - 0.25, 0.0};
+  const Token history[] = {0, 0, 1, 0};
   Transforms transforms(params);
-  Distribution first, second;
-  transforms.apply(logits.data(), 100, history.data(), 4, first);
-  transforms.apply(logits.data(), 100, history.data(), 4, second);
-  CHECK(same(first, second));
+  Distribution d;
+  for (int call = 0; call < 3; ++call) {
+    transforms.apply(logits, 3, history, 4, d);
+    for (std::size_t i = 0; i < 3; ++i) CHECK_NEAR(std::log(d.probs[i] / d.probs[2]), expected[i], 1e-14);
+  }
+}
+
+TEST(min_p_keeps_what_reaches_it) {
+  SamplingParams params = off();
+  params.min_p = 1.0;
+  CHECK((apply(params, {1, 2, 2, 1.99f}).tokens == std::vector<Token>{1, 2}));
+  params.min_p = std::exp(-1.5) * (1 - 1e-9);
+  CHECK((apply(params, {0.5, 0.25, 2, 0.75}).tokens == std::vector<Token>{0, 2, 3}));
 }
 
 TEST(ids_beyond_the_row_are_ignored) {
