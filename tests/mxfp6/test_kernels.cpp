@@ -24,6 +24,7 @@ const Kernels& tested() {
 
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::uint64_t recorded_hash = 0xbdfc1010764541b6u;
 constexpr Type both_types[] = {Type::e2m3, Type::e3m2};
 
 // Random codes and sane scales; shifted by `offset` bytes, since tiles need no alignment.
@@ -296,6 +297,32 @@ TEST(products_are_close_to_exact_arithmetic) {
       }
     }
   }
+}
+
+// The same bits on every architecture, not only beside this machine's scalar code: a hash of products of numbers that
+// need no library to make (64-bit congruential), written down once.
+TEST(products_have_the_recorded_bits) {
+  const Kernels& kernels = tested();
+  std::uint64_t state = 42, hash = 14695981039346656037u;
+  const auto next = [&] { return state = state * 6364136223846793005u + 1442695040888963407u; };
+  for (const Type type : both_types) {
+    Weights w{3 * tile_rows, 5 * block_size, std::vector<std::uint8_t>(15 * tile_bytes), 0};
+    for (std::size_t i = 0; i < w.memory.size(); ++i) {
+      w.memory[i] = static_cast<std::uint8_t>(i % tile_bytes < tile_code_bytes ? next() >> 56 : 110 + (next() >> 60));
+    }
+    constexpr std::int64_t n = 11;
+    std::vector<float> x(static_cast<std::size_t>(n * w.k));
+    for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
+    for (const auto& y : {multiply(kernels, type, w, x, n), multiply_f32(kernels, type, w, x, n)}) {
+      for (const float value : y) {
+        std::uint32_t bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        hash = (hash ^ bits) * 1099511628211u;
+      }
+    }
+  }
+  if (hash != recorded_hash) std::printf("hash %#llx\n", static_cast<unsigned long long>(hash));
+  CHECK(hash == recorded_hash);
 }
 
 int main(int argc, char** argv) {
