@@ -15,6 +15,7 @@
 #endif
 
 #include "llama.h"
+#include "llama/ggml_mxfp6.h"
 #include "llama/op_hook.h"
 
 namespace specdec {
@@ -35,6 +36,7 @@ void keep_errors(ggml_log_level level, const char* text, void*) {
 void start_backend() {
   static std::once_flag once;
   std::call_once(once, [] {
+    check_mxfp6_kernels();
     llama_log_set(keep_errors, nullptr);
     llama_backend_init();
     install_op_hook();

@@ -139,6 +139,6 @@ void Context::truncate(int slot, int new_length) {
 }
 
 // Called between the operations of a pass; the caller's question may cost microseconds, so it is put only now and then.
-bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 64 == 0 && cancelled_(); }
+bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 16 == 0 && cancelled_(); }
 
 }  // namespace specdec

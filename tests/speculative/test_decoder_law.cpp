@@ -314,10 +314,18 @@ TEST(control_wrong_proposal_distribution) {
     }
   };
   CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, argmax_recorded_as_softmax) > 0.01);
-  const Tamper softmax_recorded_as_one_hot = [](Sequence& s) {
+  const Tamper uniform_recorded = [](Sequence& s) {
+    for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).probs.assign(s.draft_row(i).tokens.size(), 0.5);
+  };
+  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, uniform_recorded) > 0.01);
+}
+
+// Not a control: a sampled token submitted as a one-hot proposal is accepted less often, but the law stays exact.
+TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
+  const Tamper recorded_as_one_hot = [](Sequence& s) {
     for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
   };
-  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, softmax_recorded_as_one_hot) > 0.01);
+  CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, recorded_as_one_hot), 0.0, 1e-12);
 }
 
 TEST(control_unlikely_draft_dropped_after_sampling) {

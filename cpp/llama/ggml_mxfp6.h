@@ -1,0 +1,18 @@
+// MXFP6 weights in llama.cpp's graphs: MUL_MAT, MUL_MAT_ID (experts) and GET_ROWS (embeddings) on our kernels.
+#pragma once
+
+struct ggml_tensor;
+
+namespace ggml::cpu {
+class tensor_traits;
+}
+
+namespace specdec {
+
+// The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in whatever buffer; null for any other.
+ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
+
+// Throws Error when SPECDEC_ISA names kernels that do not exist or that this CPU cannot run.
+void check_mxfp6_kernels();
+
+}  // namespace specdec

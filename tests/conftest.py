@@ -1,0 +1,44 @@
+"""Fixtures that every test may use: the built binary, the bundled models, prompts of real text."""
+
+import os
+import pathlib
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def specdec() -> pathlib.Path:
+    """The native command-line binary of the build tree (SPECDEC_BINARY names another)."""
+    path = pathlib.Path(os.environ.get("SPECDEC_BINARY", ROOT / "build" / "default" / "specdec"))
+    assert path.exists(), f"{path} is missing: run `make build` first"
+    return path
+
+
+@pytest.fixture(scope="session")
+def target_path() -> pathlib.Path:
+    return ROOT / "models" / "stdlib-target-f16.gguf"
+
+
+@pytest.fixture(scope="session")
+def draft_path() -> pathlib.Path:
+    return ROOT / "models" / "stdlib-draft-f16.gguf"
+
+
+@pytest.fixture(scope="session")
+def library_prompts() -> list[str]:
+    """Beginnings of Python source: 30 places in the interpreter's own standard library, each cut inside a line."""
+    folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
+    names = "argparse ast bisect calendar cmd code copy csv dis doctest enum fileinput fractions functools getopt glob heapq"
+    names += " inspect json/decoder keyword linecache mailbox nturl2path optparse pprint queue random sched shlex string"
+    prompts = []
+    for i, name in enumerate(names.split()):
+        path = folder / f"{name}.py"
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            start = len(text) // 3 + 97 * i
+            prompts.append(text[start : start + 120 + 10 * i].rstrip())
+    assert len(prompts) >= 28
+    return prompts
