@@ -37,14 +37,13 @@ CommandLine command_line(InfoOptions& options) {
   return line;
 }
 
-// A part is worth looking at while the others are still on their way.
+// A file that is whole is worth looking at even if the model cannot run, or its other parts are still on their way.
 Parts read(const std::string& path) {
   GgufFile file = GgufFile::read(path);
-  if (file.integer("split.count").value_or(1) <= 1) return {std::move(file)};
   try {
     return GgufFile::read_parts(path);
   } catch (const ModelError& error) {
-    note(std::string("specdec info: warning: ") + error.what() + "\nThis part alone:\n");
+    note(std::string("specdec info: warning: this model cannot run here: ") + error.what() + "\n");
     return {std::move(file)};
   }
 }

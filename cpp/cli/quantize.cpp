@@ -59,12 +59,17 @@ CommandLine command_line(Arguments& arguments) {
 volatile std::sig_atomic_t stop_requested = 0;
 extern "C" void request_stop(int) { stop_requested = 1; }
 
-// The temporary file must go whatever ends the run, so a second Ctrl-C does not kill. Without SA_RESTART: a blocked read or
-// write returns. SIGXFSZ, a file size limit, is then an error of write().
+// The temporary file must go whatever ends the run, so a second Ctrl-C does not kill. A signal that the caller ignores (nohup)
+// stays ignored. SIGXFSZ, a file size limit, is ignored for write() to fail instead.
 void catch_signals() {
-  struct sigaction action = {};
-  action.sa_handler = request_stop;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action = {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = request_stop;
+    sigaction(number, &action, nullptr);
+  }
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -151,9 +156,9 @@ std::string table(const QuantizeReport& report) {
   std::string text = pad("tensor", name_width) + "  from   to                bytes  error, or why kept\n";
   for (const TensorReport& tensor : report.tensors) text += row(tensor, name_width);
   const Totals totals(report);
-  text += "\ntotal: " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes of tensors, " +
-          format("%.2f bits per weight, ", totals.bits_per_weight()) + format("%.2fx smaller\n", totals.compression());
-  return text + format("relative error of the quantized weights (RMS): %.2f %%\n", 100.0 * report.relative_error);
+  text += "\ntotal  " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes, " +
+          format("%.2fx smaller, ", totals.compression()) + format("%.2f bits per weight\n", totals.bits_per_weight());
+  return text + format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
 }
 
 using Json = nlohmann::ordered_json;

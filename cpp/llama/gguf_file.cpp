@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <system_error>
+#include <unordered_set>
 
 #include "speculative/error.h"
 
@@ -473,6 +475,107 @@ void check_parts(const std::vector<GgufFile>& parts) {
   }
 }
 
+// ---- what llama.cpp asserts of a model's metadata
+
+constexpr std::uint64_t max_layers = 512;               // LLAMA_MAX_LAYERS
+constexpr std::uint64_t max_experts = 1024;             // LLAMA_MAX_EXPERTS
+constexpr std::uint64_t max_context = INT32_MAX;        // llama.cpp counts tokens in 32 bits
+constexpr std::uint64_t max_vocabulary = 1 << 24;       // it allocates this many tokens unseen when there is no tokenizer
+
+[[noreturn]] void refuse(const GgufFile& file, const std::string& key, const std::string& problem) {
+  fail(file.path, "metadata " + shown(key) + " " + problem, convert_again);
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// The value, checked if there is one.
+std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
+  const std::uint64_t value = file.integer(key).value_or(missing);
+  if (file.find(key) != nullptr && (value < low || value > high)) {
+    refuse(file, key, "is " + to_string(value) + ", expected " + to_string(low) + " to " + to_string(high));
+  }
+  return value;
+}
+
+// Per layer in some models.
+std::uint64_t most_experts_used(const GgufFile& file, const std::string& key) {
+  const GgufArray* layers = file.array(key);
+  if (layers == nullptr) return file.integer(key).value_or(0);
+  std::uint64_t most = 0;
+  for (const GgufValue& value : layers->elements(max_layers)) {
+    if (const auto* used = std::get_if<std::uint64_t>(&value)) most = std::max(most, *used);
+    if (const auto* used = std::get_if<std::int64_t>(&value)) most = std::max(most, static_cast<std::uint64_t>(*used));
+  }
+  return most;
+}
+
+void check_experts(const GgufFile& file, const std::string& prefix) {
+  const std::uint64_t experts = checked(file, prefix + "expert_count", 0, max_experts, 0);
+  const std::uint64_t used = most_experts_used(file, prefix + "expert_used_count");
+  if (used > experts || (experts > 0 && used == 0)) {
+    refuse(file, prefix + "expert_used_count", "is " + to_string(used) + " of " + to_string(experts) + " experts");
+  }
+  const std::string key = prefix + "expert_group_count";
+  const std::uint64_t groups = checked(file, key, 0, experts == 0 ? 0 : experts - 1, 0);
+  if (groups <= 1) return;
+  if (experts % groups != 0) refuse(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
+  const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
+  if (groups_used == 0 || groups_used >= groups) refuse(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
+}
+
+void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "rope.scaling.type";
+  const auto type = file.string(key);
+  if (!type || *type == "none" || *type == "linear" || *type == "yarn" || *type == "longrope") return;
+  refuse(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
+}
+
+// Of norms; checked by ggml in the middle of a pass.
+void check_epsilons(const GgufFile& file) {
+  for (const GgufEntry& entry : file.metadata) {
+    const auto* value = std::get_if<double>(&entry.value);
+    if (value == nullptr || !ends_with(entry.key, "epsilon")) continue;
+    if (!std::isfinite(*value) || *value < 0.0) refuse(file, entry.key, "is not a number of at least 0");
+  }
+}
+
+// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+void check_tokens_differ(const GgufFile& file) {
+  const std::string key = "tokenizer.ggml.tokens";
+  const GgufArray* tokens = file.array(key);
+  if (tokens == nullptr || tokens->type != GgufType::string) return;
+  std::unordered_set<std::string_view> seen;
+  const char* at = tokens->bytes.data();
+  for (std::uint64_t id = 0; id < tokens->count; ++id) {
+    const std::string_view text(at + 8, load<std::uint64_t>(at));
+    if (!text.empty() && !seen.insert(text).second) refuse(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+    at += 8 + text.size();
+  }
+}
+
+// Norms are multiplied element by element, which ggml does for float types alone.
+void check_norm_types(const GgufFile& file) {
+  for (const GgufTensor& tensor : file.tensors) {
+    const std::string_view type = find_ggml_type(tensor.type)->name;
+    if (tensor.shape.size() > 1 || !ends_with(tensor.name, "norm.weight") || type == "F32" || type == "F16" || type == "BF16") continue;
+    fail(file.path, "tensor " + shown(tensor.name) + " has type " + std::string(type) + ", expected F32", convert_again);
+  }
+}
+
+void check_hyperparameters(const GgufFile& file) {
+  const std::string prefix = file.string("general.architecture").value_or("") + ".";
+  const std::uint64_t layers = checked(file, prefix + "block_count", 1, max_layers, max_layers);
+  checked(file, prefix + "nextn_predict_layers", 0, layers, 0);
+  checked(file, prefix + "context_length", 1, max_context, 1);
+  checked(file, prefix + "vocab_size", 0, max_vocabulary, 0);
+  check_experts(file, prefix);
+  check_rope_scaling(file, prefix);
+  check_epsilons(file);
+  check_tokens_differ(file);
+}
+
 }  // namespace
 
 const char* gguf_type_name(GgufType type) {
@@ -531,13 +634,15 @@ std::vector<GgufFile> GgufFile::read_parts(const std::string& path) {
   std::vector<GgufFile> parts;
   GgufFile file = read(path);
   const std::uint64_t count = file.integer("split.count").value_or(1);
-  if (count <= 1) {
+  if (count > 1) {
+    const std::string prefix = part_prefix(file, count);
+    for (std::uint64_t i = 0; i < count; ++i) parts.push_back(read_part(prefix, i, count));
+    check_parts(parts);
+  } else {
     parts.push_back(std::move(file));
-    return parts;
   }
-  const std::string prefix = part_prefix(file, count);
-  for (std::uint64_t i = 0; i < count; ++i) parts.push_back(read_part(prefix, i, count));
-  check_parts(parts);
+  check_hyperparameters(parts.front());
+  for (const GgufFile& part : parts) check_norm_types(part);
   return parts;
 }
 

@@ -68,7 +68,8 @@ class GgufFile {
   static GgufFile read(const std::string& path);
 
   // All parts of a model in the order of the parts, given any of them: of one file, that file. The others must lie beside
-  // it under the names that llama.cpp expects: <prefix>-00001-of-00003.gguf.
+  // it under the names that llama.cpp expects: <prefix>-00001-of-00003.gguf. The metadata is checked for the values that
+  // llama.cpp asserts, and aborts on, instead of reporting them.
   static std::vector<GgufFile> read_parts(const std::string& path);
 
   std::string path;

@@ -247,7 +247,7 @@ def test_no_mutation_of_a_header_crashes(specdec: pathlib.Path, tmp_path: pathli
     lines = [line.split() for line in output.splitlines()]
     assert len(lines) == len(files) >= 600
     for name, code, errors in lines:
-        assert (code, errors) in {("0", "0"), ("1", "1")}, name
+        assert (code, errors) in {("0", "0"), ("0", "1"), ("1", "1")}, name
     assert sum(code == "1" for _, code, _ in lines) > 300
 
 
@@ -342,7 +342,7 @@ def test_damaged_parts(specdec: pathlib.Path, parts: list[pathlib.Path], name: s
     result = run(specdec, "info", path)
     assert result.returncode == 0
     assert message in result.stderr
-    assert "This part alone" in result.stderr
+    assert "warning: this model cannot run here" in result.stderr
 
 
 def test_later_parts_rely_on_the_first_for_the_layout(specdec: pathlib.Path, parts: list[pathlib.Path]) -> None:
