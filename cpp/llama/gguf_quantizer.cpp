@@ -486,6 +486,7 @@ std::string reason_to_keep(const GgufTensor& tensor, const std::string& architec
 }
 
 QuantizeReport quantize_gguf(const std::string& in, const std::string& out, const QuantizeOptions& options) {
+  if (out.empty()) throw std::invalid_argument("the file to write has no name");
   ggml_cpu_init();  // its F16 table, for CPUs without the instruction
   const int type = ggml_type_of(options.type);
   const std::vector<GgufFile> parts = GgufFile::read_parts(in);
