@@ -9,6 +9,7 @@
 #include "cli/info_text.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "llama/check_scales.h"
 #include "llama/gguf_file.h"
 #include "speculative/error.h"
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::uint64_t few_elements = 16;  // of an array in JSON, unless all metadata is asked for
 
 struct InfoOptions {
-  bool metadata = false, tensors = false, json = false;
+  bool metadata = false, tensors = false, check = false, json = false;
 };
 
 CommandLine command_line(InfoOptions& options) {
@@ -26,13 +27,14 @@ CommandLine command_line(InfoOptions& options) {
   line.command = "specdec info";
   line.arguments = "[options] FILE";
   line.about =
-      "Shows what a GGUF file holds. Reads the header only, and works on any GGUF, also on models that llama.cpp cannot "
-      "run. Of a model in several files, name any one.";
+      "Shows what a GGUF file holds. Reads the header only (but for --check), and works on any GGUF, also on models that "
+      "llama.cpp cannot run. Of a model in several files, name any one.";
   line.num_positionals = 1;
   line.positional_hint = "; give one file (of a model in several files, any one)";
   line.groups = {{"Options",
                   {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
                    flag({"--tensors"}, options.tensors, "list the tensors; a shape begins with the columns"),
+                   flag({"--check"}, options.check, "read all MXFP6 weights and fail on a scale that is not valid"),
                    flag({"--json"}, options.json, "all of it as one JSON object; arrays are cut to 16 elements")}}};
   return line;
 }
@@ -60,11 +62,13 @@ int run_info(int argc, const char* const* argv) {
   }
   if (parsed.positionals.empty()) throw UsageError("no file given");
   const Parts parts = read(parsed.positionals[0]);
+  const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {
     write(info_json(parts, options.metadata ? UINT64_MAX : few_elements));
     return 0;
   }
   write(overview_text(parts));
+  if (options.check) write("\nChecked: the scales of " + std::to_string(checked) + " MXFP6 tensors are valid\n");
   if (options.metadata) write(metadata_text(parts.front()));
   if (options.tensors) write(tensors_text(parts));
   return 0;
