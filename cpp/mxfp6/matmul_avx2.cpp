@@ -108,12 +108,10 @@ SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::uint8_t* decoded)
   }
 }
 
-constexpr int prefetch_bytes = 12 * tile_bytes;
-
-SPECDEC_INLINE void prefetch_tile(const std::uint8_t* tile) {
-  for (int line = 0; line < tile_bytes; line += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(tile) + prefetch_bytes + line, _MM_HINT_T0);
-  }
+// Fetches the weights `tiles` tiles ahead.
+template <int tiles, _mm_hint level>
+SPECDEC_INLINE void prefetch_ahead(const std::uint8_t* tile) {
+  for (int line = 0; line < tile_bytes; line += 64) _mm_prefetch(reinterpret_cast<const char*>(tile) + tiles * tile_bytes + line, level);
 }
 
 // Scales of 8 rows.
@@ -197,9 +195,10 @@ SPECDEC_INLINE void dot_tile(const std::uint8_t* decoded, const char* codes, con
   }
 }
 
-// Columns [first, first + C) of a group of W: acc[column][rows 0-7, 8-15] += block sums * scales.
+// Columns [first, first + C) of a group of W: acc += block sums * scales. 16 registers do not hold the accumulators of
+// eight columns too, so they are floats in memory.
 template <Type type, int W, int first, int C>
-SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group, __m256 (&acc)[W][2]) {
+SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group, float (&acc)[W][tile_rows]) {
   const float* scales = reinterpret_cast<const float*>(group + W * block_size) + first;
   const std::int32_t* corrections = reinterpret_cast<const std::int32_t*>(group + W * (block_size + 4)) + first;
   __m256i sum[C][2];
@@ -208,7 +207,8 @@ SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint
     const __m256 weight_scale = weight_scales(tile, half);
     for (int c = 0; c < C; ++c) {
       const __m256 scale = _mm256_mul_ps(weight_scale, _mm256_set1_ps(scales[c]));
-      acc[first + c][half] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c][half]), scale, acc[first + c][half]);
+      float* rows = acc[first + c] + 8 * half;
+      _mm256_storeu_ps(rows, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[c][half]), scale, _mm256_loadu_ps(rows)));
     }
   }
 }
@@ -221,11 +221,11 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std
   const bool decode = decoded == nullptr;
   const std::int64_t step = decode ? 0 : decoded_bytes<type>;
   if (decode) decoded = buffer;
-  __m256 acc[W][2];
-  for (int c = 0; c < W; ++c) acc[c][0] = acc[c][1] = _mm256_setzero_ps();
+  alignas(32) float acc[W][tile_rows] = {};
   for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += step, group += W * panel_block_bytes) {
     if (decode) {
-      prefetch_tile(band);
+      // One or two columns keep pace with the hardware's own prefetcher.
+      if constexpr (W > 2) prefetch_ahead<12, _MM_HINT_T0>(band);
       decode_tile<type>(band, buffer);
     }
     constexpr int leading = W < columns_at_once ? W : columns_at_once;
@@ -233,15 +233,14 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std
     if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(band, decoded, group, acc);
   }
   for (int c = 0; c < W; ++c) {
-    _mm256_storeu_ps(out + c * ldo, acc[c][0]);
-    _mm256_storeu_ps(out + c * ldo + 8, acc[c][1]);
+    for (int row = 0; row < tile_rows; ++row) out[c * ldo + row] = acc[c][row];
   }
 }
 
 template <Type type>
 void decode_band(const std::uint8_t* band, std::int64_t blocks, std::uint8_t* decoded) {
   for (std::int64_t block = 0; block < blocks; ++block) {
-    prefetch_tile(band + block * tile_bytes);
+    prefetch_ahead<20, _MM_HINT_T1>(band + block * tile_bytes);
     decode_tile<type>(band + block * tile_bytes, decoded + block * decoded_bytes<type>);
   }
 }
@@ -387,7 +386,6 @@ void band_times_f32(const std::uint8_t* band, std::int64_t blocks, const float* 
   __m256 acc[C][2];
   for (int c = 0; c < C; ++c) acc[c][0] = acc[c][1] = _mm256_setzero_ps();
   for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, x += block_size) {
-    prefetch_tile(band);
     decode_tile<type>(band, decoded);
     for (int rows = 0; rows < 2; ++rows) {
       __m256 sum[C];
