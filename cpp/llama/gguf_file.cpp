@@ -492,11 +492,12 @@ bool ends_with(std::string_view text, std::string_view end) {
 
 // The value, checked if there is one.
 std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
-  const std::uint64_t value = file.integer(key).value_or(missing);
-  if (file.find(key) != nullptr && (value < low || value > high)) {
-    refuse(file, key, "is " + to_string(value) + ", expected " + to_string(low) + " to " + to_string(high));
-  }
-  return value;
+  if (file.find(key) == nullptr) return missing;
+  const std::optional<std::uint64_t> value = file.integer(key);
+  const std::string expected = ", expected " + to_string(low) + " to " + to_string(high);
+  if (!value) refuse(file, key, "is not a whole number" + expected);
+  if (*value < low || *value > high) refuse(file, key, "is " + to_string(*value) + expected);
+  return *value;
 }
 
 // Per layer in some models.

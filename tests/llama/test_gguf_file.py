@@ -161,7 +161,12 @@ def test_good_file(specdec: pathlib.Path, tmp_path: pathlib.Path, name: str) -> 
 
 def test_paths_that_are_no_files(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    cases = {"missing.gguf": "no such file", ".": "is a directory", "fifo": "is not a regular file", "a" * 300: "cannot be read"}
+    cases = {
+        "missing.gguf": "no such file",
+        ".": "is a directory",
+        "fifo": "is not a regular file",
+        "a" * 300: "cannot be read",
+    }
     for name, message in cases.items():
         result = run(specdec, "info", tmp_path / name)
         assert result.returncode == 1
@@ -262,6 +267,83 @@ def test_memory_is_bounded_by_the_file(specdec: pathlib.Path, tmp_path: pathlib.
     result = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 1
     assert "header" in result.stderr or "bytes" in result.stderr
+
+
+# ---- whole files that llama.cpp would abort on
+
+
+def model(*entries: bytes) -> Gguf:
+    return Gguf(entries=[entry("general.architecture", STRING, string("llama")), *entries])
+
+
+def number(key: str, value: int) -> bytes:
+    return entry(f"llama.{key}", U32, u32(value))
+
+
+def tokens(*texts: str) -> bytes:
+    return entry("tokenizer.ggml.tokens", ARRAY, array(STRING, len(texts), b"".join(map(string, texts))))
+
+
+ASSERTED = {
+    "no layers": (model(number("block_count", 0)), '"llama.block_count" is 0, expected 1 to 512'),
+    "513 layers": (model(number("block_count", 513)), '"llama.block_count" is 513'),
+    "layers of another type": (
+        model(entry("llama.block_count", STRING, string("8"))),
+        '"llama.block_count" is not a whole number',
+    ),
+    "more prediction layers than layers": (
+        model(number("block_count", 2), number("nextn_predict_layers", 3)),
+        '"llama.nextn_predict_layers" is 3, expected 0 to 2',
+    ),
+    "context of 2^31": (model(number("context_length", 2**31)), '"llama.context_length" is 2147483648'),
+    "context of 0": (model(number("context_length", 0)), '"llama.context_length" is 0'),
+    "vocabulary of 2^32-1": (model(number("vocab_size", 2**32 - 1)), '"llama.vocab_size" is 4294967295'),
+    "1025 experts": (model(number("expert_count", 1025), number("expert_used_count", 2)), '"llama.expert_count" is 1025'),
+    "experts unused": (model(number("expert_count", 8)), "is 0 of 8 experts"),
+    "experts used, none there": (model(number("expert_used_count", 2)), "is 2 of 0 experts"),
+    "experts used by layer": (
+        model(number("expert_count", 8), entry("llama.expert_used_count", ARRAY, array(U32, 2, u32(2) + u32(9)))),
+        "is 9 of 8 experts",
+    ),
+    "groups of experts": (
+        model(number("expert_count", 8), number("expert_used_count", 2), number("expert_group_count", 3)),
+        "is 3, which does not divide 8 experts",
+    ),
+    "no group used": (
+        model(number("expert_count", 8), number("expert_used_count", 2), number("expert_group_count", 2)),
+        '"llama.expert_group_used_count" is not between 1',
+    ),
+    "rope scaling": (
+        model(entry("llama.rope.scaling.type", STRING, string("wide"))),
+        'is "wide", expected none, linear, yarn or',
+    ),
+    "epsilon negative": (
+        model(entry("llama.attention.layer_norm_rms_epsilon", F32, struct.pack("<f", -1e-5))),
+        "is not a number of at least 0",
+    ),
+    "epsilon NaN": (
+        model(entry("llama.attention.layer_norm_rms_epsilon", F32, struct.pack("<f", float("nan")))),
+        "is not a number of at least 0",
+    ),
+    "two equal tokens": (model(tokens("a", "", "b", "", "a")), '"tokenizer.ggml.tokens" has "a" twice, again as token 4'),
+    "norm of integers": (with_tensors(tensor("blk.0.attn_norm.weight", [8], 26)), "has type I32, expected F32"),
+}
+
+
+@pytest.mark.parametrize("name", ASSERTED)
+def test_metadata_that_llama_cpp_asserts(specdec: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
+    """No model, but the file is sound: info shows it, with a warning."""
+    content, message = ASSERTED[name]
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content.build())
+    result = run(specdec, "generate", "-p", "x", "-m", path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert message in result.stderr
+    result = run(specdec, "info", path)
+    assert result.returncode == 0
+    assert "warning: this model cannot run here" in result.stderr
+    assert message in result.stderr
+    assert "Format        GGUF 3" in result.stdout
 
 
 # ---- models in several files

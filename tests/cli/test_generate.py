@@ -1,0 +1,202 @@
+"""`specdec generate` with the bundled pair: text and JSON agree, prompts from everywhere, colour, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+PROMPT = "def bfs(graph, start):"
+GREEDY = ["--temp", "0", "-n", "24", "-t", "1"]
+SAMPLED = ["-s", "7", "-n", "24", "-t", "1"]
+
+
+def run(
+    specdec: pathlib.Path, *arguments: object, stdin: str | None = None, env: dict[str, str] | None = None, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = [str(specdec), "generate", *map(str, arguments)]
+    result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, env=env, check=False)
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def run_json(specdec: pathlib.Path, *arguments: object) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    result = run(specdec, *arguments, "--json")
+    assert result.stderr == ""
+    *pieces, last = map(json.loads, result.stdout.splitlines())
+    return pieces, last
+
+
+@pytest.mark.parametrize("options", [GREEDY, SAMPLED])
+def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
+    text = run(specdec, "-p", PROMPT, *options)
+    pieces, last = run_json(specdec, "-p", PROMPT, *options)
+    assert text.stdout == "".join(piece["text"] for piece in pieces)
+    assert len(pieces) == 24
+    assert all(set(piece) == {"token", "text", "from_draft", "logprob"} for piece in pieces)
+    assert all(piece["logprob"] <= 0 for piece in pieces)
+    assert set(last) == {"finish_reason", "seed", "stats"}
+    assert last["finish_reason"] == "length"
+    stats = last["stats"]
+    assert stats["tokens"] == 24
+    assert stats["accepted"] == sum(piece["from_draft"] for piece in pieces) > 0
+    assert stats["acceptance_rate"] == pytest.approx(stats["accepted"] / stats["drafted"])
+    assert stats["tokens_per_target_call"] == pytest.approx(24 / stats["target_calls"])
+    parts = stats["draft_seconds"] + stats["target_seconds"] + stats["sampling_seconds"]
+    assert 0 < parts <= stats["seconds"]
+
+
+def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None:
+    texts = {run(specdec, "-p", PROMPT, *GREEDY, *draft).stdout for draft in (["-k", "0"], ["-k", "3"], [], ["-md", "ngram"])}
+    assert len(texts) == 1
+
+
+def test_the_seed_is_shown_and_repeats_the_text(specdec: pathlib.Path) -> None:
+    pieces, last = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-s", "-1")
+    again, _ = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-s", last["seed"])
+    assert pieces == again
+
+
+def test_prompt_from_argument_file_and_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompt = "class Ä:\n    pass"
+    path = tmp_path / "prompt.txt"
+    path.write_text(prompt + "\n")
+    texts = [
+        run(specdec, *GREEDY, "-p", prompt).stdout,
+        run(specdec, *GREEDY, f"--prompt={prompt}").stdout,
+        run(specdec, *GREEDY, "-e", "-p", prompt.replace("\n", "\\n")).stdout,
+        run(specdec, *GREEDY, "-f", path).stdout,
+        run(specdec, *GREEDY, stdin=prompt + "\n").stdout,
+        run(specdec, *GREEDY, "-f", "-", stdin=prompt).stdout,
+    ]
+    assert len(set(texts)) == 1
+    pieces = run_json(specdec, "-p", "a\\n", "-n", "1", "-t", "1")[1]["stats"]["prompt_tokens"]
+    assert pieces > run_json(specdec, "-e", "-p", "a\\n", "-n", "1", "-t", "1")[1]["stats"]["prompt_tokens"]
+
+
+def test_statistics_on_standard_error(specdec: pathlib.Path) -> None:
+    shown = run(specdec, "-p", PROMPT, *GREEDY)
+    for part in [
+        "prompt ",
+        "output   24 tokens",
+        "acceptance rate",
+        "tokens per call",
+        "draft ",
+        "sampling ",
+        "seed ",
+        "length",
+    ]:
+        assert part in shown.stderr
+    assert max(map(len, shown.stderr.splitlines())) <= 80
+    silent = run(specdec, "-p", PROMPT, *GREEDY, "--no-stats")
+    assert (silent.stdout, silent.stderr) == (shown.stdout, "")
+
+
+def test_zero_tokens(specdec: pathlib.Path) -> None:
+    assert run(specdec, "-p", PROMPT, "-n", "0", "-t", "1").stdout == ""
+    pieces, last = run_json(specdec, "-p", PROMPT, "-n", "0", "-t", "1")
+    assert (pieces, last["finish_reason"]) == ([], None)
+
+
+def test_stop_strings(specdec: pathlib.Path) -> None:
+    text = run(specdec, "-p", PROMPT, *GREEDY).stdout
+    stop = text[len(text) // 2 :][:6]
+    stopped = run(specdec, "-p", PROMPT, *GREEDY, "-r", "no such text", "--stop", stop)
+    assert stopped.stdout == text[: text.index(stop)]
+    assert "ended by stop" in stopped.stderr
+
+
+def test_logit_bias_bans_a_token(specdec: pathlib.Path) -> None:
+    first = run_json(specdec, "-p", PROMPT, *GREEDY)[0][0]["token"]
+    pieces, _ = run_json(specdec, "-p", PROMPT, *GREEDY, "-l", f"{first}-inf")
+    assert first not in {piece["token"] for piece in pieces}
+
+
+def test_color(specdec: pathlib.Path) -> None:
+    plain = run(specdec, "-p", PROMPT, *GREEDY).stdout
+    assert "\x1b" not in plain
+    colored = run(specdec, "-p", PROMPT, *GREEDY, "--color", "always", env={**os.environ, "NO_COLOR": "1"}).stdout
+    assert "\x1b[32m" in colored
+    assert colored.replace("\x1b[32m", "").replace("\x1b[0m", "") == plain
+
+
+def at_a_terminal(specdec: pathlib.Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+    primary, secondary = pty.openpty()
+    command = [str(specdec), "generate", *arguments, "--no-stats"]
+    environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **(env or {})}
+    process = subprocess.run(command, stdout=secondary, stderr=subprocess.PIPE, timeout=120, env=environment, check=True)
+    assert process.stderr == b""
+    os.close(secondary)
+    output = b""
+    try:
+        while chunk := os.read(primary, 65536):
+            output += chunk
+    except OSError:  # Linux reports the closed other end so
+        pass
+    os.close(primary)
+    return output.decode().replace("\r\n", "\n")
+
+
+def test_at_a_terminal_the_prompt_and_colors_are_shown(specdec: pathlib.Path) -> None:
+    plain = run(specdec, "-p", PROMPT, *GREEDY).stdout
+    options = ["-p", PROMPT, *GREEDY]
+    shown = at_a_terminal(specdec, *options)
+    assert f"\x1b[2m{PROMPT}\x1b[0m" in shown
+    assert "\x1b[32m" in shown
+    for no_color in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert at_a_terminal(specdec, *options, env=no_color).rstrip("\n") == (PROMPT + plain).rstrip("\n")
+    alone = at_a_terminal(specdec, *options, "--no-display-prompt", "--color", "never")
+    assert alone == plain if plain.endswith("\n") else plain + "\n"
+    assert run(specdec, *options, "--display-prompt").stdout == PROMPT + plain
+
+
+def test_first_interrupt_ends_cleanly(specdec: pathlib.Path) -> None:
+    command = [str(specdec), "generate", "-p", PROMPT, "-n", "3000", "-t", "1", "-c", "4096", "--json", "-l", "0-inf"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    last = json.loads(output.splitlines()[-1])
+    assert (process.returncode, errors) == (130, "")
+    assert "token" in first
+    assert last["finish_reason"] == "cancelled"
+    assert 0 < last["stats"]["tokens"] < 3000
+
+
+def test_second_interrupt_kills(specdec: pathlib.Path) -> None:
+    """Nobody reads: the program hangs in its first full pipe, where a clean end cannot be reached."""
+    command = [str(specdec), "generate", "-p", PROMPT, "-n", "4000", "-t", "1", "-c", "4096", "--json", "-l", "0-inf"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        assert process.returncode == -signal.SIGINT or process.returncode == 130
+
+
+def test_models_named(
+    specdec: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    bundled = run(specdec, "-p", PROMPT, *GREEDY)
+    named = run(specdec, "-p", PROMPT, *GREEDY, "-m", target_path, "-md", draft_path)
+    alone = run(specdec, "-p", PROMPT, *GREEDY, "-m", target_path)
+    assert bundled.stdout == named.stdout == alone.stdout
+    assert "drafts" in named.stderr
+    assert "drafts" not in alone.stderr
+    missing = run(specdec, "-p", PROMPT, "-m", tmp_path / "no.gguf", code=1)
+    assert missing.stderr == f"specdec generate: {tmp_path}/no.gguf: no such file; check the path\n"
+
+
+def test_prompt_longer_than_the_context(specdec: pathlib.Path) -> None:
+    result = run(specdec, "-p", "import os\n" * 100, "-c", "64", "-t", "1", code=1)
+    assert "the context holds 64" in result.stderr

@@ -1,0 +1,149 @@
+"""The command line itself: help, version, wrong use (exit code 2), where output goes, closed and full outputs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import pty
+import subprocess
+
+import pytest
+
+
+def run(specdec: pathlib.Path, *arguments: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([specdec, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_version(specdec: pathlib.Path) -> None:
+    result = run(specdec, "--version")
+    assert (result.returncode, result.stderr) == (0, "")
+    name, version = result.stdout.split()
+    assert name == "specdec"
+    assert all(part.isdigit() for part in version.split("."))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"], ["generate", "--help"], ["info", "-h"], ["help", "info"]])
+def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
+    result = run(specdec, *arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("usage: specdec ")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_help_names_every_option_with_its_range(specdec: pathlib.Path) -> None:
+    text = run(specdec, "generate", "--help").stdout
+    names = "-m -md -p -f -n -c -t -s --temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n --presence-penalty -ngl"
+    names += " --frequency-penalty -l --logit-bias -r --stop -k --draft-max --spec-draft-n-max -b --json --color"
+    names += " --no-display-prompt --no-stats --model-draft --spec-draft-model --n-predict"
+    for name in names.split():
+        assert any(name in line.replace(",", " ").split() for line in text.splitlines()), name
+    for default in ["224", "0.8", "40", "0.95", "0.05", "0 to 63", "the bundled pair"]:
+        assert default in text
+
+
+def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
+    result = run(specdec)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("usage: specdec ")
+
+
+WRONG = {
+    "generat": "unknown command generat; did you mean generate?",
+    "--verison": "unknown option --verison; did you mean --version?",
+    "": "unknown command",
+    "info": "no file given",
+    "info a b": 'unexpected argument "b"',
+    "info --tensor a": "unknown option --tensor; did you mean --tensors?",
+    "info --json=yes a": "--json takes no value",
+    "generate prompt": 'unexpected argument "prompt"; a prompt goes after -p, in quotes',
+    "generate -p": "-p needs a value (TEXT)",
+    "generate -m -p x": "-m needs a value (FILE), but the option -p follows",
+    "generate -p x --temperatur 1": "did you mean --temperature?",
+    "generate -p x --qqqqqqq": "unknown option --qqqqqqq\n",
+    "generate -p x -f y": "give -p or -f, not both",
+    "generate -p x -n -1": '-n: expected a whole number from 0 to 2147483647, got "-1"',
+    "generate -p x -n 1e3": "-n: expected a whole number",
+    "generate -p x -n 0x10": "-n: expected a whole number",
+    "generate -p x -n 2147483648": "-n: expected a whole number",
+    "generate -p x --predict=": '--predict: expected a whole number from 0 to 2147483647, got ""',
+    "generate -p x -k -1": "-k: expected a whole number from 0 to 63",
+    "generate -p x -k 64": "-k: expected a whole number from 0 to 63",
+    "generate -p x -b 63": "-b: expected a whole number from 64 to 65536",
+    "generate -p x -c -1": "-c: expected a whole number",
+    "generate -p x -t 513": "-t: expected a whole number from 0 to 512",
+    "generate -p x -s 18446744073709551616": "-s: expected a whole number",
+    "generate -p x -s -2": "-s: expected a whole number",
+    "generate -p x --temp -0.1": '--temp: expected a number of at least 0, got "-0.1"',
+    "generate -p x --temp nan": "--temp: expected a number",
+    "generate -p x --temp inf": "--temp: expected a number",
+    "generate -p x --temp 1,5": "--temp: expected a number",
+    "generate -p x --top-p 0": "--top-p: expected a number above 0 and at most 1",
+    "generate -p x --top-p 1.1": "--top-p: expected a number above 0 and at most 1",
+    "generate -p x --min-p 2": "--min-p: expected a number of at least 0 and at most 1",
+    "generate -p x --top-k -1": "--top-k: expected a whole number",
+    "generate -p x --repeat-penalty 0": "--repeat-penalty: expected a number above 0",
+    "generate -p x --repeat-last-n -2": "--repeat-last-n: expected a whole number from -1",
+    "generate -p x --color blue": "--color: expected one of auto, always, never",
+    "generate -p x -l 5": "-l: expected TOKEN_ID+BIAS or TOKEN_ID-BIAS",
+    "generate -p x -l +1": "-l: expected a whole number",
+    "generate -p x -l 5+inf": "-l: expected a number",
+    "generate -p x -l 5+1x": "-l: expected a number",
+    "generate -f /dev/null": "the prompt is empty",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong_use(specdec: pathlib.Path, arguments: str) -> None:
+    result = run(specdec, *(arguments.split() or [""]))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert WRONG[arguments] in result.stderr
+    command = arguments.split()[:1] if arguments.split()[:1] in (["info"], ["generate"]) else []
+    assert result.stderr.startswith(" ".join(["specdec", *command]) + ": ")
+    assert result.stderr.endswith("Try '" + " ".join(["specdec", *command]) + " --help'.\n")
+
+
+@pytest.mark.parametrize("arguments", [["-p", ""], ["-p", "x", "-r", ""]])
+def test_empty_strings(specdec: pathlib.Path, arguments: list[str]) -> None:
+    result = run(specdec, "generate", *arguments)
+    assert result.returncode == 2
+    assert "empty" in result.stderr
+
+
+def test_double_dash_ends_the_options(specdec: pathlib.Path) -> None:
+    assert "--json: no such file" in run(specdec, "info", "--", "--json").stderr
+
+
+def test_prompt_at_a_terminal_is_not_waited_for(specdec: pathlib.Path) -> None:
+    primary, secondary = pty.openpty()
+    command = [str(specdec), "generate"]
+    result = subprocess.run(command, stdin=secondary, capture_output=True, text=True, timeout=60, check=False)
+    os.close(primary)
+    os.close(secondary)
+    assert result.returncode == 2
+    assert "no prompt: give -p TEXT or -f FILE, or pipe it in" in result.stderr
+
+
+def test_prompt_that_cannot_be_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes(b"caf\xe9 au lait")
+    cases = {"missing.txt": "No such file", ".": "Is a directory", "latin.txt": "not UTF-8 text at byte 3"}
+    for name, message in cases.items():
+        result = run(specdec, "generate", "-f", tmp_path / name)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert message in result.stderr
+
+
+def test_closed_output_is_quiet(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    for command in (f"'{specdec}' info --json '{target_path}'", f"'{specdec}' generate -p 'import os' --json -n 300 -t 1"):
+        script = command + ' | head -n 1 > /dev/null; echo "${PIPESTATUS[0]}"'
+        result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+        assert (result.stdout, result.stderr) == ("0\n", "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_full_output_is_an_error(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [str(specdec), "info", str(target_path)]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    assert "cannot write to standard output: No space left on device" in result.stderr
