@@ -32,13 +32,13 @@ def library_prompts() -> list[str]:
     """Beginnings of Python source: 30 places in the interpreter's own standard library, each cut inside a line."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
     names = "argparse ast bisect calendar cmd code copy csv dis doctest enum fileinput fractions functools getopt glob heapq"
-    names += " inspect json/decoder keyword linecache mailbox nturl2path optparse pprint queue random sched shlex string"
+    names += " inspect json/decoder keyword linecache mailbox numbers optparse pprint queue random sched shlex string tarfile"
     prompts = []
     for i, name in enumerate(names.split()):
         path = folder / f"{name}.py"
         if path.exists():
             text = path.read_text(encoding="utf-8")
-            start = len(text) // 3 + 97 * i
+            start = (len(text) // 3 + 97 * i) % (len(text) // 2)
             prompts.append(text[start : start + 120 + 10 * i].rstrip())
-    assert len(prompts) >= 28
+    assert len(prompts) >= 30 and all(prompts)
     return prompts
