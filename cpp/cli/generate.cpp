@@ -156,8 +156,10 @@ int run_generate(int argc, const char* const* argv) {
   catch_interrupt();
   generator.set_cancel_check(interrupted);
   std::unique_ptr<Sink> sink;
-  if (options.json) sink = std::make_unique<JsonSink>();
-  else sink = std::make_unique<TextSink>(options);
+  if (options.json)
+    sink = std::make_unique<JsonSink>();
+  else
+    sink = std::make_unique<TextSink>(options);
   const std::string reason = generate(generator, options.request, *sink);
   sink->end(reason, generator);
   return reason == "cancelled" ? exit_interrupted : 0;

@@ -63,11 +63,9 @@ Group model_group(GeneratorOptions& options) {
                    "with -m: none)"),
               integer({"-k", "--draft-max", "--spec-draft-n-max"}, options.num_draft_tokens, 0, max_draft_tokens,
                       "tokens to draft per target call, 0 to 63; 0 decodes without a draft (default: 7)"),
-              integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24,
-                      "context in tokens (default: the model's own, at most 4096)"),
+              integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24, "context in tokens (default: the model's own, at most 4096)"),
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
-              integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16,
-                      "prompt tokens per pass (default: 512)"),
+              integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),
               integer({"-ngl", "--gpu-layers", "--n-gpu-layers"}, options.n_gpu_layers, -1, 100000,
                       "layers to put on a GPU, -1 for all; only in builds with a GPU backend (default: 0)"),
           }};
@@ -80,21 +78,21 @@ Group sampling_group(Request& request) {
     if (text != "-1") request.seed = parse_unsigned(text);
   };
   const auto add_bias = [&params](const std::string& text) { params.logit_bias.push_back(parse_logit_bias(text)); };
-  return {"Sampling",
-          {
-              {{"-s", "--seed"}, "N", "seed; the same seed and options give the same text (default: random, as is -1)", set_seed},
-              real({"--temp", "--temperature"}, params.temperature, {0.0}, "0 is greedy"),
-              integer({"--top-k"}, params.top_k, 0, INT_MAX, "keep the N most likely tokens, 0: off (default: 40)"),
-              real({"--top-p"}, params.top_p, {0.0, 1.0, true}, "keep the most likely tokens up to this probability, 1: off"),
-              real({"--min-p"}, params.min_p, {0.0, 1.0}, "drop tokens below this times the most likely one's probability, 0: off"),
-              real({"--repeat-penalty"}, params.repeat_penalty, {0.0, std::numeric_limits<double>::max(), true},
-                   "divide the logits of recent tokens by this, 1: off"),
-              real({"--presence-penalty"}, params.presence_penalty, {}, "subtract this from the logits of recent tokens, 0: off"),
-              real({"--frequency-penalty"}, params.frequency_penalty, {}, "the same for each time that they occur, 0: off"),
-              integer({"--repeat-last-n"}, params.penalty_last_n, -1, INT_MAX,
-                      "tokens back that the penalties look, -1: all (default: 64)"),
-              {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
-          }};
+  return {
+      "Sampling",
+      {
+          {{"-s", "--seed"}, "N", "seed; the same seed and options give the same text (default: random, as is -1)", set_seed},
+          real({"--temp", "--temperature"}, params.temperature, {0.0}, "0 is greedy"),
+          integer({"--top-k"}, params.top_k, 0, INT_MAX, "keep the N most likely tokens, 0: off (default: 40)"),
+          real({"--top-p"}, params.top_p, {0.0, 1.0, true}, "keep the most likely tokens up to this probability, 1: off"),
+          real({"--min-p"}, params.min_p, {0.0, 1.0}, "drop tokens below this times the most likely one's probability, 0: off"),
+          real({"--repeat-penalty"}, params.repeat_penalty, {0.0, std::numeric_limits<double>::max(), true},
+               "divide the logits of recent tokens by this, 1: off"),
+          real({"--presence-penalty"}, params.presence_penalty, {}, "subtract this from the logits of recent tokens, 0: off"),
+          real({"--frequency-penalty"}, params.frequency_penalty, {}, "the same for each time that they occur, 0: off"),
+          integer({"--repeat-last-n"}, params.penalty_last_n, -1, INT_MAX, "tokens back that the penalties look, -1: all (default: 64)"),
+          {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
+      }};
 }
 
 void resolve_models(GeneratorOptions& options) {

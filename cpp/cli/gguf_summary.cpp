@@ -20,8 +20,10 @@ std::vector<TypeTotal> totals_by_type(const Parts& parts) {
     for (const GgufTensor& tensor : part.tensors) {
       const TypeTotal one{find_ggml_type(tensor.type)->name, 1, tensor.elements(), tensor.bytes};
       const auto same = std::find_if(totals.begin(), totals.end(), [&](const TypeTotal& t) { return t.name == one.name; });
-      if (same == totals.end()) totals.push_back(one);
-      else same->add(one);
+      if (same == totals.end())
+        totals.push_back(one);
+      else
+        same->add(one);
     }
   }
   std::stable_sort(totals.begin(), totals.end(), [](const TypeTotal& a, const TypeTotal& b) { return a.bytes > b.bytes; });

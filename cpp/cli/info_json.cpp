@@ -68,10 +68,8 @@ Json tensors_json(const Parts& parts) {
 Json parts_json(const Parts& parts) {
   Json list = Json::array();
   for (const GgufFile& part : parts) {
-    list.push_back({{"path", part.path},
-                    {"file_size", part.file_size},
-                    {"data_offset", part.data_offset},
-                    {"tensors", part.tensors.size()}});
+    list.push_back(
+        {{"path", part.path}, {"file_size", part.file_size}, {"data_offset", part.data_offset}, {"tensors", part.tensors.size()}});
   }
   return list;
 }

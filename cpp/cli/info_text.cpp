@@ -64,7 +64,10 @@ std::string hyperparameter_text(const GgufFile& file, const std::string& name) {
 
 std::string tokenizer_text(const GgufFile& file) {
   constexpr std::pair<const char*, const char*> known[] = {
-      {"gpt2", "byte-level BPE"}, {"llama", "SentencePiece"}, {"bert", "WordPiece"}, {"t5", "Unigram"},
+      {"gpt2", "byte-level BPE"},
+      {"llama", "SentencePiece"},
+      {"bert", "WordPiece"},
+      {"t5", "Unigram"},
   };
   const std::string model = file.string("tokenizer.ggml.model").value_or("");
   std::string text = printable(model);
@@ -79,11 +82,6 @@ std::string shape_text(const GgufTensor& tensor) {
   std::string text;
   for (const std::uint64_t size : tensor.shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
   return text;
-}
-
-// A line of the overview; nothing for an unknown value.
-std::string fact(const std::string& name, const std::string& value, const std::string& unit = "") {
-  return value.empty() ? "" : shorten(pad(name, 14) + value + unit, width) + "\n";
 }
 
 std::string heads_text(const GgufFile& file) {
@@ -107,19 +105,26 @@ std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
   const std::string density = all.parameters == 0 ? "" : ", " + format("%.2f", all.bits_per_weight()) + " bits per weight";
-  return fact("Name", printable(file.string("general.name").value_or(""))) +
-         fact("Architecture", printable(file.string("general.architecture").value_or(""))) +
-         fact("Parameters", count_text(all.parameters)) +
-         fact("File size", size_text(total_file_size(parts)) + density) +
-         fact("Layers", hyperparameter_text(file, "block_count")) +
-         fact("Width", hyperparameter_text(file, "embedding_length")) +
-         fact("Feed-forward", hyperparameter_text(file, "feed_forward_length")) +
-         fact("Heads", heads_text(file)) +
-         fact("Experts", experts_text(file)) +
-         fact("Context", hyperparameter_text(file, "context_length"), " tokens") +
-         fact("Vocabulary", vocabulary_text(file)) +
-         fact("Format", "GGUF " + std::to_string(file.version) + ", " + std::to_string(file.metadata.size()) +
-                            " metadata entries, " + std::to_string(all.tensors) + " tensors");
+  const std::string format_text = "GGUF " + std::to_string(file.version) + ", " + std::to_string(file.metadata.size()) +
+                                  " metadata entries, " + std::to_string(all.tensors) + " tensors";
+  const std::string context = hyperparameter_text(file, "context_length");
+  const std::pair<const char*, std::string> lines[] = {
+      {"Name", printable(file.string("general.name").value_or(""))},
+      {"Architecture", printable(file.string("general.architecture").value_or(""))},
+      {"Parameters", count_text(all.parameters)},
+      {"File size", size_text(total_file_size(parts)) + density},
+      {"Layers", hyperparameter_text(file, "block_count")},
+      {"Width", hyperparameter_text(file, "embedding_length")},
+      {"Feed-forward", hyperparameter_text(file, "feed_forward_length")},
+      {"Heads", heads_text(file)},
+      {"Experts", experts_text(file)},
+      {"Context", context.empty() ? "" : context + " tokens"},
+      {"Vocabulary", vocabulary_text(file)},
+      {"Format", format_text},
+  };
+  std::string text;
+  for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";
+  return text;
 }
 
 std::string part_list(const Parts& parts) {
@@ -132,8 +137,8 @@ std::string part_list(const Parts& parts) {
 std::string type_row(const TypeTotal& row, std::uint64_t all_bytes) {
   const double share = all_bytes == 0 ? 0.0 : 100.0 * static_cast<double>(row.bytes) / static_cast<double>(all_bytes);
   return pad(row.name, 12) + pad_left(std::to_string(row.tensors), 9) + pad_left(count_text(row.parameters), 13) +
-         pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) +
-         pad_left(format("%.2f", row.bits_per_weight()), 13) + "\n";
+         pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) + pad_left(format("%.2f", row.bits_per_weight()), 13) +
+         "\n";
 }
 
 std::string type_table(const Parts& parts) {

@@ -177,9 +177,8 @@ Option flag(std::vector<std::string> names, bool& target, std::string help, bool
 }
 
 Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help) {
-  return {std::move(names), "N", std::move(help), [&target, low, high](const std::string& text) {
-            target = static_cast<int>(parse_integer(text, low, high));
-          }};
+  return {std::move(names), "N", std::move(help),
+          [&target, low, high](const std::string& text) { target = static_cast<int>(parse_integer(text, low, high)); }};
 }
 
 Option real(std::vector<std::string> names, double& target, Interval range, std::string help) {
@@ -192,8 +191,7 @@ Option text(std::vector<std::string> names, std::string value, std::string& targ
 }
 
 Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help) {
-  return {std::move(names), std::move(value), std::move(help),
-          [&target](const std::string& text) { target.push_back(text); }};
+  return {std::move(names), std::move(value), std::move(help), [&target](const std::string& text) { target.push_back(text); }};
 }
 
 Option choice(std::vector<std::string> names, std::vector<std::string> allowed, std::string& target, std::string help) {

@@ -50,9 +50,9 @@ std::uint64_t parse_unsigned(const std::string& text);
 double parse_real(const std::string& text, const Interval& range);
 
 struct CommandLine {
-  std::string command;      // "specdec info"
-  std::string arguments;    // what follows it in the usage line
-  std::string about;        // paragraphs, separated by newlines
+  std::string command;    // "specdec info"
+  std::string arguments;  // what follows it in the usage line
+  std::string about;      // paragraphs, separated by newlines
   std::vector<Group> groups;
   std::size_t num_positionals = 0;  // at most
   std::string positional_hint;      // for the error when there are more

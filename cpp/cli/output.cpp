@@ -1,10 +1,11 @@
 #include "cli/output.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <unistd.h>
 
 #include "engine/text_stream.h"
 #include "speculative/error.h"

@@ -22,9 +22,7 @@ std::string share(const char* name, double seconds, double all) {
 }
 
 // Between the passes: the loop's bookkeeping, text and printing.
-double other_seconds(const Stats& stats) {
-  return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds;
-}
+double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
 
 }  // namespace
 

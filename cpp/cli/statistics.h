@@ -8,7 +8,7 @@
 
 namespace specdec::cli {
 
-std::string statistics_text(const Stats& stats);              // 80 columns
+std::string statistics_text(const Stats& stats);             // 80 columns
 nlohmann::ordered_json statistics_json(const Stats& stats);  // the names are those of Stats in Python
 
 }  // namespace specdec::cli

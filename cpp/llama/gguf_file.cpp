@@ -21,7 +21,7 @@ using std::to_string;
 
 constexpr std::uint64_t max_header_bytes = 256 << 20;  // the largest tokenizers take a few dozen MB
 constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; names of tensors are shorter still
-constexpr std::uint32_t max_dimensions = 4;                         // ggml's
+constexpr std::uint32_t max_dimensions = 4;            // ggml's
 constexpr int max_array_depth = 4;
 constexpr std::uint64_t default_alignment = 32;
 constexpr std::uint64_t mxfp6_band_rows = 16;
@@ -38,18 +38,51 @@ const char* const quantize_again = "quantize the model again";
 const char* const get_all_parts = "get all parts from the same place";
 
 constexpr GgmlType ggml_types[] = {
-    {0, "F32", 1, 4},          {1, "F16", 1, 2},           {2, "Q4_0", 32, 18},      {3, "Q4_1", 32, 20},
-    {4, "Q4_2", 0, 0},         {5, "Q4_3", 0, 0},          {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},
-    {8, "Q8_0", 32, 34},       {9, "Q8_1", 32, 36},        {10, "Q2_K", 256, 84},    {11, "Q3_K", 256, 110},
-    {12, "Q4_K", 256, 144},    {13, "Q5_K", 256, 176},     {14, "Q6_K", 256, 210},   {15, "Q8_K", 256, 292},
-    {16, "IQ2_XXS", 256, 66},  {17, "IQ2_XS", 256, 74},    {18, "IQ3_XXS", 256, 98}, {19, "IQ1_S", 256, 50},
-    {20, "IQ4_NL", 32, 18},    {21, "IQ3_S", 256, 110},    {22, "IQ2_S", 256, 82},   {23, "IQ4_XS", 256, 136},
-    {24, "I8", 1, 1},          {25, "I16", 1, 2},          {26, "I32", 1, 4},        {27, "I64", 1, 8},
-    {28, "F64", 1, 8},         {29, "IQ1_M", 256, 56},     {30, "BF16", 1, 2},       {31, "Q4_0_4_4", 0, 0},
-    {32, "Q4_0_4_8", 0, 0},    {33, "Q4_0_8_8", 0, 0},     {34, "TQ1_0", 256, 54},   {35, "TQ2_0", 256, 66},
-    {36, "IQ4_NL_4_4", 0, 0},  {37, "IQ4_NL_4_8", 0, 0},   {38, "IQ4_NL_8_8", 0, 0}, {39, "MXFP4", 32, 17},
-    {40, "NVFP4", 64, 36},     {41, "Q1_0", 128, 18},      {42, "Q2_0", 64, 18},
-    {mxfp6_e2m3, "MXFP6_E2M3", 32, 25}, {mxfp6_e3m2, "MXFP6_E3M2", 32, 25},
+    {0, "F32", 1, 4},
+    {1, "F16", 1, 2},
+    {2, "Q4_0", 32, 18},
+    {3, "Q4_1", 32, 20},
+    {4, "Q4_2", 0, 0},
+    {5, "Q4_3", 0, 0},
+    {6, "Q5_0", 32, 22},
+    {7, "Q5_1", 32, 24},
+    {8, "Q8_0", 32, 34},
+    {9, "Q8_1", 32, 36},
+    {10, "Q2_K", 256, 84},
+    {11, "Q3_K", 256, 110},
+    {12, "Q4_K", 256, 144},
+    {13, "Q5_K", 256, 176},
+    {14, "Q6_K", 256, 210},
+    {15, "Q8_K", 256, 292},
+    {16, "IQ2_XXS", 256, 66},
+    {17, "IQ2_XS", 256, 74},
+    {18, "IQ3_XXS", 256, 98},
+    {19, "IQ1_S", 256, 50},
+    {20, "IQ4_NL", 32, 18},
+    {21, "IQ3_S", 256, 110},
+    {22, "IQ2_S", 256, 82},
+    {23, "IQ4_XS", 256, 136},
+    {24, "I8", 1, 1},
+    {25, "I16", 1, 2},
+    {26, "I32", 1, 4},
+    {27, "I64", 1, 8},
+    {28, "F64", 1, 8},
+    {29, "IQ1_M", 256, 56},
+    {30, "BF16", 1, 2},
+    {31, "Q4_0_4_4", 0, 0},
+    {32, "Q4_0_4_8", 0, 0},
+    {33, "Q4_0_8_8", 0, 0},
+    {34, "TQ1_0", 256, 54},
+    {35, "TQ2_0", 256, 66},
+    {36, "IQ4_NL_4_4", 0, 0},
+    {37, "IQ4_NL_4_8", 0, 0},
+    {38, "IQ4_NL_8_8", 0, 0},
+    {39, "MXFP4", 32, 17},
+    {40, "NVFP4", 64, 36},
+    {41, "Q1_0", 128, 18},
+    {42, "Q2_0", 64, 18},
+    {mxfp6_e2m3, "MXFP6_E2M3", 32, 25},
+    {mxfp6_e3m2, "MXFP6_E3M2", 32, 25},
 };
 
 bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == mxfp6_e2m3 || tensor.type == mxfp6_e3m2; }
@@ -92,14 +125,8 @@ bool is_known(std::uint32_t type) { return type <= static_cast<std::uint32_t>(Gg
 
 // Bytes of a value; 0 where it varies.
 std::uint64_t fixed_size(GgufType type) {
-  switch (type) {
-    case GgufType::u8: case GgufType::i8: case GgufType::boolean: return 1;
-    case GgufType::u16: case GgufType::i16: return 2;
-    case GgufType::u32: case GgufType::i32: case GgufType::f32: return 4;
-    case GgufType::u64: case GgufType::i64: case GgufType::f64: return 8;
-    case GgufType::string: case GgufType::array: break;
-  }
-  return 0;
+  constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // in the order of GgufType
+  return sizes[static_cast<std::uint32_t>(type)];
 }
 
 // Least bytes of a value as an element of an array.
@@ -111,18 +138,31 @@ std::uint64_t min_size(GgufType type) {
 
 GgufValue decode_fixed(GgufType type, const char* from) {
   switch (type) {
-    case GgufType::u8: return std::uint64_t{load<std::uint8_t>(from)};
-    case GgufType::i8: return std::int64_t{load<std::int8_t>(from)};
-    case GgufType::u16: return std::uint64_t{load<std::uint16_t>(from)};
-    case GgufType::i16: return std::int64_t{load<std::int16_t>(from)};
-    case GgufType::u32: return std::uint64_t{load<std::uint32_t>(from)};
-    case GgufType::i32: return std::int64_t{load<std::int32_t>(from)};
-    case GgufType::f32: return double{load<float>(from)};
-    case GgufType::boolean: return load<std::uint8_t>(from) != 0;
-    case GgufType::u64: return load<std::uint64_t>(from);
-    case GgufType::i64: return load<std::int64_t>(from);
-    case GgufType::f64: return load<double>(from);
-    case GgufType::string: case GgufType::array: break;
+    case GgufType::u8:
+      return std::uint64_t{load<std::uint8_t>(from)};
+    case GgufType::i8:
+      return std::int64_t{load<std::int8_t>(from)};
+    case GgufType::u16:
+      return std::uint64_t{load<std::uint16_t>(from)};
+    case GgufType::i16:
+      return std::int64_t{load<std::int16_t>(from)};
+    case GgufType::u32:
+      return std::uint64_t{load<std::uint32_t>(from)};
+    case GgufType::i32:
+      return std::int64_t{load<std::int32_t>(from)};
+    case GgufType::f32:
+      return double{load<float>(from)};
+    case GgufType::boolean:
+      return load<std::uint8_t>(from) != 0;
+    case GgufType::u64:
+      return load<std::uint64_t>(from);
+    case GgufType::i64:
+      return load<std::int64_t>(from);
+    case GgufType::f64:
+      return load<double>(from);
+    case GgufType::string:
+    case GgufType::array:
+      break;
   }
   return {};
 }
@@ -164,8 +204,8 @@ class Reader {
   void check_room(std::uint64_t count, std::uint64_t bytes_each, const std::string& what) const {
     if (count > (size_ - position_) / bytes_each) {
       const std::string size = bytes_each > 1 ? " elements of at least " + to_string(bytes_each) : "";
-      damaged(what + " needs " + to_string(count) + size + " bytes at byte " + to_string(position_) +
-              ", but the file ends at byte " + to_string(size_));
+      damaged(what + " needs " + to_string(count) + size + " bytes at byte " + to_string(position_) + ", but the file ends at byte " +
+              to_string(size_));
     }
   }
 
@@ -265,8 +305,7 @@ GgufType read_type(Reader& reader, const std::string& what) {
 }
 
 // Appends an array's elements to `bytes` as they are stored.
-void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth, const std::string& what,
-                   std::string& bytes) {
+void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth, const std::string& what, std::string& bytes) {
   reader.check_room(count, min_size(type), what);
   if (fixed_size(type) > 0) {
     bytes += reader.bytes(count * fixed_size(type), what);
@@ -337,8 +376,7 @@ std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
 }
 
 // Bytes of a tensor; checks what its type asks of its shape.
-std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor,
-                           const std::string& what) {
+std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor, const std::string& what) {
   const GgmlType* type = find_ggml_type(tensor.type);
   if (type == nullptr) {
     fail(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
@@ -346,8 +384,8 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
   if (type->block == 0) fail(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
   const std::uint64_t columns = tensor.shape[0];
   if (columns % type->block != 0) {
-    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) + " as " +
-                   type->name + " needs");
+    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) + " as " + type->name +
+                   " needs");
   }
   const std::uint64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
   if (is_mxfp6(tensor) && rows % mxfp6_band_rows != 0) {
@@ -397,7 +435,7 @@ void place_tensors(const Reader& reader, GgufFile& file) {
 }
 
 template <typename T>
-void check_unique(const Reader& reader, const std::vector<T>& items, std::string T::*name, const char* what) {
+void check_unique(const Reader& reader, const std::vector<T>& items, std::string T::* name, const char* what) {
   std::set<std::string_view> seen;
   for (const T& item : items) {
     if (!seen.insert(item.*name).second) reader.damaged(std::string("there are two ") + what + " " + shown(item.*name));
@@ -470,17 +508,16 @@ void check_parts(const std::vector<GgufFile>& parts) {
     }
   }
   if (first.integer("split.tensors.count").value_or(names.size()) != names.size()) {
-    fail(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise",
-         get_all_parts);
+    fail(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise", get_all_parts);
   }
 }
 
 // ---- what llama.cpp asserts of a model's metadata
 
-constexpr std::uint64_t max_layers = 512;               // LLAMA_MAX_LAYERS
-constexpr std::uint64_t max_experts = 1024;             // LLAMA_MAX_EXPERTS
-constexpr std::uint64_t max_context = INT32_MAX;        // llama.cpp counts tokens in 32 bits
-constexpr std::uint64_t max_vocabulary = 1 << 24;       // it allocates this many tokens unseen when there is no tokenizer
+constexpr std::uint64_t max_layers = 512;          // LLAMA_MAX_LAYERS
+constexpr std::uint64_t max_experts = 1024;        // LLAMA_MAX_EXPERTS
+constexpr std::uint64_t max_context = INT32_MAX;   // llama.cpp counts tokens in 32 bits
+constexpr std::uint64_t max_vocabulary = 1 << 24;  // it allocates this many tokens unseen when there is no tokenizer
 
 [[noreturn]] void refuse(const GgufFile& file, const std::string& key, const std::string& problem) {
   fail(file.path, "metadata " + shown(key) + " " + problem, convert_again);
@@ -523,7 +560,8 @@ void check_experts(const GgufFile& file, const std::string& prefix) {
   if (groups <= 1) return;
   if (experts % groups != 0) refuse(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
   const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
-  if (groups_used == 0 || groups_used >= groups) refuse(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
+  if (groups_used == 0 || groups_used >= groups)
+    refuse(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
 }
 
 void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
@@ -551,7 +589,8 @@ void check_tokens_differ(const GgufFile& file) {
   const char* at = tokens->bytes.data();
   for (std::uint64_t id = 0; id < tokens->count; ++id) {
     const std::string_view text(at + 8, load<std::uint64_t>(at));
-    if (!text.empty() && !seen.insert(text).second) refuse(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+    if (!text.empty() && !seen.insert(text).second)
+      refuse(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
     at += 8 + text.size();
   }
 }
@@ -580,8 +619,7 @@ void check_hyperparameters(const GgufFile& file) {
 }  // namespace
 
 const char* gguf_type_name(GgufType type) {
-  constexpr const char* names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-                                   "bool", "string", "array", "u64", "i64", "f64"};
+  constexpr const char* names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
   return names[static_cast<std::uint32_t>(type)];
 }
 

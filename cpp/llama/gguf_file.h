@@ -42,9 +42,9 @@ struct GgufEntry {
 
 struct GgufTensor {
   std::string name;
-  int type;                           // ggml's id
-  std::vector<std::uint64_t> shape;   // 1 to 4 dimensions, ggml's order: columns (contiguous) first, then rows
-  std::uint64_t offset;               // from the start of the file
+  int type;                          // ggml's id
+  std::vector<std::uint64_t> shape;  // 1 to 4 dimensions, ggml's order: columns (contiguous) first, then rows
+  std::uint64_t offset;              // from the start of the file
   std::uint64_t bytes;
 
   std::uint64_t elements() const;
@@ -75,8 +75,8 @@ class GgufFile {
   std::string path;
   std::uint32_t version = 0;
   std::uint64_t file_size = 0;
-  std::uint64_t alignment = 0;    // of the data of every tensor, a power of two
-  std::uint64_t data_offset = 0;  // from the start of the file
+  std::uint64_t alignment = 0;      // of the data of every tensor, a power of two
+  std::uint64_t data_offset = 0;    // from the start of the file
   std::vector<GgufEntry> metadata;  // in the file's order
   std::vector<GgufTensor> tensors;  // in the file's order
 
