@@ -62,7 +62,8 @@ double typical(std::vector<double> seconds, bool best) {
 
 // --- the limits -------------------------------------------------------------------------------------------------
 
-// Reads memory once; several streams of whole cache lines, sums kept so that nothing is dropped.
+// Reads memory once, line by line, sums kept so that nothing is dropped. Leaves prefetching to the hardware: measured
+// faster here than with prefetch instructions.
 std::uint64_t read_all(const std::uint8_t* p, std::size_t bytes) {
   std::uint64_t sum[8] = {};
   for (std::size_t at = 0; at + 64 <= bytes; at += 64) {
@@ -71,7 +72,6 @@ std::uint64_t read_all(const std::uint8_t* p, std::size_t bytes) {
       std::memcpy(&word, p + at + 8 * i, sizeof word);
       sum[i] += word;
     }
-    __builtin_prefetch(p + at + 4096);
   }
   return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
 }

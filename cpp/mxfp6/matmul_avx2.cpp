@@ -95,17 +95,22 @@ SPECDEC_INLINE __m256i fourth_group(__m256i plane0, __m256i plane1, __m256i plan
   return _mm256_or_si256(_mm256_or_si256(low, middle), high);
 }
 
+// The four groups of half of the columns.
+template <Type type>
+SPECDEC_INLINE void decode_half(const std::uint8_t* tile, int half, std::uint8_t* decoded) {
+  for (int rows = 0; rows < 2; ++rows) {
+    const std::uint8_t* from = tile + half * half_bytes + rows * 32;
+    std::uint8_t* to = decoded + half * 4 * group_places + rows * 32;
+    const __m256i plane[3] = {load(from), load(from + group_places), load(from + 2 * group_places)};
+    for (int j = 0; j < 3; ++j) decode_bytes<type>(plane[j], to + j * group_places);
+    decode_bytes<type>(fourth_group(plane[0], plane[1], plane[2]), to + 3 * group_places);
+  }
+}
+
 template <Type type>
 SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::uint8_t* decoded) {
-  for (int half = 0; half < 2; ++half) {
-    for (int rows = 0; rows < 2; ++rows) {
-      const std::uint8_t* from = tile + half * half_bytes + rows * 32;
-      std::uint8_t* to = decoded + half * 4 * group_places + rows * 32;
-      const __m256i plane[3] = {load(from), load(from + group_places), load(from + 2 * group_places)};
-      for (int j = 0; j < 3; ++j) decode_bytes<type>(plane[j], to + j * group_places);
-      decode_bytes<type>(fourth_group(plane[0], plane[1], plane[2]), to + 3 * group_places);
-    }
-  }
+  decode_half<type>(tile, 0, decoded);
+  decode_half<type>(tile, 1, decoded);
 }
 
 // Fetches the weights `tiles` tiles ahead.
@@ -213,28 +218,46 @@ SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint
   }
 }
 
-// A band times a panel group of W columns. decoded: the band's decoded tiles, or null to decode on the way.
-template <Type type, int W>
-void band_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group,
-                      float* out, std::int64_t ldo) {
-  alignas(32) std::uint8_t buffer[decoded_bytes<type>];
-  const bool decode = decoded == nullptr;
-  const std::int64_t step = decode ? 0 : decoded_bytes<type>;
-  if (decode) decoded = buffer;
-  alignas(32) float acc[W][tile_rows] = {};
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += step, group += W * panel_block_bytes) {
-    if (decode) {
-      // One or two columns keep pace with the hardware's own prefetcher.
-      if constexpr (W > 2) prefetch_ahead<12, _MM_HINT_T0>(band);
-      decode_tile<type>(band, buffer);
-    }
-    constexpr int leading = W < columns_at_once ? W : columns_at_once;
-    accumulate_columns<type, W, 0, leading>(band, decoded, group, acc);
-    if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(band, decoded, group, acc);
-  }
+template <int W>
+SPECDEC_INLINE void store_columns(const float (&acc)[W][tile_rows], float* out, std::int64_t ldo) {
   for (int c = 0; c < W; ++c) {
     for (int row = 0; row < tile_rows; ++row) out[c * ldo + row] = acc[c][row];
   }
+}
+
+// A band times a panel group of W columns. Each tile is decoded, half by half, while the one before is multiplied: the
+// two use different execution ports.
+template <Type type, int W>
+void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+  alignas(32) std::uint8_t buffer[2][decoded_bytes<type>];
+  alignas(32) float acc[W][tile_rows] = {};
+  constexpr int leading = W < columns_at_once ? W : columns_at_once;
+  decode_tile<type>(band, buffer[0]);
+  for (std::int64_t block = 0; block < blocks; ++block, group += W * panel_block_bytes) {
+    const std::uint8_t* tile = band + block * tile_bytes;
+    const std::uint8_t* next = block + 1 < blocks ? tile + tile_bytes : tile;
+    const std::uint8_t* decoded = buffer[block % 2];
+    std::uint8_t* decoded_next = buffer[(block + 1) % 2];
+    // One or two columns keep pace with the hardware's own prefetcher.
+    if constexpr (W > 2) prefetch_ahead<12, _MM_HINT_T0>(tile);
+    decode_half<type>(next, 0, decoded_next);
+    accumulate_columns<type, W, 0, leading>(tile, decoded, group, acc);
+    decode_half<type>(next, 1, decoded_next);
+    if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(tile, decoded, group, acc);
+  }
+  store_columns<W>(acc, out, ldo);
+}
+
+// The same from the band's decoded tiles.
+template <Type type, int W>
+void decoded_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+  alignas(32) float acc[W][tile_rows] = {};
+  constexpr int leading = W < columns_at_once ? W : columns_at_once;
+  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes<type>, group += W * panel_block_bytes) {
+    accumulate_columns<type, W, 0, leading>(band, decoded, group, acc);
+    if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(band, decoded, group, acc);
+  }
+  store_columns<W>(acc, out, ldo);
 }
 
 template <Type type>
@@ -249,7 +272,7 @@ using BandTimesGroup = void (*)(const std::uint8_t*, const std::uint8_t*, std::i
 
 // By width; entry 0 is not used.
 template <Type type>
-constexpr BandTimesGroup by_width[panel_width + 1] = {
+constexpr BandTimesGroup on_the_way[panel_width + 1] = {
     nullptr,
     band_times_group<type, 1>,
     band_times_group<type, 2>,
@@ -259,6 +282,18 @@ constexpr BandTimesGroup by_width[panel_width + 1] = {
     band_times_group<type, 6>,
     band_times_group<type, 7>,
     band_times_group<type, 8>,
+};
+template <Type type>
+constexpr BandTimesGroup from_scratch[panel_width + 1] = {
+    nullptr,
+    decoded_times_group<type, 1>,
+    decoded_times_group<type, 2>,
+    decoded_times_group<type, 3>,
+    decoded_times_group<type, 4>,
+    decoded_times_group<type, 5>,
+    decoded_times_group<type, 6>,
+    decoded_times_group<type, 7>,
+    decoded_times_group<type, 8>,
 };
 
 // Panel groups from which decoding into scratch pays; fewer decode anew (E3M2 takes twice the scratch).
@@ -281,8 +316,8 @@ void matmul_as(const std::uint8_t* tiles, std::int64_t k, const char* panel, std
       const std::int64_t width = n - column < panel_width ? n - column : panel_width;
       const char* group = panel + panel_block(n, k, column, 0).codes;
       for (std::int64_t b = 0; b < count; ++b) {
-        by_width<type>[width](bands + b * blocks * tile_bytes, share_decoded ? scratch + b * band_decoded : nullptr, blocks,
-                              group, out + column * ldo + (first + b) * tile_rows, ldo);
+        const auto run = share_decoded ? from_scratch<type>[width] : on_the_way<type>[width];
+        run(bands + b * blocks * tile_bytes, scratch + b * band_decoded, blocks, group, out + column * ldo + (first + b) * tile_rows, ldo);
       }
     }
   }
@@ -344,13 +379,18 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
   }
 }
 
-// Multiples of 8 rows in column i of a group, from the decoded bytes.
+// Byte i of every lane, sign-extended.
+template <int i>
+SPECDEC_INLINE __m256i byte_of(__m256i lanes) {
+  if constexpr (i == 3) return _mm256_srai_epi32(lanes, 24);
+  return _mm256_srai_epi32(_mm256_slli_epi32(lanes, 24 - 8 * i), 24);
+}
+
+// Multiples of 8 rows in column i of a group, from the decoded bytes without their offsets.
 template <Type type, int i>
 SPECDEC_INLINE __m256 multiples_f32(__m256i high, __m256i low) {
-  const auto byte_of = [](__m256i lanes) { return _mm256_and_si256(_mm256_srli_epi32(lanes, 8 * i), _mm256_set1_epi32(255)); };
-  if constexpr (type == Type::e2m3) return _mm256_cvtepi32_ps(_mm256_sub_epi32(byte_of(high), _mm256_set1_epi32(weight_offset)));
-  const __m256i multiple = _mm256_add_epi32(_mm256_slli_epi32(byte_of(high), 4), byte_of(low));
-  return _mm256_cvtepi32_ps(_mm256_sub_epi32(multiple, _mm256_set1_epi32(e3m2_offset)));
+  if constexpr (type == Type::e2m3) return _mm256_cvtepi32_ps(byte_of<i>(high));
+  return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_slli_epi32(byte_of<i>(high), 4), byte_of<i>(low)));
 }
 
 template <Type type, int C, int i>
@@ -367,8 +407,9 @@ SPECDEC_INLINE void dot_f32(const std::uint8_t* decoded, const float* x, std::in
     for (int i = 0; i < group_columns; ++i) partial[c][i] = _mm256_setzero_ps();
   }
   for (int g = 0; g < groups; ++g) {
-    const __m256i high = load(decoded + g * group_places);
-    const __m256i low = type == Type::e3m2 ? load(decoded + plane_bytes + g * group_places) : high;
+    const std::uint8_t* at = decoded + g * group_places;
+    const __m256i high = _mm256_sub_epi8(load(at), bytes(type == Type::e2m3 ? weight_offset : high_offset));
+    const __m256i low = type == Type::e2m3 ? high : _mm256_sub_epi8(load(at + plane_bytes), bytes(low_offset));
     fma_column<type, C, 0>(high, low, x + g * group_columns, ldx, partial);
     fma_column<type, C, 1>(high, low, x + g * group_columns, ldx, partial);
     fma_column<type, C, 2>(high, low, x + g * group_columns, ldx, partial);
