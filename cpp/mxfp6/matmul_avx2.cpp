@@ -141,9 +141,11 @@ SPECDEC_INLINE void add_words_to(__m256i& sum, __m256i v) {
   __asm__("" : "+x"(sum));
 }
 
-// Exact block sums of C columns: sum[column][rows 0-7, 8-15]. `correction` is -64 * sum of the activation codes.
-// Four columns and both halves of the rows are eight sums: what 16 registers hold beside two weights and the rest.
+// E2M3: four columns and both halves of the rows are eight sums, what 16 registers hold beside two weights and the rest.
+// E3M2 spills with four, but two at once measured slower.
 constexpr int columns_at_once = 4;
+
+// Exact block sums of C columns: sum[column][rows 0-7, 8-15]. `correction` is -64 * sum of the activation codes.
 
 template <int C>
 SPECDEC_INLINE void dot_e2m3(const std::uint8_t* weights, const char* codes, const std::int32_t* correction, __m256i (&sum)[C][2]) {
@@ -218,6 +220,16 @@ SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint
   }
 }
 
+// Columns from `first` on.
+template <Type type, int W, int first>
+SPECDEC_INLINE void accumulate_from(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group, float (&acc)[W][tile_rows]) {
+  if constexpr (first < W) {
+    constexpr int count = W - first < columns_at_once ? W - first : columns_at_once;
+    accumulate_columns<type, W, first, count>(tile, decoded, group, acc);
+    accumulate_from<type, W, first + count>(tile, decoded, group, acc);
+  }
+}
+
 template <int W>
 SPECDEC_INLINE void store_columns(const float (&acc)[W][tile_rows], float* out, std::int64_t ldo) {
   for (int c = 0; c < W; ++c) {
@@ -243,7 +255,7 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
     decode_half<type>(next, 0, decoded_next);
     accumulate_columns<type, W, 0, leading>(tile, decoded, group, acc);
     decode_half<type>(next, 1, decoded_next);
-    if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(tile, decoded, group, acc);
+    accumulate_from<type, W, leading>(tile, decoded, group, acc);
   }
   store_columns<W>(acc, out, ldo);
 }
@@ -252,10 +264,8 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
 template <Type type, int W>
 void decoded_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
   alignas(32) float acc[W][tile_rows] = {};
-  constexpr int leading = W < columns_at_once ? W : columns_at_once;
   for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes<type>, group += W * panel_block_bytes) {
-    accumulate_columns<type, W, 0, leading>(band, decoded, group, acc);
-    if constexpr (W > leading) accumulate_columns<type, W, leading, W - leading>(band, decoded, group, acc);
+    accumulate_from<type, W, 0>(band, decoded, group, acc);
   }
   store_columns<W>(acc, out, ldo);
 }

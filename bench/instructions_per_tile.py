@@ -1,0 +1,61 @@
+"""Instructions per tile of the MXFP6 kernels, read from the loops of the compiled object files.
+
+Usage: instructions_per_tile.py OBJECT... (matmul_avx512.cpp.o, matmul_avx2.cpp.o, ...; --objdump for foreign ones)
+The loop over tiles is the widest backward branch of a function.
+"""
+
+import argparse
+import re
+import subprocess
+
+KINDS = {
+    "multiply": re.compile(r"vpdpbusd|vpmaddubsw|vpmaddwd|sdot|vfmadd.*ps|fmla"),
+    "table": re.compile(r"vperm[bit]|vpshufb|tbl"),
+    "prefetch": re.compile(r"prefetch|prfm"),
+}
+FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
+INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(\S+)\s*(.*)$")
+BRANCH = re.compile(r"^(j\w+|b\.?\w*|cbn?z|tbn?z)$")
+
+
+def functions(path, objdump):
+    text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    name, body = None, []
+    for line in text.splitlines():
+        if match := FUNCTION.match(line):
+            yield name, body
+            name, body = match[1], []
+        elif match := INSTRUCTION.match(line):
+            body.append((int(match[1], 16), match[2], match[3]))
+    yield name, body
+
+
+def widest_loop(body):
+    best = []
+    for address, operation, operands in body:
+        target = re.search(r"\b([0-9a-f]+) <", operands)
+        if BRANCH.match(operation) and target and int(target[1], 16) <= address:
+            inside = [op for at, op, _ in body if int(target[1], 16) <= at <= address]
+            best = max(best, inside, key=len)
+    return best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("objects", nargs="+")
+    parser.add_argument("--objdump", default="objdump")
+    arguments = parser.parse_args()
+    for path in arguments.objects:
+        print(path.rsplit("/", 1)[-1])
+        for name, body in functions(path, arguments.objdump):
+            match = name and re.search(r"(\w+_times_\w+)<(.*?)>\(", name)
+            loop = widest_loop(body)
+            if not match or not loop:
+                continue
+            counts = "  ".join(f"{kind} {sum(bool(p.match(op)) for op in loop):4}" for kind, p in KINDS.items())
+            parameters = re.sub(r"specdec::mxfp6::|\(anonymous namespace\)::", "", match[2])
+            print(f"  {match[1]:22}{parameters:16} total {len(loop):5}  {counts}")
+
+
+if __name__ == "__main__":
+    main()
