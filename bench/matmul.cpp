@@ -1,7 +1,12 @@
 // Times the MXFP6 matmul beside the two limits it has on this machine, in the same run and interleaved:
 // the read bandwidth (few columns) and the int8 multiply-add rate of the instruction set (many columns).
-// Medians over rounds (--statistic best: the least, where other work disturbs). Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2] [--activations int8|f32] [--rounds R]
-//                                          [--threads T,T] [--statistic median|best] [--k K,K] [--n N,N] [--mib WEIGHTS]
+//
+// Every thread walks through its own share of weights that do not fit the caches, and times pieces of a fraction of a
+// millisecond; a case's rate is the median piece's, summed over threads. So other work on the machine, which takes a core
+// away for milliseconds at a time, spoils few pieces; memory traffic of others still counts, for the limits as well.
+//
+// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
+//                     [--n N,N] [--mib WEIGHTS]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,36 +33,19 @@ namespace {
 
 struct Options {
   std::string isa, type = "e2m3", activations = "int8";
-  int rounds = 9;
-  bool best = false;
+  int rounds = 25;
   std::vector<std::int64_t> threads = {1, 2}, k = {2048, 5632}, n = {1, 2, 4, 8, 12, 16, 64, 512};
-  std::int64_t mib = 96;
+  std::int64_t mib = 128;
 };
+
+constexpr double slice_seconds = 4e-3;  // of one case in one round
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Seconds from a common start to the end of the slowest of work(0) .. work(threads - 1).
-double timed(int threads, const std::function<void(int)>& work) {
-  std::atomic<int> waiting{threads};
-  std::vector<double> begin(static_cast<std::size_t>(threads)), end(begin);
-  const auto run = [&](int t) {
-    waiting.fetch_sub(1);
-    while (waiting.load() > 0) {}
-    begin[static_cast<std::size_t>(t)] = now();
-    work(t);
-    end[static_cast<std::size_t>(t)] = now();
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(run, t);
-  run(0);
-  for (auto& other : others) other.join();
-  return *std::max_element(end.begin(), end.end()) - *std::min_element(begin.begin(), begin.end());
-}
-
-// Of seconds: the median, or for a machine that others use too the least.
-double typical(std::vector<double> seconds, bool best) {
-  std::sort(seconds.begin(), seconds.end());
-  return best ? seconds.front() : seconds[seconds.size() / 2];
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
 // --- the limits -------------------------------------------------------------------------------------------------
@@ -76,7 +64,7 @@ std::uint64_t read_all(const std::uint8_t* p, std::size_t bytes) {
   return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
 }
 
-constexpr std::int64_t peak_loops = 1 << 20;
+constexpr std::int64_t peak_loops = 1 << 13;
 
 #if defined(__x86_64__)
 // 12 independent vpdpbusd chains: more than latency times throughput. Returns multiply-adds done.
@@ -146,81 +134,130 @@ std::vector<std::uint8_t> random_tiles(std::int64_t rows, std::int64_t k) {
 }
 
 struct Case {
+  enum class Kind { read, peak, matmul } kind;
+  std::int64_t n;
+};
+
+// Shared by all threads: the weights, and per case the activations.
+struct Setup {
   const Kernels* kernels;
   Type type;
   bool f32;
-  std::int64_t rows, k, n;
-  const std::uint8_t* tiles;
-  std::vector<float> x, out;
-  std::vector<std::uint8_t> panel;
-  std::vector<std::vector<std::uint8_t>> scratch;
+  std::int64_t k, rows;
+  std::vector<std::uint8_t> tiles;
+  std::vector<Case> cases;
+  std::vector<std::vector<float>> x;
+  std::vector<std::vector<std::uint8_t>> panels;
 
-  void run(int t, int threads) {
-    const std::int64_t bands = rows / tile_rows, first = bands * t / threads, last = bands * (t + 1) / threads;
-    if (f32) {
-      kernels->matmul_f32(type, tiles, k, x.data(), k, n, first, last, out.data(), rows);
-    } else {
-      kernels->matmul(type, tiles, k, panel.data(), n, first, last, out.data(), rows, scratch[static_cast<std::size_t>(t)].data());
-    }
-  }
+  std::int64_t band_bytes() const { return k / block_size * tile_bytes; }
 };
 
-Case make_case(const Options& options, const Kernels& kernels, const std::vector<std::uint8_t>& tiles, std::int64_t rows, std::int64_t k,
-               std::int64_t n, std::size_t threads) {
-  const Type type = options.type == "e3m2" ? Type::e3m2 : Type::e2m3;
-  Case c{&kernels, type, options.activations == "f32", rows, k, n, tiles.data(), {}, {}, {}, {}};
+Setup make_setup(const Options& options, const Kernels& kernels, std::int64_t k) {
+  const std::int64_t rows = options.mib * (1 << 20) / tile_bytes / (k / block_size) * tile_rows;
+  Setup s{&kernels, options.type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k, rows, random_tiles(rows, k), {}, {}, {}};
+  s.cases = {{Case::Kind::read, 0}, {Case::Kind::peak, 0}};
+  for (const std::int64_t n : options.n) s.cases.push_back({Case::Kind::matmul, n});
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  c.x.resize(static_cast<std::size_t>(n * k));
-  for (auto& value : c.x) value = normal(random);
-  c.out.resize(static_cast<std::size_t>(n * rows));
-  c.panel.resize(panel_bytes(n, k));
-  for (std::int64_t column = 0; column < n; ++column) kernels.quantize(type, c.x.data() + column * k, n, k, column, 0, k / block_size, c.panel.data());
-  c.scratch.assign(threads, std::vector<std::uint8_t>(scratch_bytes(type, n, k)));
-  return c;
-}
-
-void bench(const Options& options, const Kernels& kernels, std::int64_t k, int threads) {
-  const std::int64_t rows = options.mib * (1 << 20) / tile_bytes / (k / block_size) * tile_rows;
-  const std::vector<std::uint8_t> tiles = random_tiles(rows, k);
-  std::vector<Case> cases;
-  for (const std::int64_t n : options.n) {
-    // Compute-bound cases need fewer rows: about the same time each.
-    const std::int64_t used = n > 16 ? std::max<std::int64_t>(rows * 16 / n / tile_rows, 2 * threads) * tile_rows : rows;
-    cases.push_back(make_case(options, kernels, tiles, used, k, n, static_cast<std::size_t>(threads)));
-  }
-  std::vector<double> reads, peaks;
-  double peak_ops = 0;
-  std::vector<std::vector<double>> seconds(cases.size());
-  std::atomic<std::uint64_t> sink{0};
-  for (int round = 0; round <= options.rounds; ++round) {
-    const double read_seconds = timed(threads, [&](int t) {
-      const std::size_t from = tiles.size() * static_cast<std::size_t>(t) / static_cast<std::size_t>(threads);
-      const std::size_t to = tiles.size() * static_cast<std::size_t>(t + 1) / static_cast<std::size_t>(threads);
-      sink += read_all(tiles.data() + from, to - from);
-    });
-    std::int64_t products = 0;
-    const double peak_seconds = timed(threads, [&](int t) {
-      const std::int64_t done = peak(kernels.name);
-      if (t == 0) products = done * threads;
-    });
-    if (round > 0) reads.push_back(read_seconds);
-    if (round > 0) peaks.push_back(peak_seconds);
-    peak_ops = 2.0 * static_cast<double>(products);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double s = timed(threads, [&](int t) { cases[i].run(t, threads); });
-      if (round > 0) seconds[i].push_back(s);
+  for (const Case& c : s.cases) {
+    s.x.emplace_back(static_cast<std::size_t>(c.n * k));
+    for (auto& value : s.x.back()) value = normal(random);
+    s.panels.emplace_back(panel_bytes(c.n, k));
+    for (std::int64_t column = 0; column < c.n; ++column) {
+      kernels.quantize(s.type, s.x.back().data() + column * k, c.n, k, column, 0, k / block_size, s.panels.back().data());
     }
   }
-  const double limit_bytes = static_cast<double>(tiles.size()) / typical(reads, options.best);
-  const double limit_ops = peak_ops / typical(peaks, options.best);
-  std::printf("%s %s %s, k = %lld, %d thread(s): read %.1f GB/s, int8 peak %.0f GOP/s\n", kernels.name, options.type.c_str(),
-              options.activations.c_str(), static_cast<long long>(k), threads, limit_bytes / 1e9, limit_ops / 1e9);
+  return s;
+}
+
+// One thread's walk through bands [first, last), going on from case to case so that weights are always cold.
+class Walker {
+ public:
+  Walker(const Setup& setup, std::int64_t first, std::int64_t last)
+      : setup_(setup), first_(first), last_(last), band_(first), rates_(setup.cases.size()) {
+    std::int64_t widest = 1;
+    for (const Case& c : setup.cases) widest = std::max(widest, c.n);
+    scratch_.resize(scratch_bytes(setup.type, widest, setup.k));
+    out_.resize(static_cast<std::size_t>(widest * piece_bands * tile_rows));
+  }
+
+  void run_slice(std::size_t index) {
+    const double end = now() + slice_seconds;
+    do {
+      const double begin = now();
+      const double work = run_piece(index);
+      rates_[index].push_back(work / (now() - begin));
+    } while (now() < end);
+  }
+
+  // Bytes of weights per second; for the peak, operations per second.
+  double rate(std::size_t index) const { return median(rates_[index]); }
+
+ private:
+  static constexpr std::int64_t piece_bands = 8;
+
+  double run_piece(std::size_t index) {
+    const Case& c = setup_.cases[index];
+    if (c.kind == Case::Kind::peak) return 2.0 * static_cast<double>(peak(setup_.kernels->name));
+    if (band_ + piece_bands > last_) band_ = first_;
+    const std::uint8_t* tiles = setup_.tiles.data() + band_ * setup_.band_bytes();
+    band_ += piece_bands;
+    if (c.kind == Case::Kind::read) {
+      sink_ ^= read_all(tiles, static_cast<std::size_t>(piece_bands * setup_.band_bytes()));
+    } else if (setup_.f32) {
+      setup_.kernels->matmul_f32(setup_.type, tiles, setup_.k, setup_.x[index].data(), setup_.k, c.n, 0, piece_bands, out_.data(), piece_bands * tile_rows);
+    } else {
+      setup_.kernels->matmul(setup_.type, tiles, setup_.k, setup_.panels[index].data(), c.n, 0, piece_bands, out_.data(), piece_bands * tile_rows, scratch_.data());
+    }
+    return static_cast<double>(piece_bands * setup_.band_bytes());
+  }
+
+  const Setup& setup_;
+  std::int64_t first_, last_, band_;
+  std::vector<std::vector<double>> rates_;
+  std::vector<std::uint8_t> scratch_;
+  std::vector<float> out_;
+  volatile std::uint64_t sink_ = 0;
+};
+
+// All threads run the same case at the same time.
+void run_rounds(const Setup& setup, std::vector<Walker>& walkers, int rounds) {
+  const int threads = static_cast<int>(walkers.size());
+  std::atomic<int> arrived{0};
+  const auto run = [&](Walker& walker) {
+    int step = 0;
+    for (int round = 0; round < rounds; ++round) {
+      for (std::size_t i = 0; i < setup.cases.size(); ++i) {
+        arrived.fetch_add(1);
+        for (++step; arrived.load() < step * threads;) std::this_thread::yield();
+        walker.run_slice(i);
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads; ++t) others.emplace_back(run, std::ref(walkers[static_cast<std::size_t>(t)]));
+  run(walkers[0]);
+  for (auto& other : others) other.join();
+}
+
+void bench(const Options& options, const Setup& setup, std::int64_t threads) {
+  const std::int64_t bands = setup.rows / tile_rows;
+  std::vector<Walker> walkers;
+  for (std::int64_t t = 0; t < threads; ++t) walkers.emplace_back(setup, bands * t / threads, bands * (t + 1) / threads);
+  run_rounds(setup, walkers, options.rounds);
+
+  const auto rate = [&](std::size_t index) {
+    double sum = 0;
+    for (const Walker& walker : walkers) sum += walker.rate(index);
+    return sum;
+  };
+  const double limit_bytes = rate(0), limit_ops = rate(1);
+  std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, int8 peak %.0f GOP/s\n", setup.kernels->name, options.type.c_str(),
+              options.activations.c_str(), static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9, limit_ops / 1e9);
   std::printf("   n    GB/s  of read    GOP/s  of peak\n");
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const double weights = static_cast<double>(cases[i].rows * k), s = typical(seconds[i], options.best);
-    const double bytes = weights * 25 / 32 / s, ops = 2 * weights * static_cast<double>(cases[i].n) / s;
-    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes, ops / 1e9);
+  for (std::size_t i = 2; i < setup.cases.size(); ++i) {
+    const double bytes = rate(i), ops = 2.0 * bytes * 32 / 25 * static_cast<double>(setup.cases[i].n);
+    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes, ops / 1e9);
     limit_ops > 0 ? std::printf("%6.1f%%\n", 100 * ops / limit_ops) : std::printf("      -\n");
   }
   std::fflush(stdout);
@@ -242,7 +279,6 @@ bool parse(int argc, char** argv, Options& options) {
     if (flag == "--isa") options.isa = value;
     else if (flag == "--type") options.type = value;
     else if (flag == "--activations") options.activations = value;
-    else if (flag == "--statistic") options.best = value == "best";
     else if (flag == "--rounds") options.rounds = std::atoi(value.c_str());
     else if (flag == "--threads") options.threads = numbers(value);
     else if (flag == "--k") options.k = numbers(value);
@@ -267,7 +303,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (const std::int64_t k : options.k) {
-    for (const std::int64_t threads : options.threads) bench(options, *selection.kernels, k, static_cast<int>(threads));
+    const Setup setup = make_setup(options, *selection.kernels, k);
+    for (const std::int64_t threads : options.threads) bench(options, setup, threads);
   }
   return 0;
 }
