@@ -13,6 +13,7 @@
 #include "cli/info.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/perplexity.h"
 #include "cli/quantize.h"
 
 namespace specdec::cli {
@@ -26,6 +27,7 @@ struct Command {
 constexpr Command commands[] = {
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show what a GGUF model file holds"},
+    {"perplexity", run_perplexity, "measure how well a model predicts a text"},
     {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
 };
 
