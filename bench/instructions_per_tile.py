@@ -1,7 +1,8 @@
 """Instructions per tile of the MXFP6 kernels, read from the loops of the compiled object files.
 
 Usage: instructions_per_tile.py OBJECT... (matmul_avx512.cpp.o, matmul_avx2.cpp.o, ...; --objdump for foreign ones)
-The loop over tiles is the widest backward branch of a function.
+The loop over tiles is the widest backward branch of a function; loops left inside it (NEON's decoding) count once.
+Template parameters: element type, columns and, where there is a third, bands at once (the counts are for all of them).
 """
 
 import argparse
@@ -48,12 +49,13 @@ def main():
     for path in arguments.objects:
         print(path.rsplit("/", 1)[-1])
         for name, body in functions(path, arguments.objdump):
-            match = name and re.search(r"(\w+_times_\w+)<(.*?)>\(", name)
+            match = name and re.search(r"\b((?!all_)\w+_times_\w+)<(.*?)>\(", name)
             loop = widest_loop(body)
             if not match or not loop:
                 continue
             counts = "  ".join(f"{kind} {sum(bool(p.match(op)) for op in loop):4}" for kind, p in KINDS.items())
             parameters = re.sub(r"specdec::mxfp6::|\(anonymous namespace\)::", "", match[2])
+            parameters = parameters.replace("(Type)0", "e2m3").replace("(Type)1", "e3m2")
             print(f"  {match[1]:22}{parameters:16} total {len(loop):5}  {counts}")
 
 

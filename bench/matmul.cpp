@@ -194,7 +194,7 @@ class Walker {
   double rate(std::size_t index) const { return median(rates_[index]); }
 
  private:
-  static constexpr std::int64_t piece_bands = 8;
+  static constexpr std::int64_t piece_bands = 4;
 
   double run_piece(std::size_t index) {
     const Case& c = setup_.cases[index];

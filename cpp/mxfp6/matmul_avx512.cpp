@@ -76,15 +76,15 @@ __m512 weight_scales(const std::uint8_t* tile) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(bytes), 23));
 }
 
-// How far ahead W columns fetch weights into the second-level cache. One column keeps pace with the hardware's own
-// prefetcher; the more columns, the longer a tile takes. Into the first level they would push the activations out.
-constexpr int prefetch_tiles(int W) { return W == 1 ? 0 : W <= 4 ? 20 : 12; }
+// How far ahead W columns fetch weights into the second-level cache; into the first level they would push the
+// activations out. One column, and several bands at once, keep pace with the hardware's own prefetcher.
+constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 12; }
 
-template <int W>
+template <int W, int B>
 void prefetch_ahead(const std::uint8_t* tile) {
-  if constexpr (prefetch_tiles(W) > 0) {
+  if constexpr (prefetch_tiles(W, B) > 0) {
     for (int line = 0; line < tile_bytes; line += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(tile) + prefetch_tiles(W) * tile_bytes + line, _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(tile) + prefetch_tiles(W, B) * tile_bytes + line, _MM_HINT_T1);
     }
   }
 }
@@ -121,44 +121,74 @@ inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, co
   }
 }
 
-// A band times a panel group of W columns.
-template <Type type, int W>
-void band_times_group(const std::uint8_t* band, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
-  __m512 acc[W];
-  for (int c = 0; c < W; ++c) acc[c] = _mm512_setzero_ps();
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, group += W * panel_block_bytes) {
+// B bands times a panel group of W columns.
+template <Type type, int W, int B>
+void bands_times_group(const std::uint8_t* bands, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+  const std::int64_t band_bytes = blocks * tile_bytes;
+  __m512 acc[B][W];
+  for (int b = 0; b < B; ++b) {
+    for (int c = 0; c < W; ++c) acc[b][c] = _mm512_setzero_ps();
+  }
+  for (std::int64_t block = 0; block < blocks; ++block, bands += tile_bytes, group += W * panel_block_bytes) {
     const float* scales = reinterpret_cast<const float*>(group + W * block_size);
     const std::int32_t* corrections = reinterpret_cast<const std::int32_t*>(scales + W);
-    __m512i sum[W], low_sum[W];
-    for (int c = 0; c < W; ++c) {
-      sum[c] = _mm512_set1_epi32(corrections[c]);
-      low_sum[c] = _mm512_setzero_si512();
-    }
-    prefetch_ahead<W>(band);
-    dot_tile<type, W>(band, group, sum, low_sum);
-    const __m512 weight_scale = weight_scales(band);
-    for (int c = 0; c < W; ++c) {
-      if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
-      acc[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(weight_scale, _mm512_set1_ps(scales[c])), acc[c]);
+#pragma GCC unroll 4
+    for (int b = 0; b < B; ++b) {
+      const std::uint8_t* tile = bands + b * band_bytes;
+      __m512i sum[W], low_sum[W];
+      for (int c = 0; c < W; ++c) {
+        sum[c] = _mm512_set1_epi32(corrections[c]);
+        low_sum[c] = _mm512_setzero_si512();
+      }
+      prefetch_ahead<W, B>(tile);
+      dot_tile<type, W>(tile, group, sum, low_sum);
+      const __m512 weight_scale = weight_scales(tile);
+      for (int c = 0; c < W; ++c) {
+        if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
+        acc[b][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(weight_scale, _mm512_set1_ps(scales[c])), acc[b][c]);
+      }
     }
   }
-  for (int c = 0; c < W; ++c) _mm512_storeu_ps(out + c * ldo, acc[c]);
+  for (int b = 0; b < B; ++b) {
+    for (int c = 0; c < W; ++c) _mm512_storeu_ps(out + c * ldo + b * tile_rows, acc[b][c]);
+  }
 }
 
-using BandTimesGroup = void (*)(const std::uint8_t*, std::int64_t, const char*, float*, std::int64_t);
+// A band that does not fit the first-level cache pushes the activations out before the next band needs them: then few
+// columns multiply several bands at once. With more columns registers do not allow it, and it matters less.
+constexpr std::int64_t long_band_bytes = 28 << 10;
+constexpr int bands_at_once(int W) { return W <= 2 ? 4 : 1; }
+
+template <Type type, int W>
+void all_bands_times_group(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group, float* out,
+                           std::int64_t ldo) {
+  constexpr int B = bands_at_once(W);
+  const std::int64_t band_bytes = blocks * tile_bytes;
+  std::int64_t band = 0;
+  if (B > 1 && band_bytes > long_band_bytes) {
+    for (; band + B <= count; band += B) {
+      bands_times_group<type, W, B>(bands + band * band_bytes, blocks, group, out + band * tile_rows, ldo);
+    }
+  }
+  for (; band < count; ++band) {
+    bands_times_group<type, W, 1>(bands + band * band_bytes, blocks, group, out + band * tile_rows, ldo);
+  }
+}
+
+using AllBandsTimesGroup = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, const char*, float*, std::int64_t);
 
 // By width; entry 0 is not used.
 template <Type type>
-constexpr BandTimesGroup by_width[panel_width + 1] = {
+constexpr AllBandsTimesGroup by_width[panel_width + 1] = {
     nullptr,
-    band_times_group<type, 1>,
-    band_times_group<type, 2>,
-    band_times_group<type, 3>,
-    band_times_group<type, 4>,
-    band_times_group<type, 5>,
-    band_times_group<type, 6>,
-    band_times_group<type, 7>,
-    band_times_group<type, 8>,
+    all_bands_times_group<type, 1>,
+    all_bands_times_group<type, 2>,
+    all_bands_times_group<type, 3>,
+    all_bands_times_group<type, 4>,
+    all_bands_times_group<type, 5>,
+    all_bands_times_group<type, 6>,
+    all_bands_times_group<type, 7>,
+    all_bands_times_group<type, 8>,
 };
 
 // Bands that stay in the second-level cache while one panel group after another is multiplied by them.
@@ -175,9 +205,7 @@ void matmul_as(const std::uint8_t* tiles, std::int64_t k, const char* panel, std
     for (std::int64_t column = 0; column < n; column += panel_width) {
       const std::int64_t width = n - column < panel_width ? n - column : panel_width;
       const char* group = panel + panel_block(n, k, column, 0).codes;
-      for (std::int64_t band = first; band < last; ++band) {
-        by_width<type>[width](tiles + band * blocks * tile_bytes, blocks, group, out + column * ldo + band * tile_rows, ldo);
-      }
+      by_width<type>[width](tiles + first * blocks * tile_bytes, last - first, blocks, group, out + column * ldo + first * tile_rows, ldo);
     }
   }
 }
@@ -244,7 +272,7 @@ void band_times_f32(Type type, const std::uint8_t* band, std::int64_t blocks, co
     for (int c = 0; c < W; ++c) {
       for (int i = 0; i < group_columns; ++i) partial[c][i] = _mm512_setzero_ps();
     }
-    prefetch_ahead<W>(band);
+    prefetch_ahead<W, 1>(band);
     for (int half = 0; half < 2; ++half) {
       const std::uint8_t* from = band + half * half_bytes;
       __m512i plane[4] = {load(from), load(from + group_places), load(from + 2 * group_places)};

@@ -131,6 +131,18 @@ TEST(products_have_equal_bits_for_any_number_of_columns) {
   }
 }
 
+// Kernels may treat rows beyond the first-level cache in another way.
+TEST(long_rows_have_equal_bits) {
+  const Kernels& kernels = tested();
+  for (const Type type : both_types) {
+    const Weights w = random_weights(7 * tile_rows, 100 * block_size, 17);
+    for (const std::int64_t n : {1, 2, 3, 8, 10, 26}) {
+      const auto x = random_activations(n * w.k, static_cast<unsigned>(n));
+      CHECK(same(multiply(kernels, type, w, x, n), multiply(scalar_kernels, type, w, x, n)));
+    }
+  }
+}
+
 TEST(a_column_does_not_depend_on_its_neighbours) {
   const Kernels& kernels = tested();
   for (const Type type : both_types) {
