@@ -17,10 +17,13 @@ else()
     OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 endif()
 
+# By their real paths, so that a build found through another link is the same build.
+file(REAL_PATH "${CMAKE_C_COMPILER}" llama_c_compiler)
+file(REAL_PATH "${CMAKE_CXX_COMPILER}" llama_cxx_compiler)
 set(LLAMA_OPTIONS
   -DCMAKE_BUILD_TYPE=Release
-  -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER}
-  -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+  -DCMAKE_C_COMPILER=${llama_c_compiler}
+  -DCMAKE_CXX_COMPILER=${llama_cxx_compiler}
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON
   -DCMAKE_INSTALL_LIBDIR=lib
   -DBUILD_SHARED_LIBS=OFF

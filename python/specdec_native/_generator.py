@@ -196,7 +196,8 @@ class Generator:
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
         stop: strings that end the text; not part of it.
-        seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text. None: a random one (`Generator.seed`).
+        seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text. None: a random one (see
+            `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+
 import specdec_native as sd
 
 PROMPT = "def bfs(graph, start):"
@@ -175,7 +176,9 @@ def test_the_context_fills_up() -> None:
         gen.generate(list(range(1, 66)))
 
 
-def test_beyond_the_drafts_context_the_target_goes_on_alone(target_path: os.PathLike[str], draft_path: os.PathLike[str]) -> None:
+def test_beyond_the_drafts_context_the_target_goes_on_alone(
+    target_path: os.PathLike[str], draft_path: os.PathLike[str]
+) -> None:
     gen = sd.Generator(target_path, draft_path, n_ctx=600)  # the draft was trained on 512
     completion = gen.generate(PROMPT, max_tokens=580, temperature=0, logit_bias={0: -math.inf})
     assert len(completion.tokens) == 580

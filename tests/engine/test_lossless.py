@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+
 import specdec_native as sd
 
 MAX_TOKENS = 48
@@ -98,14 +99,14 @@ def plain_counts(gen: sd.Generator) -> collections.Counter[tuple[int, ...]]:
     return first_two(gen, 0, 10_000)
 
 
-def test_sampling_with_a_draft_has_the_targets_law(gen: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]]) -> None:
+def test_sampling_with_a_draft_has_the_targets_law(
+    gen: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]]
+) -> None:
     speculative = first_two(gen, 3, 50_000)
     assert len(plain_counts) > 30  # the law is not trivial
     assert chi_square_z(plain_counts, speculative) < CRITICAL
 
 
-def test_control_the_drafts_own_law_is_told_apart(
-    draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]
-) -> None:
+def test_control_the_drafts_own_law_is_told_apart(draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]) -> None:
     draft = sd.Generator(draft_path)
     assert chi_square_z(plain_counts, first_two(draft, 0, 90_000)) > 2 * CRITICAL

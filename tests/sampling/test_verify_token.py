@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from specdec_native import sampling
 
 DRAFT, TARGET = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.3, 0.45, 0.1, 0.15])

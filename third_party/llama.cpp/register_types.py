@@ -19,7 +19,7 @@ TRAITS_ANCHOR = "    [GGML_TYPE_Q2_K] = {\n        .type_name "
 def edits() -> dict[str, tuple[str, str]]:
     enum = "".join(f"GGML_TYPE_{upper:<7} = {number},\n        " for upper, _, number in TYPES)
     rows = "".join(
-        f"    [GGML_TYPE_{upper}] = {{\n        .type_name = \"{name}\",\n        .blck_size = {BLOCK},\n"
+        f'    [GGML_TYPE_{upper}] = {{\n        .type_name = "{name}",\n        .blck_size = {BLOCK},\n'
         f"        .type_size = {BLOCK_BYTES},\n        .is_quantized = true,\n    }},\n"
         for upper, name, _ in TYPES
     )

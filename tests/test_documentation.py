@@ -1,0 +1,46 @@
+"""Every Python example of the README and the docs runs, and the README's prints what it says."""
+
+import contextlib
+import io
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path: pathlib.Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(path.read_text(encoding="utf-8"))
+
+
+def examples() -> list[tuple[str, str]]:
+    found = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for i, (language, code) in enumerate(blocks(path)):
+            if language == "python" and '"target.gguf"' not in code:
+                found.append((f"{path.name}[{i}]", code))
+    assert len(found) >= 3
+    return found
+
+
+@pytest.mark.parametrize(("name", "code"), examples(), ids=lambda value: value if "[" in value else "")
+def test_examples_run(name: str, code: str) -> None:
+    exec(compile(code, name, "exec"), {"__name__": "example"})
+
+
+def test_the_readmes_example_prints_what_it_says() -> None:
+    readme = blocks(ROOT / "README.md")
+    at = next(i for i, (language, _) in enumerate(readme) if language == "python")
+    expected = next(code for language, code in readme[at:] if language == "text")
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(readme[at][1], "README.md", "exec"), {"__name__": "example"})
+    assert output.getvalue().strip() == expected.strip()
+
+
+def test_the_readme_names_only_files_that_exist() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
