@@ -250,8 +250,8 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
     const std::uint8_t* next = block + 1 < blocks ? tile + tile_bytes : tile;
     const std::uint8_t* decoded = buffer[block % 2];
     std::uint8_t* decoded_next = buffer[(block + 1) % 2];
-    // One or two columns keep pace with the hardware's own prefetcher.
-    if constexpr (W > 2) prefetch_ahead<12, _MM_HINT_T0>(tile);
+    // One column keeps pace with the hardware's own prefetcher.
+    if constexpr (W > 1) prefetch_ahead<12, _MM_HINT_T0>(tile);
     decode_half<type>(next, 0, decoded_next);
     accumulate_columns<type, W, 0, leading>(tile, decoded, group, acc);
     decode_half<type>(next, 1, decoded_next);

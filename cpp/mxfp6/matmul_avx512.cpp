@@ -78,7 +78,7 @@ __m512 weight_scales(const std::uint8_t* tile) {
 
 // How far ahead W columns fetch weights into the second-level cache; into the first level they would push the
 // activations out. One column, and several bands at once, keep pace with the hardware's own prefetcher.
-constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 12; }
+constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 8; }
 
 template <int W, int B>
 void prefetch_ahead(const std::uint8_t* tile) {
