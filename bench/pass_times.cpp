@@ -1,0 +1,89 @@
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT`, then lines "n cached" on standard input (n tokens in one
+// pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
+// processes and asks them in turn, so that they share the machine's moods.
+//
+// Built twice: with our kernels and settings (bench_passes), and against llama.cpp as it builds by itself
+// (bench_passes_stock, PASS_TIMES_STOCK), flash attention on in both.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "llama.h"
+#ifndef PASS_TIMES_STOCK
+#include "ggml-cpu.h"
+#include "llama/backend.h"
+#endif
+
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Appends n tokens; random ids, the same ones for every process.
+bool decode(llama_context* context, int vocabulary, int n) {
+  static unsigned state = 1;
+  llama_batch batch = llama_batch_init(n, 0, 1);
+  const int start = llama_memory_seq_pos_max(llama_get_memory(context), 0) + 1;
+  for (int i = 0; i < n; ++i) {
+    state = state * 1664525u + 1013904223u;
+    batch.token[i] = static_cast<int>((state >> 8) % static_cast<unsigned>(vocabulary));
+    batch.pos[i] = start + i;
+    batch.n_seq_id[i] = 1;
+    batch.seq_id[i][0] = 0;
+    batch.logits[i] = n <= 64 || i == n - 1;
+  }
+  batch.n_tokens = n;
+  const int status = llama_decode(context, batch);
+  llama_synchronize(context);
+  llama_batch_free(batch);
+  return status == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT\n"), 2;
+  llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+#ifdef PASS_TIMES_STOCK
+  llama_backend_init();
+#else
+  specdec::start_backend();
+#endif
+  llama_model_params model_params = llama_model_default_params();
+#ifndef PASS_TIMES_STOCK
+  model_params.use_extra_bufts = false;
+#endif
+  llama_model* model = llama_model_load_from_file(argv[1], model_params);
+  if (model == nullptr) return 1;
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));
+  params.n_batch = params.n_ubatch = 512;
+  params.n_threads = params.n_threads_batch = std::atoi(argv[2]);
+  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  llama_context* context = llama_init_from_model(model, params);
+  if (context == nullptr) return 1;
+#ifndef PASS_TIMES_STOCK
+  ggml_threadpool_params pool = ggml_threadpool_params_default(std::atoi(argv[2]));
+  ggml_threadpool* threads = ggml_threadpool_new(&pool);
+  llama_attach_threadpool(context, threads, threads);
+#endif
+  const int vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(model));
+  std::puts("ready");
+  std::fflush(stdout);
+  int n = 0, cached = 0, filled = 0;
+  while (std::scanf("%d %d", &n, &cached) == 2) {
+    if (filled > cached) llama_memory_seq_rm(llama_get_memory(context), 0, cached, -1), filled = cached;
+    while (filled < cached) {
+      const int step = cached - filled < 512 ? cached - filled : 512;
+      if (!decode(context, vocabulary, step)) return 1;
+      filled += step;
+    }
+    const double start = now();
+    if (!decode(context, vocabulary, n)) return 1;
+    std::printf("%.4f\n", 1e3 * (now() - start));
+    std::fflush(stdout);
+    filled += n;
+  }
+  llama_free(context);
+  llama_model_free(model);
+}

@@ -1,0 +1,129 @@
+"""Milliseconds per pass of n tokens: ours against llama.cpp as it builds by itself, interleaved in one run.
+
+python bench/passes.py [--shape 1.1b] [--threads 2] [--tokens 1 2 4 8] [--rounds 9] [--models FOLDER]
+
+Every row is a process that holds a model; the rows are asked in turn, so that they share the machine's moods. Files are made
+once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by llama.cpp's own quantizer, MXFP6
+by ours. Prints a markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import shapes
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+class Passes:
+    """A process that times single passes."""
+
+    def __init__(
+        self, binary: pathlib.Path, model: pathlib.Path, threads: int, context: int, environment: dict[str, str]
+    ) -> None:
+        self.process = subprocess.Popen(
+            [str(binary), str(model), str(threads), str(context)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        self.answer()  # "ready"
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended")
+        return line
+
+    def milliseconds(self, tokens: int, cached: int) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{tokens} {cached}\n")
+        self.process.stdin.flush()
+        return float(self.answer())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def make_models(shape: str, folder: pathlib.Path, build: pathlib.Path) -> dict[str, pathlib.Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {kind: folder / f"{shape}-{kind}.gguf" for kind in ("f16", "q8_0", "q6_k", "mxfp6_e2m3", "mxfp6_e3m2")}
+    if not files["f16"].exists():
+        shapes.write(shapes.SHAPES[shape], files["f16"])
+    for kind in ("q8_0", "q6_k"):
+        if not files[kind].exists():
+            command = [build / "bench" / "bench_llama_quantize", files["f16"], files[kind], kind]
+            subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    for kind in ("mxfp6_e2m3", "mxfp6_e3m2"):
+        if not files[kind].exists():
+            command = [build / "specdec", "quantize", files["f16"], files[kind], "--type", kind]
+            subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    return files
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--cached", type=int, default=0, help="tokens in the cache before the pass")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
+    parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
+    arguments = parser.parse_args()
+    files = make_models(arguments.shape, arguments.models, arguments.build)
+
+    ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
+    rows: dict[str, tuple[pathlib.Path, str, dict[str, str]]] = {
+        "F16, llama.cpp": (stock, "f16", {}),
+        "Q8_0, llama.cpp": (stock, "q8_0", {}),
+        "Q6_K, llama.cpp": (stock, "q6_k", {}),
+        "Q6_K, llama.cpp, untiled": (stock, "q6_k", {"GGML_CPU_TILED_MM": "0"}),
+        "F16, ours": (ours, "f16", {}),
+        "MXFP6 E2M3": (ours, "mxfp6_e2m3", {}),
+        "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}),
+        "MXFP6 E2M3, avx2": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx2"}),
+    }
+    if arguments.rows:
+        rows = {name: row for name, row in rows.items() if any(part in name for part in arguments.rows)}
+    context = max(arguments.tokens) + arguments.cached + 64
+    processes = {
+        name: Passes(binary, files[kind], arguments.threads, context, environment)
+        for name, (binary, kind, environment) in rows.items()
+    }
+    times: dict[tuple[str, int], list[float]] = {}
+    for round_ in range(arguments.rounds + 1):
+        for n in arguments.tokens:
+            for name, process in processes.items():
+                elapsed = process.milliseconds(n, arguments.cached)
+                if round_ > 0:  # the first touches the file
+                    times.setdefault((name, n), []).append(elapsed)
+        print(f"round {round_} of {arguments.rounds}", file=sys.stderr, flush=True)
+    for process in processes.values():
+        process.close()
+
+    first, last = arguments.tokens[0], arguments.tokens[-1]
+    print(
+        f"{arguments.shape} llama shape, {arguments.threads} threads, {arguments.cached} cached tokens, medians (best) in ms\n"
+    )
+    print("| weights | " + " | ".join(f"n={n}" for n in arguments.tokens) + f" | t({last})/t({first}) |")
+    print("|---|" + "---|" * (len(arguments.tokens) + 1))
+    for name in rows:
+        medians = [statistics.median(times[name, n]) for n in arguments.tokens]
+        cells = [f"{median:.1f} ({min(times[name, n]):.1f})" for n, median in zip(arguments.tokens, medians, strict=True)]
+        print(f"| {name} | " + " | ".join(cells) + f" | {medians[-1] / medians[0]:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
