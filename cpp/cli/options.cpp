@@ -181,7 +181,7 @@ Option integer(std::vector<std::string> names, int& target, int low, int high, s
           [&target, low, high](const std::string& text) { target = static_cast<int>(parse_integer(text, low, high)); }};
 }
 
-Option real(std::vector<std::string> names, double& target, Interval range, std::string help) {
+Option real(std::vector<std::string> names, double& target, Interval range, const std::string& help) {
   return {std::move(names), "X", with_default(help, shown(target)),
           [&target, range](const std::string& text) { target = parse_real(text, range); }};
 }
@@ -194,7 +194,7 @@ Option texts(std::vector<std::string> names, std::string value, std::vector<std:
   return {std::move(names), std::move(value), std::move(help), [&target](const std::string& text) { target.push_back(text); }};
 }
 
-Option choice(std::vector<std::string> names, std::vector<std::string> allowed, std::string& target, std::string help) {
+Option choice(std::vector<std::string> names, const std::vector<std::string>& allowed, std::string& target, const std::string& help) {
   const auto set = [&target, allowed](const std::string& text) {
     if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) expected("one of " + join(allowed, ", "), text);
     target = text;

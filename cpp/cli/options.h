@@ -39,10 +39,10 @@ struct Interval {
 // line wins, but for texts(), which collects all of them.
 Option flag(std::vector<std::string> names, bool& target, std::string help, bool value = true);
 Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help);
-Option real(std::vector<std::string> names, double& target, Interval range, std::string help);
+Option real(std::vector<std::string> names, double& target, Interval range, const std::string& help);
 Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help);
 Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help);
-Option choice(std::vector<std::string> names, std::vector<std::string> allowed, std::string& target, std::string help);
+Option choice(std::vector<std::string> names, const std::vector<std::string>& allowed, std::string& target, const std::string& help);
 
 // Whole text to number, or UsageError with the valid range.
 std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 #include "engine/text_stream.h"
 #include "speculative/error.h"
@@ -33,10 +34,10 @@ void write(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (written) return;
   if (errno == EPIPE) throw OutputClosed();
-  throw Error(std::string("cannot write to standard output: ") + std::strerror(errno));
+  throw Error(std::string("cannot write to standard output: ") + std::generic_category().message(errno));
 }
 
-void note(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
 bool output_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
 bool input_is_terminal() { return isatty(STDIN_FILENO) != 0; }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -22,11 +23,13 @@ struct Close {
 std::string read_all(std::FILE* file, const std::string& name) {
   std::string bytes;
   char chunk[1 << 16];
-  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, file)) {
+  std::size_t count = 0;
+  do {
+    count = std::fread(chunk, 1, sizeof chunk, file);
     bytes.append(chunk, count);
     if (bytes.size() > max_prompt_bytes) throw Error(name + ": longer than 64 MiB; no model takes such a prompt");
-  }
-  if (std::ferror(file) != 0) throw Error(name + ": cannot be read: " + std::strerror(errno));
+  } while (count == sizeof chunk);
+  if (std::ferror(file) != 0) throw Error(name + ": cannot be read: " + std::generic_category().message(errno));
   if (!bytes.empty() && bytes.back() == '\n') bytes.pop_back();
   return bytes;
 }
@@ -34,7 +37,7 @@ std::string read_all(std::FILE* file, const std::string& name) {
 std::string read_file(const std::string& path) {
   if (path == "-") return read_all(stdin, "standard input");
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error(path + ": cannot be opened: " + std::strerror(errno));
+  if (!file) throw Error(path + ": cannot be opened: " + std::generic_category().message(errno));
   return read_all(file.get(), path);
 }
 

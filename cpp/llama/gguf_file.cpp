@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <system_error>
@@ -126,7 +127,8 @@ bool is_known(std::uint32_t type) { return type <= static_cast<std::uint32_t>(Gg
 // Bytes of a value; 0 where it varies.
 std::uint64_t fixed_size(GgufType type) {
   constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // in the order of GgufType
-  return sizes[static_cast<std::uint32_t>(type)];
+  const auto index = static_cast<std::size_t>(type);
+  return index < std::size(sizes) ? sizes[index] : 0;
 }
 
 // Least bytes of a value as an element of an array.
@@ -191,7 +193,7 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), size_(regular_file_size(path)) {
     file_.reset(std::fopen(path.c_str(), "rb"));
-    if (!file_) fail(path, std::string("cannot be opened (") + std::strerror(errno) + ")", "check its permissions");
+    if (!file_) fail(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
   }
 
   std::uint64_t size() const { return size_; }
@@ -444,8 +446,9 @@ void check_unique(const Reader& reader, const std::vector<T>& items, std::string
 
 void check_apart(const Reader& reader, const std::vector<GgufTensor>& tensors) {
   std::vector<const GgufTensor*> sorted;
+  sorted.reserve(tensors.size());
   for (const GgufTensor& tensor : tensors) sorted.push_back(&tensor);
-  std::sort(sorted.begin(), sorted.end(), [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     if (sorted[i]->offset - sorted[i - 1]->offset < sorted[i - 1]->bytes) {
       reader.damaged("tensors " + shown(sorted[i - 1]->name) + " and " + shown(sorted[i]->name) + " overlap");
