@@ -55,35 +55,57 @@ void factorize_panel(double* h, std::int64_t n, std::int64_t begin, std::int64_t
   }
 }
 
-// Takes the columns of a finished panel out of one row before it.
-void eliminate(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
+// Takes the columns [begin, end) of a finished panel, a multiple of 4, out of row r before it.
+inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
   double* row = h + r * n;
-  std::int64_t l = begin;
-  for (; l + 4 <= end; l += 4) {
+  for (std::int64_t l = begin; l < end; l += 4) {
     const double *a = h + l * n, *b = a + n, *c = b + n, *d = c + n;
     const double fa = a[r] * a[l], fb = b[r] * b[l + 1], fc = c[r] * c[l + 2], fd = d[r] * d[l + 3];
     for (std::int64_t i = 0; i <= r; ++i) row[i] -= (fa * a[i] + fb * b[i]) + (fc * c[i] + fd * d[i]);
   }
 }
 
-void factorize_matrix(double* h, std::int64_t n, int num_threads) {
-  constexpr std::int64_t panel = 32, rows_at_once = 16;
-  for (std::int64_t begin = n - panel; begin >= 0; begin -= panel) {
-    factorize_panel(h, n, begin, begin + panel);
-    in_parallel(num_threads, begin / rows_at_once, [&](std::int64_t piece) {
-      for (std::int64_t r = piece * rows_at_once; r < (piece + 1) * rows_at_once; ++r) eliminate(h, n, begin, begin + panel, r);
-    });
-  }
-}
-
 // sum [lanes] += sum over i < count of a[i] * x[i]
-void accumulate(const float* a, const Lanes* x, std::int64_t count, float* sum) {
+inline __attribute__((always_inline)) void accumulate_body(const float* a, const Lanes* x, std::int64_t count, float* sum) {
   Lanes total;
   std::memcpy(total, sum, sizeof total);
   for (std::int64_t i = 0; i < count; ++i) {
     for (int lane = 0; lane < lanes; ++lane) total[lane] += a[i] * x[i][lane];
   }
   std::memcpy(sum, total, sizeof total);
+}
+
+// The two loops that take the time, compiled for wider vectors as well. The results are the same: no sum is reordered.
+struct Loops {
+  void (*eliminate)(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r);
+  void (*accumulate)(const float* a, const Lanes* x, std::int64_t count, float* sum);
+};
+constexpr Loops portable_loops = {
+    [](double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) { eliminate_body(h, n, begin, end, r); },
+    [](const float* a, const Lanes* x, std::int64_t count, float* sum) { accumulate_body(a, x, count, sum); }};
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void eliminate_avx2(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
+  eliminate_body(h, n, begin, end, r);
+}
+__attribute__((target("avx2"))) void accumulate_avx2(const float* a, const Lanes* x, std::int64_t count, float* sum) {
+  accumulate_body(a, x, count, sum);
+}
+const Loops loops = __builtin_cpu_supports("avx2") ? Loops{eliminate_avx2, accumulate_avx2} : portable_loops;
+#else
+constexpr Loops loops = portable_loops;
+#endif
+
+void accumulate(const float* a, const Lanes* x, std::int64_t count, float* sum) { loops.accumulate(a, x, count, sum); }
+
+void factorize_matrix(double* h, std::int64_t n, int num_threads) {
+  constexpr std::int64_t panel = 32, rows_at_once = 16;
+  for (std::int64_t begin = n - panel; begin >= 0; begin -= panel) {
+    factorize_panel(h, n, begin, begin + panel);
+    in_parallel(num_threads, begin / rows_at_once, [&](std::int64_t piece) {
+      for (std::int64_t r = piece * rows_at_once; r < (piece + 1) * rows_at_once; ++r) loops.eliminate(h, n, begin, begin + panel, r);
+    });
+  }
 }
 
 // A block of up to `lanes` rows, rounded.
@@ -93,6 +115,11 @@ struct RoundedBlock {
   std::uint8_t scales[lanes];
   Lanes loss;
 };
+
+// Whether squares of errors are floats: of weights beyond 2^60, which no model has, they are not. Those are rounded to nearest.
+bool has_moderate_size(const float* x, std::int64_t count) {
+  return std::all_of(x, x + count, [](float value) { return std::fabs(value) < 0x1p60f; });
+}
 
 const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
 
@@ -165,11 +192,7 @@ class ErrorFeedback::Rows {
   }
 
   void refine() {
-    if (f_.options_.refinements == 0) return;
-    for (std::int64_t p = 0; p < f_.cols_; ++p) {
-      std::fill_n(at(gradient_, p), lanes, 0.0f);
-      accumulate(f_.moments_.data() + p * f_.cols_, rows(errors_), f_.cols_, at(gradient_, p));
-    }
+    multiply(errors_, gradient_);
     for (int i = 0; i < f_.options_.refinements; ++i) {
       for (std::int64_t begin = 0; begin < f_.cols_; begin += block_size) refine_at(begin);
     }
@@ -187,7 +210,11 @@ class ErrorFeedback::Rows {
     }
   }
 
-  OutputError output_error() const { return {energy(errors_), energy(weights_)}; }
+  OutputError output_error() const {
+    Matrix product(weights_.size());
+    multiply(weights_, product);
+    return {energy(errors_, gradient_), energy(weights_, product)};
+  }
 
  private:
   struct Floats {
@@ -286,19 +313,21 @@ class ErrorFeedback::Rows {
     }
   }
 
-  // sum over rows of v^T H v without the damping.
-  double energy(const Matrix& v) const {
+  void multiply(const Matrix& v, Matrix& product) const {
+    for (std::int64_t p = 0; p < f_.cols_; ++p) accumulate(f_.moments_.data() + p * f_.cols_, rows(v), f_.cols_, at(product, p));
+  }
+
+  // sum over rows of v^T H v without the damping, in the units of the moments given; product = H v with it.
+  double energy(const Matrix& v, const Matrix& product) const {
     double sum = 0.0;
     for (std::int64_t p = 0; p < f_.cols_; ++p) {
-      Lanes product = {};
-      accumulate(f_.moments_.data() + p * f_.cols_, rows(v), f_.cols_, product);
-      const float* own = *rows(v, p);
+      const float *own = *rows(v, p), *with = *rows(product, p);
       for (int lane = 0; lane < lanes; ++lane) {
         const double x = static_cast<double>(own[lane]);
-        sum += x * (static_cast<double>(product[lane]) - f_.damping_ * x);
+        sum += x * (static_cast<double>(with[lane]) - f_.damping_ * x);
       }
     }
-    return sum;
+    return sum * f_.unit_;
   }
 
   const ErrorFeedback& f_;
@@ -333,12 +362,14 @@ void ErrorFeedback::choose_order(const float* moments) {
 
   double mean = 0.0;
   for (std::int64_t c = 0; c < cols_; ++c) mean += static_cast<double>(energy(c)) / static_cast<double>(cols_);
-  damping_ = mean > 0.0 ? options_.damping * mean : 1.0;
+  unit_ = mean > 0.0 ? mean : 1.0;
+  damping_ = mean > 0.0 ? options_.damping : 1.0;
   moments_.resize(static_cast<std::size_t>(cols_ * cols_));
   for (std::int64_t p = 0; p < cols_; ++p) {
     for (std::int64_t r = 0; r <= p; ++r) {
       const std::int64_t a = order_[static_cast<std::size_t>(p)], b = order_[static_cast<std::size_t>(r)];
-      const float value = moments[std::max(a, b) * cols_ + std::min(a, b)] + (p == r ? static_cast<float>(damping_) : 0.0f);
+      const double given = static_cast<double>(moments[std::max(a, b) * cols_ + std::min(a, b)]);
+      const auto value = static_cast<float>(given / unit_ + (p == r ? damping_ : 0.0));
       if (!std::isfinite(value)) throw std::invalid_argument("error feedback: the moments of the inputs are not finite");
       moments_[static_cast<std::size_t>(p * cols_ + r)] = moments_[static_cast<std::size_t>(r * cols_ + p)] = value;
     }
@@ -391,10 +422,17 @@ std::int64_t ErrorFeedback::quantize(const float* x, std::int64_t rows, std::uin
     if (!std::isfinite(x[i])) return i;
   }
   for (std::int64_t row = 0; row < rows; row += lanes) {
-    Rows group(*this, x + row * cols_, std::min<std::int64_t>(lanes, rows - row));
+    const std::int64_t count = std::min<std::int64_t>(lanes, rows - row);
+    const float* weights = x + row * cols_;
+    std::uint8_t *to = codes + row * cols_, *to_scales = scales + row * (cols_ / block_size);
+    if (!has_moderate_size(weights, count * cols_)) {
+      mxfp6::quantize(type_, ScaleRule::mse, weights, count, cols_, to, to_scales);
+      continue;
+    }
+    Rows group(*this, weights, count);
     group.round();
     group.refine();
-    group.store(codes + row * cols_, scales + row * (cols_ / block_size));
+    group.store(to, to_scales);
     if (error == nullptr) continue;
     const OutputError one = group.output_error();
     error->error += one.error;

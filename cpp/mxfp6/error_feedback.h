@@ -49,7 +49,8 @@ class ErrorFeedback {
   std::int64_t cols_;
   FeedbackOptions options_;
   std::vector<std::int64_t> order_;  // [cols] the column in each place; blocks stay together
-  double damping_ = 0.0;             // absolute
+  double unit_ = 1.0;                // the mean of the diagonal: moments below are in units of it
+  double damping_ = 0.0;
   std::vector<float> moments_;       // [cols, cols] of places, both triangles, damped
   std::vector<float> feedback_;      // [cols, cols] row j, i < j: M_ij
   std::vector<float> pivots_;        // [cols] D_j
