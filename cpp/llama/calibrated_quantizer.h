@@ -1,6 +1,7 @@
 // Error feedback with calibration activations as a MatrixQuantizer: what `specdec quantize --calibrate` uses.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +25,7 @@ class CalibratedQuantizer final : public MatrixQuantizer {
 
   // Root of the mean square error of a tensor's outputs over that of the outputs themselves, on the calibration text;
   // negative where the model never multiplies with the tensor: those weights are rounded to nearest.
-  double output_error(const std::string& tensor) const;
+  double output_error(const std::string& tensor) const override;
 
  private:
   mxfp6::Type type_;

@@ -361,7 +361,8 @@ class Job {
       const SquareSums sums = task.kept_because.empty() ? quantize(task) : copy(task);
       all.add(sums);
       report.tensors.push_back({task.source->name, task.source->type, target().type, task.source->shape, task.source->elements(),
-                                task.source->bytes, target().bytes, task.kept_because, sums.relative_error()});
+                                task.source->bytes, target().bytes, task.kept_because, sums.relative_error(),
+                                task.kept_because.empty() ? quantizer_.output_error(task.source->name) : -1.0});
     }
     current_ = tasks_.size() - 1;
     report.relative_error = all.relative_error();

@@ -36,6 +36,10 @@ class MatrixQuantizer {
   // several threads at once. Returns the index of the first value that is not finite, or -1.
   virtual std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
                                 std::uint8_t* codes, std::uint8_t* scales) const = 0;
+
+  // After a tensor's last row, on the calling thread: root mean square of the error of its outputs over that of the outputs,
+  // for the inputs that the quantizer knows of; negative where it knows of none.
+  virtual double output_error(const std::string& /*tensor*/) const { return -1.0; }
 };
 
 struct QuantizeProgress {
@@ -64,6 +68,7 @@ struct TensorReport {
   std::uint64_t elements, bytes_before, bytes;
   std::string kept_because;     // empty: quantised
   double relative_error = 0.0;  // root mean square of the error over that of the weights; 0 where kept
+  double output_error = -1.0;   // the same of the outputs, as MatrixQuantizer::output_error; negative where not known
 };
 
 struct QuantizeReport {
