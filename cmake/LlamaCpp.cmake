@@ -47,7 +47,7 @@ else()
   list(APPEND LLAMA_OPTIONS -DGGML_NATIVE=ON)
 endif()
 
-string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
+string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
 string(SUBSTRING "${options_hash}" 0 8 options_hash)
 get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
 set(LLAMA_BUILD "${SPECDEC_CACHE_DIR}/build-${source_name}-${options_hash}")
@@ -63,9 +63,8 @@ endforeach()
 # Configured and built with the generator of this build; the archives all appear under LLAMA_BUILD/lib.
 add_custom_command(
   OUTPUT ${LLAMA_ARCHIVES}
-  COMMAND "${CMAKE_COMMAND}" -S "${LLAMA_SOURCE}" -B "${LLAMA_BUILD}" -G "${CMAKE_GENERATOR}"
-    "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${LLAMA_BUILD}/lib" ${LLAMA_OPTIONS} --log-level=WARNING
-  COMMAND "${CMAKE_COMMAND}" --build "${LLAMA_BUILD}" --target llama ggml ggml-cpu
+  COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${LLAMA_BUILD}" "llama;ggml;ggml-cpu"
+    -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${LLAMA_BUILD}/lib" ${LLAMA_OPTIONS}
   COMMENT "Building llama.cpp (once; a few minutes)"
   USES_TERMINAL VERBATIM
 )
