@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -195,6 +196,25 @@ def test_models_named(
     assert "drafts" not in alone.stderr
     missing = run(specdec, "-p", PROMPT, "-m", tmp_path / "no.gguf", code=1)
     assert missing.stderr == f"specdec generate: {tmp_path}/no.gguf: no such file; check the path\n"
+
+
+def test_bundled_models_are_found_beside_the_program_and_in_a_virtual_environment(
+    specdec: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    models = target_path.parent
+    binary = tmp_path / "bin" / "specdec"
+    binary.parent.mkdir()
+    shutil.copy(specdec, binary)
+    assert "the bundled pair is in none of" in run(binary, "-p", PROMPT, *GREEDY, code=1).stderr
+    places = ["bin/models", "lib/python3.99/site-packages/specdec_native/models"]
+    for place in map(tmp_path.joinpath, places):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(models)
+        assert "drafts" in run(binary, "-p", PROMPT, *GREEDY).stderr
+        place.unlink()
+    for model in models.glob("*.gguf"):
+        (binary.parent / model.name).symlink_to(model)
+    assert "drafts" in run(binary, "-p", PROMPT, *GREEDY).stderr
 
 
 def test_prompt_longer_than_the_context(specdec: pathlib.Path) -> None:
