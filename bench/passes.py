@@ -15,6 +15,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 import shapes
 
@@ -106,6 +107,7 @@ def main() -> None:
     for round_ in range(arguments.rounds + 1):
         for n in arguments.tokens:
             for name, process in processes.items():
+                time.sleep(0.2)  # the last one's worker threads look out for work for a while: let them sleep
                 elapsed = process.milliseconds(n, arguments.cached)
                 if round_ > 0:  # the first touches the file
                     times.setdefault((name, n), []).append(elapsed)

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -22,6 +23,12 @@ namespace specdec {
 namespace {
 
 thread_local std::string backend_errors;
+thread_local bool aborts_are_errors = false;
+
+// ggml calls this before it aborts; what is thrown leaves through its C code, which is compiled with -fexceptions.
+void on_abort(const char* message) {
+  if (aborts_are_errors) throw std::runtime_error(message);
+}
 
 void keep_errors(ggml_log_level level, const char* text, void*) {
   if (level != GGML_LOG_LEVEL_ERROR) return;
@@ -38,6 +45,7 @@ void start_backend() {
   std::call_once(once, [] {
     check_mxfp6_kernels();
     llama_log_set(keep_errors, nullptr);
+    ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook();
   });
@@ -48,6 +56,9 @@ std::string take_backend_errors() {
   errors.swap(backend_errors);
   return errors;
 }
+
+AbortsAsErrors::AbortsAsErrors() { aborts_are_errors = true; }
+AbortsAsErrors::~AbortsAsErrors() { aborts_are_errors = false; }
 
 int default_threads() {
 #if defined(__linux__)

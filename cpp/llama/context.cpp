@@ -92,7 +92,10 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
   take_backend_errors();
-  context_.reset(llama_init_from_model(model_->get(), params));
+  {
+    const AbortsAsErrors guard;
+    context_.reset(llama_init_from_model(model_->get(), params));
+  }
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }

@@ -20,13 +20,16 @@ std::string metadata(const llama_model* model, const std::string& key) {
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
 Model::Model(const std::string& path, int num_gpu_layers) : path_(path) {
-  GgufFile::read_parts(path);  // throws with a clear text where llama.cpp would abort
+  const std::string first_part = GgufFile::read_parts(path).front().path;  // throws with a clear text where llama.cpp would abort
   start_backend();
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = num_gpu_layers;
   params.use_extra_bufts = false;  // repacked weights would leave the mapped file and round differently per batch size
-  model_.reset(llama_model_load_from_file(path.c_str(), params));
+  {
+    const AbortsAsErrors guard;
+    model_.reset(llama_model_load_from_file(first_part.c_str(), params));
+  }
   if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
   if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get())) {
     throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");

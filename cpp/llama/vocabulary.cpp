@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "llama.h"
+#include "speculative/error.h"
 
 namespace specdec {
 namespace {
@@ -52,6 +53,9 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
     count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
   }
   tokens.resize(static_cast<std::size_t>(std::max(0, count)));
+  if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) {
+    throw ModelError("the model's tokenizer cannot represent the text; its vocabulary lacks the tokens for single bytes");
+  }
   return tokens;
 }
 
