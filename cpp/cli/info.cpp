@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "llama/check_scales.h"
 #include "llama/gguf_file.h"
+#include "mxfp6/dispatch.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {
@@ -61,6 +62,7 @@ int run_info(int argc, const char* const* argv) {
     return 0;
   }
   if (parsed.positionals.empty()) throw UsageError("no file given");
+  if (mxfp6::default_kernels().kernels == nullptr) throw Error(mxfp6::default_kernels().error);
   const Parts parts = read(parsed.positionals[0]);
   const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "mxfp6/dispatch.h"
+
 namespace specdec::cli {
 namespace {
 
@@ -111,6 +113,7 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
       {"alignment", file.alignment},
       {"parts", parts_json(parts)},
       {"types", types_json(parts)},
+      {"kernels", mxfp6::default_kernels().kernels->name},
   };
   json["metadata"] = metadata_json(file, max_elements);
   json["tensors"] = tensors_json(parts);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "cli/output.h"
+#include "mxfp6/dispatch.h"
 
 namespace specdec::cli {
 namespace {
@@ -101,6 +102,13 @@ std::string vocabulary_text(const GgufFile& file) {
   return size ? std::to_string(*size) + " tokens, " + tokenizer_text(file) : tokenizer_text(file);
 }
 
+// What would multiply MXFP6 weights here.
+std::string kernels_text() {
+  std::string others;
+  for (const mxfp6::Kernels* kernels : mxfp6::supported_kernels()) others += (others.empty() ? "" : ", ") + std::string(kernels->name);
+  return mxfp6::default_kernels().kernels->name + std::string(", of ") + others;
+}
+
 std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
@@ -121,6 +129,7 @@ std::string facts(const Parts& parts) {
       {"Context", context.empty() ? "" : context + " tokens"},
       {"Vocabulary", vocabulary_text(file)},
       {"Format", format_text},
+      {"Kernels", kernels_text()},
   };
   std::string text;
   for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";

@@ -9,6 +9,7 @@ import subprocess
 import gguf
 import numpy as np
 import pytest
+from specdec_native import mxfp6
 
 
 def info(specdec: pathlib.Path, *arguments: object) -> str:
@@ -133,3 +134,14 @@ def test_every_type_that_the_gguf_package_knows(specdec: pathlib.Path, tmp_path:
         block, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[tensor["name"]]]
         assert tensor["type"] == tensor["name"]
         assert tensor["bytes"] == 3 * 1024 // block * size
+
+
+def test_kernels_are_shown_and_can_be_forced(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    def run(isa: str) -> subprocess.CompletedProcess[str]:
+        command = [str(specdec), "info", "--json", str(target_path)]
+        return subprocess.run(command, capture_output=True, text=True, env={"SPECDEC_ISA": isa} if isa else {})
+
+    assert json.loads(run("scalar").stdout)["kernels"] == "scalar"
+    assert json.loads(run("").stdout)["kernels"] == mxfp6.isas()[0]
+    unknown = run("sse9")
+    assert unknown.returncode == 1 and "sse9" in unknown.stderr and "scalar" in unknown.stderr
