@@ -18,7 +18,7 @@
 namespace specdec::mxfp6 {
 
 struct FeedbackOptions {
-  double damping = 0.01;  // added to H's diagonal, in units of its mean: few samples say little about single columns
+  double damping = 0.1;  // added to H's diagonal, in units of its mean: few samples say little about single columns
   int refinements = 4;
 };
 
