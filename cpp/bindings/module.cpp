@@ -5,6 +5,7 @@ PYBIND11_MODULE(_core, m) {
   m.attr("__version__") = SPECDEC_VERSION;
   register_errors(m);
   register_generator(m);
+  register_evaluate(m);
 
   pybind11::module_ sampling = m.def_submodule("sampling", "Probability on numpy arrays: transforms, verification, residual.");
   register_sampling(sampling);

@@ -5,5 +5,6 @@
 
 void register_errors(pybind11::module_& m);
 void register_generator(pybind11::module_& m);
+void register_evaluate(pybind11::module_& m);
 void register_sampling(pybind11::module_& m);
 void register_mxfp6(pybind11::module_& m);

@@ -1,0 +1,81 @@
+// evaluate(): the logits of a text, for tests and teaching.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bindings/register.h"
+#include "llama/context.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using specdec::Token;
+
+void check_arguments(const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads) {
+  if (tokens.empty()) throw std::invalid_argument("tokens is empty; give at least one");
+  if (pass_sizes.empty() || *std::min_element(pass_sizes.begin(), pass_sizes.end()) < 1) {
+    throw std::invalid_argument("pass_sizes must be a list of one or more numbers of at least 1");
+  }
+  if (n_threads < 1 || n_threads > 512) throw std::invalid_argument("n_threads is " + std::to_string(n_threads) + "; it must be between 1 and 512");
+}
+
+void check_tokens(const std::vector<Token>& tokens, int vocabulary_size) {
+  for (const Token token : tokens) {
+    if (token >= 0 && token < vocabulary_size) continue;
+    throw std::invalid_argument("tokens hold " + std::to_string(token) + "; it must be between 0 and " + std::to_string(vocabulary_size - 1));
+  }
+}
+
+// Writes [tokens, vocabulary_size] to `out`.
+void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, float* out) {
+  const auto row = static_cast<std::size_t>(model.vocabulary_size());
+  const int length = static_cast<int>(tokens.size());
+  std::size_t pass = 0;
+  for (int at = 0; at < length; ++pass) {
+    const int count = std::min(pass_sizes[pass % pass_sizes.size()], length - at);
+    model.decode({{0, tokens.data() + at, count, count}});
+    std::memcpy(out + static_cast<std::size_t>(at) * row, model.logits(0), static_cast<std::size_t>(count) * row * sizeof(float));
+    at += count;
+  }
+}
+
+py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads) {
+  check_arguments(tokens, pass_sizes, n_threads);
+  std::unique_ptr<specdec::Context> context;
+  {
+    py::gil_scoped_release release;
+    const auto model = std::make_shared<const specdec::Model>(path);
+    check_tokens(tokens, model->vocabulary().size());
+    specdec::Context::Options options;
+    options.context_length = static_cast<int>(tokens.size());
+    options.batch_size = options.max_rows = std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
+    context = std::make_unique<specdec::Context>(model, std::make_shared<specdec::ThreadPool>(n_threads), options);
+  }
+  py::array_t<float> logits({static_cast<py::ssize_t>(tokens.size()), static_cast<py::ssize_t>(context->vocabulary_size())});
+  float* out = logits.mutable_data();
+  py::gil_scoped_release release;
+  read_in_passes(*context, tokens, pass_sizes, out);
+  context.reset();
+  return logits;
+}
+
+constexpr const char* kDoc =
+    R"(Logits float32 [len(tokens), vocabulary] of a text: row i predicts the token after tokens[i]. For tests and teaching.
+
+path: a GGUF file, loaded for this call
+pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
+
+ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.)";
+
+}  // namespace
+
+void register_evaluate(py::module_& m) {
+  m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1);
+}
