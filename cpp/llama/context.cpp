@@ -110,7 +110,9 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     if (start + input.num_tokens > options_.context_length) throw std::logic_error("a pass would write past the context");
     if (batch_->get().n_tokens + input.num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
     for (int i = 0; i < input.num_tokens; ++i) {
-      batch_->add(input.tokens[i], start + i, input.slot, i >= input.num_tokens - input.num_rows);
+      // A draft may have fewer ids than its target: it reads its first in place of one that it lacks.
+      const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
+      batch_->add(token, start + i, input.slot, i >= input.num_tokens - input.num_rows);
     }
     num_rows += input.num_rows;
   }

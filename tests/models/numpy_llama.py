@@ -1,0 +1,72 @@
+"""The llama architecture's forward pass in numpy, float64 except for the F16 cache: what the engine must compute.
+
+The multiplication with weights is a parameter, so that a test can say which rounding is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from tests.models.tiny_models import F32Array, Model
+
+F64Array = npt.NDArray[np.float64]
+MatMul = Callable[[F32Array, F64Array], F64Array]  # weights [rows, columns], x [tokens, columns] -> [tokens, rows]
+
+
+def exact(weights: F32Array, x: F64Array) -> F64Array:
+    y: F64Array = x @ weights.T.astype(np.float64)
+    return y
+
+
+def rounded_activations(weights: F32Array, x: F64Array) -> F64Array:
+    """As MXFP6's kernels have it: 32 columns share a scale of their largest magnitude / 127 (cpp/mxfp6/matmul.h)."""
+    blocks = x.astype(np.float32).reshape(len(x), -1, 32)
+    step = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
+    return exact(weights, (np.rint(blocks / step) * step.astype(np.float64)).reshape(x.shape))
+
+
+def half(x: F64Array) -> F64Array:
+    return x.astype(np.float16).astype(np.float64)
+
+
+def rms_norm(x: F64Array, weight: F32Array) -> F64Array:
+    y: F64Array = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
+    return y
+
+
+def rope(x: F64Array) -> F64Array:
+    """x [tokens, heads, columns]: neighbouring columns are turned by position * 10000^(-column / columns)."""
+    columns = x.shape[-1]
+    angles = np.arange(len(x))[:, None, None] * 10000.0 ** (-np.arange(0, columns, 2) / columns)
+    turned = np.empty_like(x)
+    turned[..., ::2] = x[..., ::2] * np.cos(angles) - x[..., 1::2] * np.sin(angles)
+    turned[..., 1::2] = x[..., ::2] * np.sin(angles) + x[..., 1::2] * np.cos(angles)
+    return turned
+
+
+def attention(q: F64Array, k: F64Array, v: F64Array) -> F64Array:
+    """q [tokens, heads, columns], k and v [tokens, kv heads, columns] -> [tokens, heads * columns]; causal."""
+    share = q.shape[1] // k.shape[1]  # heads per key and value head
+    k, v = (np.repeat(half(a), share, axis=1) for a in (k, v))
+    scores = np.einsum("qhd,khd->hqk", half(q), k) / np.sqrt(q.shape[-1])
+    scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    out: F64Array = np.einsum("hqk,khd->qhd", weights / weights.sum(-1, keepdims=True), v)
+    return out.reshape(len(q), -1)
+
+
+def logits(model: Model, tokens: list[int], matmul: MatMul) -> F64Array:
+    """[tokens, vocabulary]"""
+    t, s = model.tensors, model.shape
+    x = t["token_embd.weight"][tokens].astype(np.float64)
+    for i in range(s.layers):
+        w = {name: t[f"blk.{i}.{name}.weight"] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
+        y = rms_norm(x, t[f"blk.{i}.attn_norm.weight"])
+        q, k, v = (matmul(w[f"attn_{name}"], y).reshape(len(tokens), -1, s.head) for name in "qkv")
+        x = x + matmul(w["attn_output"], attention(rope(q), rope(k), v))
+        y = rms_norm(x, t[f"blk.{i}.ffn_norm.weight"])
+        gate, up = (matmul(t[f"blk.{i}.ffn_{name}.weight"], y) for name in ("gate", "up"))
+        x = x + matmul(t[f"blk.{i}.ffn_down.weight"], gate / (1 + np.exp(-gate)) * up)
+    return matmul(t["output.weight"], rms_norm(x, t["output_norm.weight"]))

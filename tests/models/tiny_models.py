@@ -1,0 +1,383 @@
+"""Tiny random models of several architectures as GGUF files: two layers, a few hundred tokens, loaded in milliseconds.
+
+>>> model = make("qwen3", seed=1)
+>>> model.write(path)
+
+Tensors are numpy's way round: [rows, columns], experts and heads first. Names and keys are those of gguf and llama.cpp
+(src/models/*.cpp).
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+from gguf import GGMLQuantizationType as GgmlType
+from gguf import TokenType
+
+F32Array = npt.NDArray[np.float32]
+Keys = dict[str, int | float | list[bool]]
+Tensors = dict[str, F32Array]
+
+
+# ---- Vocabulary: byte-level BPE
+
+
+def byte_characters() -> list[str]:
+    """GPT-2's printable character for each byte."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return [chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)]
+
+
+MERGES = [
+    "Ġ Ġ",
+    "i n",
+    "r e",
+    "o n",
+    "e r",
+    "s e",
+    "Ġ t",
+    "l f",
+    "d e",
+    "Ġ =",
+    "t h",
+    "se lf",
+    "r e t",
+    "de f",
+    "Ġt h",
+    "Ġth e",
+]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """BOS, end of text, 256 bytes, merged tokens, padding."""
+
+    size: int = 288
+    merges: tuple[str, ...] = tuple(MERGES)
+    bos: int = 0
+    eos: int = 1
+    adds_bos: bool = True
+    model: str = "gpt2"
+    renamed: Mapping[int, str] = field(default_factory=dict)  # ids with another text
+    control: tuple[int, ...] = ()  # further ids of control tokens
+
+    def texts(self) -> list[str]:
+        merged = [merge.replace(" ", "") for merge in self.merges]
+        texts = ["<bos>", "<end>", *byte_characters(), *merged]
+        texts += [f"<pad{i}>" for i in range(len(texts), self.size)]
+        return [self.renamed.get(i, text) for i, text in enumerate(texts[: self.size])]
+
+    def types(self) -> list[int]:
+        ordinary = 2 + 256 + len(self.merges)
+        kinds = [TokenType.NORMAL if 2 <= i < ordinary else TokenType.UNUSED for i in range(self.size)]
+        for i in (0, 1, *self.control):
+            kinds[i] = TokenType.CONTROL
+        return [int(kind) for kind in kinds]
+
+    def write(self, writer: gguf.GGUFWriter) -> None:
+        writer.add_tokenizer_model(self.model)
+        writer.add_tokenizer_pre("gpt-2")
+        writer.add_token_list(self.texts())
+        writer.add_token_types(self.types())
+        if self.model == "gpt2":
+            writer.add_token_merges(self.merges)
+        else:
+            writer.add_token_scores([0.0] * self.size)
+        writer.add_bos_token_id(self.bos)
+        writer.add_eos_token_id(self.eos)
+        writer.add_add_bos_token(self.adds_bos)
+
+
+# ---- A model
+
+
+@dataclass(frozen=True)
+class Shape:
+    width: int = 64
+    heads: int = 4
+    kv_heads: int = 2
+    head: int = 16
+    ffn: int = 96
+    layers: int = 2
+    context: int = 1024
+    window: int = 48  # of sliding-window attention
+    experts: int = 4
+    experts_used: int = 2
+
+    @property
+    def q(self) -> int:
+        return self.heads * self.head
+
+    @property
+    def kv(self) -> int:
+        return self.kv_heads * self.head
+
+
+@dataclass(frozen=True)
+class Model:
+    architecture: str
+    shape: Shape
+    keys: Keys  # without the architecture's prefix
+    tensors: Tensors
+    vocabulary: Vocabulary
+
+    def with_tensors(self, tensors: Tensors) -> Model:
+        """With some tensors replaced."""
+        return replace(self, tensors={**self.tensors, **tensors})
+
+    def write(self, path: pathlib.Path, weights: GgmlType = GgmlType.F32) -> pathlib.Path:
+        """Matrices that a quantizer would take are stored as `weights`, all else as F32."""
+        writer = gguf.GGUFWriter(path, self.architecture)
+        writer.add_block_count(self.shape.layers)
+        writer.add_context_length(self.shape.context)
+        writer.add_embedding_length(self.shape.width)
+        writer.add_feed_forward_length(self.shape.ffn)
+        writer.add_vocab_size(self.vocabulary.size)
+        for key, value in self.keys.items():
+            name = f"{self.architecture}.{key}"
+            if isinstance(value, bool):
+                writer.add_bool(name, value)
+            elif isinstance(value, int):
+                writer.add_uint32(name, value)
+            elif isinstance(value, float):
+                writer.add_float32(name, value)
+            else:
+                writer.add_array(name, value)
+        self.vocabulary.write(writer)
+        for name, tensor in self.tensors.items():
+            if weights != GgmlType.F32 and is_weight(name, tensor):
+                writer.add_tensor(name, encoded(tensor, weights), raw_dtype=weights)
+            else:
+                writer.add_tensor(name, tensor)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+
+def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
+    """gguf cannot encode K-quants: theirs are random blocks of about the tensor's size instead, not the tensor."""
+    if type not in K_QUANTS:
+        return gguf.quants.quantize(tensor, type)
+    columns = tensor.shape[-1] // 256
+    blocks = np.random.default_rng(0).integers(0, 256, (*tensor.shape[:-1], columns, K_QUANTS[type].itemsize), np.uint8)
+    fields = blocks.view(K_QUANTS[type])
+    unit = tensor.std() / 200
+    fields["d"] = unit
+    if type == GgmlType.Q4_K:
+        fields["dmin"] = 7.5 * unit  # no value is favoured
+    else:
+        fields["scales"] >>= 3
+    return blocks.reshape(*tensor.shape[:-1], -1)
+
+
+K_QUANTS = {  # blocks of 256 (ggml-common.h)
+    GgmlType.Q4_K: np.dtype([("d", "<f2"), ("dmin", "<f2"), ("scales", "u1", 12), ("codes", "u1", 128)]),
+    GgmlType.Q6_K: np.dtype([("low", "u1", 128), ("high", "u1", 64), ("scales", "i1", 16), ("d", "<f2")]),
+}
+
+
+def is_weight(name: str, tensor: F32Array) -> bool:
+    """Whether the tensor is one of the matrices that quantizers touch."""
+    kept = ("ffn_gate_inp", "ssm_conv1d", "ssm_x", "ssm_dt")
+    return tensor.ndim >= 2 and name.endswith(".weight") and not any(part in name for part in kept)
+
+
+# ---- Parts of architectures
+
+
+def as_f32(x: npt.ArrayLike) -> F32Array:
+    return np.asarray(x, np.float32)
+
+
+class Random:
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def matrix(self, *shape: int) -> F32Array:
+        """Keeps the size of what it multiplies: [..., rows, columns]."""
+        return as_f32(self._rng.standard_normal(shape) / np.sqrt(shape[-1]))
+
+    def norm(self, size: int) -> F32Array:
+        return as_f32(1 + 0.2 * self._rng.standard_normal(size))
+
+    def signed_norm(self, size: int) -> F32Array:
+        """Without it a tied model would always repeat its last token."""
+        return as_f32(self.norm(size) * self._rng.choice([-1, 1], size))
+
+    def bias(self, size: int) -> F32Array:
+        return as_f32(0.05 * self._rng.standard_normal(size))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an architecture differs from llama."""
+
+    architecture: str
+    keys: Callable[[Shape], Keys] = lambda s: {}
+    tied: bool = False
+    fused_qkv: bool = False
+    fused_gate: bool = False  # gate and up are one matrix
+    gate: bool = True
+    qkv_bias: bool = False
+    biases: bool = False  # everywhere; LayerNorm instead of RMSNorm
+    head_norms: bool = False
+    post_norms: bool = False
+    ffn_norm: bool = True
+    experts: bool = False
+    shared_expert: bool = False
+    body: Callable[[Recipe, Random, Shape, str], Tensors] | None = None  # of a layer; none: attention and feed-forward
+
+
+def attention(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    t = {f"{layer}.attn_output.weight": r.matrix(s.width, s.q)}
+    parts = {"attn_qkv": s.q + 2 * s.kv} if recipe.fused_qkv else {"attn_q": s.q, "attn_k": s.kv, "attn_v": s.kv}
+    for name, rows in parts.items():
+        t[f"{layer}.{name}.weight"] = r.matrix(rows, s.width)
+        if recipe.qkv_bias or recipe.biases:
+            t[f"{layer}.{name}.bias"] = r.bias(rows)
+    if recipe.biases:
+        t[f"{layer}.attn_output.bias"] = r.bias(s.width)
+    if recipe.head_norms:
+        t |= {f"{layer}.attn_{name}_norm.weight": r.norm(s.head) for name in "qk"}
+    return t
+
+
+def feed_forward(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    rows = {"up": s.ffn * (2 if recipe.fused_gate else 1)} | ({"gate": s.ffn} if recipe.gate and not recipe.fused_gate else {})
+    t = {f"{layer}.ffn_{name}.weight": r.matrix(n, s.width) for name, n in rows.items()}
+    t[f"{layer}.ffn_down.weight"] = r.matrix(s.width, s.ffn)
+    if recipe.biases:
+        t |= {f"{layer}.ffn_up.bias": r.bias(s.ffn), f"{layer}.ffn_down.bias": r.bias(s.width)}
+    return t
+
+
+def experts(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    t = {f"{layer}.ffn_gate_inp.weight": r.matrix(s.experts, s.width)}
+    t |= {f"{layer}.ffn_{name}_exps.weight": r.matrix(s.experts, s.ffn, s.width) for name in ("gate", "up")}
+    t[f"{layer}.ffn_down_exps.weight"] = r.matrix(s.experts, s.width, s.ffn)
+    if recipe.shared_expert:
+        t |= {f"{layer}.ffn_{name}_shexp.weight": r.matrix(s.ffn, s.width) for name in ("gate", "up")}
+        t[f"{layer}.ffn_down_shexp.weight"] = r.matrix(s.width, s.ffn)
+    return t
+
+
+def transformer_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    names = ["attn_norm", *["ffn_norm"] * recipe.ffn_norm, *["post_attention_norm", "post_ffw_norm"] * recipe.post_norms]
+    t = {f"{layer}.{name}.weight": r.norm(s.width) for name in names}
+    if recipe.biases:
+        t |= {f"{layer}.{name}.bias": r.bias(s.width) for name in names}
+    return t | attention(recipe, r, s, layer) | (experts if recipe.experts else feed_forward)(recipe, r, s, layer)
+
+
+def qwen2moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    return {**transformer_layer(recipe, r, s, layer), f"{layer}.ffn_gate_inp_shexp.weight": r.bias(s.width)}
+
+
+LATENT, ROPE = 32, 16  # of multi-head latent attention: compressed keys and values; columns of a head with positions
+
+
+def latent_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Keys and values are compressed; a 3-D matrix per head expands them (multiplied with permuted activations)."""
+    t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "ffn_norm")}
+    t |= {f"{layer}.attn_{name}_a_norm.weight": r.norm(LATENT) for name in ("q", "kv")}
+    t[f"{layer}.attn_q_a.weight"] = r.matrix(LATENT, s.width)
+    t[f"{layer}.attn_q_b.weight"] = r.matrix(s.heads * (32 + ROPE), LATENT)
+    t[f"{layer}.attn_kv_a_mqa.weight"] = r.matrix(LATENT + ROPE, s.width)
+    t[f"{layer}.attn_k_b.weight"] = r.matrix(s.heads, LATENT, 32)
+    t[f"{layer}.attn_v_b.weight"] = r.matrix(s.heads, 32, LATENT)
+    t[f"{layer}.attn_output.weight"] = r.matrix(s.width, s.heads * 32)
+    return t | (feed_forward if layer == "blk.0" else experts)(recipe, r, s, layer)
+
+
+def mamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    inner, state, rank = 2 * s.width, 16, 32
+    t = {f"{layer}.attn_norm.weight": r.norm(s.width), f"{layer}.ssm_in.weight": r.matrix(2 * inner, s.width)}
+    t |= {f"{layer}.ssm_conv1d.weight": r.matrix(inner, 4), f"{layer}.ssm_conv1d.bias": r.bias(inner)}
+    t |= {f"{layer}.ssm_x.weight": r.matrix(rank + 2 * state, inner)}
+    t |= {f"{layer}.ssm_dt.weight": r.matrix(inner, rank), f"{layer}.ssm_dt.bias": r.bias(inner)}
+    t |= {f"{layer}.ssm_a": -np.exp(r.matrix(inner, state)), f"{layer}.ssm_d": r.norm(inner)}
+    return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, inner)}
+
+
+def common_keys(recipe: Recipe, s: Shape) -> Keys:
+    epsilon = "attention.layer_norm_epsilon" if recipe.biases else "attention.layer_norm_rms_epsilon"
+    keys: Keys = {epsilon: 1e-5, "attention.head_count": s.heads, "attention.head_count_kv": s.kv_heads}
+    keys |= {"attention.key_length": s.head, "attention.value_length": s.head, "rope.dimension_count": s.head}
+    if recipe.experts:
+        keys |= {"expert_count": s.experts, "expert_used_count": s.experts_used, "expert_feed_forward_length": s.ffn}
+    return keys
+
+
+def latent_keys(s: Shape) -> Keys:
+    lengths: Keys = {"q_lora_rank": LATENT, "kv_lora_rank": LATENT, "key_length_mla": 32 + ROPE, "value_length_mla": 32}
+    lengths |= {"head_count_kv": 1, "key_length": LATENT + ROPE, "value_length": LATENT}
+    keys: Keys = {f"attention.{name}": value for name, value in lengths.items()}
+    keys |= {"rope.dimension_count": ROPE, "leading_dense_block_count": 1, "expert_shared_count": 1}
+    return {**keys, "expert_weights_scale": 1.0}
+
+
+def mamba_keys(s: Shape) -> Keys:
+    keys = {"conv_kernel": 4, "inner_size": 2 * s.width, "state_size": 16, "time_step_rank": 32}
+    return {**{f"ssm.{name}": value for name, value in keys.items()}, "attention.head_count": 0}
+
+
+def sliding(s: Shape) -> Keys:
+    return {"attention.sliding_window": s.window}
+
+
+def soft_capped(s: Shape) -> Keys:
+    return {**sliding(s), "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+
+
+RECIPES = {
+    "llama": Recipe("llama"),
+    "llama_tied": Recipe("llama", tied=True),
+    "qwen2": Recipe("qwen2", qkv_bias=True),
+    "qwen3": Recipe("qwen3", head_norms=True),
+    "gemma2": Recipe("gemma2", soft_capped, tied=True, post_norms=True),
+    "gemma3": Recipe("gemma3", sliding, tied=True, post_norms=True, head_norms=True),
+    "phi2": Recipe("phi2", fused_qkv=True, gate=False, biases=True, ffn_norm=False),
+    "phi3": Recipe("phi3", fused_qkv=True, fused_gate=True),
+    "mixtral": Recipe("llama", experts=True),
+    "qwen2moe": Recipe("qwen2moe", qkv_bias=True, experts=True, shared_expert=True, body=qwen2moe_layer),
+    "qwen3moe": Recipe("qwen3moe", head_norms=True, experts=True),
+    "deepseek2": Recipe("deepseek2", latent_keys, experts=True, shared_expert=True, body=latent_layer),
+    "mamba": Recipe("mamba", mamba_keys, body=mamba_layer),
+}
+SHAPES = {  # where not the default
+    "qwen3": Shape(head=32),
+    "gemma2": Shape(head=32, kv_heads=1),
+    "gemma3": Shape(head=32),
+    "qwen3moe": Shape(experts=8, experts_used=3, ffn=64),
+}
+RECURRENT = ["mamba"]
+TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
+
+
+def make(name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vocabulary | None = None) -> Model:
+    """A model of RECIPES[name]. The seed decides all weights."""
+    recipe, s, v = RECIPES[name], shape or SHAPES.get(name, Shape()), vocabulary or Vocabulary()
+    r = Random(seed)
+    tensors = {"token_embd.weight": r.matrix(v.size, s.width), "output_norm.weight": r.signed_norm(s.width)}
+    if not recipe.tied:
+        tensors["output.weight"] = r.matrix(v.size, s.width)
+    if recipe.biases:
+        tensors |= {"output_norm.bias": r.bias(s.width), "output.bias": r.bias(v.size)}
+    for i in range(s.layers):
+        tensors |= (recipe.body or transformer_layer)(recipe, r, s, f"blk.{i}")
+    return Model(recipe.architecture, s, common_keys(recipe, s) | recipe.keys(s), tensors, v)
+
+
+def random_tokens(model: Model, count: int, seed: int = 0) -> list[int]:
+    """BOS and then ordinary tokens."""
+    ordinary = 2 + 256 + len(model.vocabulary.merges)
+    others = np.random.default_rng(seed).integers(2, ordinary, count - 1)
+    return [model.vocabulary.bos, *map(int, others)]
