@@ -1,0 +1,54 @@
+"""llama.cpp's own weight types in many architectures: logits do not depend on how a text was cut into passes."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import SHAPES, TRANSFORMERS, Shape, make, random_tokens
+
+from specdec_native import _core
+
+LENGTH = 300  # past cell 257, where llama.cpp's own attention changes its algorithm for one query
+THREADED = [250, *range(1, 9), 4, 3, 1]  # few passes: every operation waits for both threads
+
+
+def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]]) -> None:
+    """passes: (sizes, threads)"""
+    expected = _core.evaluate(str(path), tokens, [1], 1)
+    assert np.isfinite(expected).all() and (expected.std(-1) > 0.1).all()
+    for sizes, n_threads in passes:
+        y = _core.evaluate(str(path), tokens, sizes, n_threads)
+        assert (y == expected).all(), (sizes, n_threads, int((y != expected).any(-1).argmax()))
+
+
+@pytest.mark.parametrize("type", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
+    model = make(name)
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
+    check_invariant(path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)])
+
+
+@pytest.mark.parametrize("type", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2"])
+def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> None:
+    model = make(name)
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
+    check_invariant(path, random_tokens(model, LENGTH), [([9], 1), ([33], 1), ([64], 1), ([65], 1), ([LENGTH], 2)])
+
+
+@pytest.mark.parametrize("type", ["Q4_K", "Q6_K"])
+@pytest.mark.parametrize("name", ["llama", "mixtral"])
+def test_k_quants_in_passes_of_up_to_64(name: str, type: str, tmp_path: pathlib.Path) -> None:
+    shape = dataclasses.replace(SHAPES.get(name, Shape()), width=256, ffn=256, head=64)
+    model = make(name, shape=shape)
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
+    check_invariant(
+        path,
+        random_tokens(model, LENGTH),
+        [([2, 5, 3], 1), ([7], 1), ([8], 1), ([9], 1), ([33], 1), ([64], 1), ([64, 64, 64, 64, 1, 2, 8], 2)],
+    )
