@@ -281,6 +281,17 @@ def qwen2moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     return {**transformer_layer(recipe, r, s, layer), f"{layer}.ffn_gate_inp_shexp.weight": r.bias(s.width)}
 
 
+def gpt_oss_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Biases of the experts, and a logit per head that takes attention from all tokens."""
+    t = transformer_layer(recipe, r, s, layer)
+    t |= {f"{layer}.post_attention_norm.weight": r.norm(s.width), f"{layer}.attn_sinks.weight": r.norm(s.heads)}
+    t |= {f"{layer}.attn_output.bias": r.bias(s.width), f"{layer}.ffn_gate_inp.bias": r.bias(s.experts)}
+    sizes = {"gate": s.ffn, "up": s.ffn, "down": s.width}
+    return t | {
+        f"{layer}.ffn_{name}_exps.bias": r.bias(s.experts * size).reshape(s.experts, size) for name, size in sizes.items()
+    }
+
+
 LATENT, ROPE = 32, 16  # of multi-head latent attention: compressed keys and values; columns of a head with positions
 
 
@@ -349,6 +360,7 @@ RECIPES = {
     "mixtral": Recipe("llama", experts=True),
     "qwen2moe": Recipe("qwen2moe", qkv_bias=True, experts=True, shared_expert=True, body=qwen2moe_layer),
     "qwen3moe": Recipe("qwen3moe", head_norms=True, experts=True),
+    "gpt-oss": Recipe("gpt-oss", sliding, qkv_bias=True, ffn_norm=False, experts=True, body=gpt_oss_layer),
     "deepseek2": Recipe("deepseek2", latent_keys, experts=True, shared_expert=True, body=latent_layer),
     "mamba": Recipe("mamba", mamba_keys, body=mamba_layer),
 }
