@@ -20,7 +20,7 @@ from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
 
 F32Array = npt.NDArray[np.float32]
-Keys = dict[str, int | float | list[bool]]
+Keys = dict[str, int | float | list[int]]
 Tensors = dict[str, F32Array]
 
 
@@ -186,7 +186,7 @@ K_QUANTS = {  # blocks of 256 (ggml-common.h)
 
 def is_weight(name: str, tensor: F32Array) -> bool:
     """Whether the tensor is one of the matrices that quantizers touch."""
-    kept = ("ffn_gate_inp", "ssm_conv1d", "ssm_x", "ssm_dt")
+    kept = ("ffn_gate_inp", "shortconv.conv", "ssm_conv1d", "ssm_x", "ssm_dt")
     return tensor.ndim >= 2 and name.endswith(".weight") and not any(part in name for part in kept)
 
 
@@ -233,6 +233,7 @@ class Recipe:
     ffn_norm: bool = True
     experts: bool = False
     shared_expert: bool = False
+    output_norm: str = "output_norm"
     body: Callable[[Recipe, Random, Shape, str], Tensors] | None = None  # of a layer; none: attention and feed-forward
 
 
@@ -318,6 +319,19 @@ def mamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, inner)}
 
 
+def lfm2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers convolve over the last 3 tokens, odd ones attend."""
+    if int(layer.removeprefix("blk.")) % 2 == 1:
+        return transformer_layer(recipe, r, s, layer)
+    t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "ffn_norm")}
+    t |= {
+        f"{layer}.shortconv.conv.weight": r.matrix(s.width, 3),
+        f"{layer}.shortconv.in_proj.weight": r.matrix(3 * s.width, s.width),
+    }
+    t |= {f"{layer}.shortconv.out_proj.weight": r.matrix(s.width, s.width)}
+    return t | feed_forward(recipe, r, s, layer)
+
+
 def common_keys(recipe: Recipe, s: Shape) -> Keys:
     epsilon = "attention.layer_norm_epsilon" if recipe.biases else "attention.layer_norm_rms_epsilon"
     keys: Keys = {epsilon: 1e-5, "attention.head_count": s.heads, "attention.head_count_kv": s.kv_heads}
@@ -338,6 +352,10 @@ def latent_keys(s: Shape) -> Keys:
 def mamba_keys(s: Shape) -> Keys:
     keys = {"conv_kernel": 4, "inner_size": 2 * s.width, "state_size": 16, "time_step_rank": 32}
     return {**{f"ssm.{name}": value for name, value in keys.items()}, "attention.head_count": 0}
+
+
+def lfm2_keys(s: Shape) -> Keys:
+    return {"shortconv.l_cache": 3, "attention.head_count_kv": [s.kv_heads * (i % 2) for i in range(s.layers)]}
 
 
 def sliding(s: Shape) -> Keys:
@@ -363,6 +381,7 @@ RECIPES = {
     "gpt-oss": Recipe("gpt-oss", sliding, qkv_bias=True, ffn_norm=False, experts=True, body=gpt_oss_layer),
     "deepseek2": Recipe("deepseek2", latent_keys, experts=True, shared_expert=True, body=latent_layer),
     "mamba": Recipe("mamba", mamba_keys, body=mamba_layer),
+    "lfm2": Recipe("lfm2", lfm2_keys, tied=True, head_norms=True, output_norm="token_embd_norm", body=lfm2_layer),
 }
 SHAPES = {  # where not the default
     "qwen3": Shape(head=32),
@@ -370,7 +389,7 @@ SHAPES = {  # where not the default
     "gemma3": Shape(head=32),
     "qwen3moe": Shape(experts=8, experts_used=3, ffn=64),
 }
-RECURRENT = ["mamba"]
+RECURRENT = ["mamba", "lfm2"]
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
 
 
@@ -378,7 +397,7 @@ def make(name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vo
     """A model of RECIPES[name]. The seed decides all weights."""
     recipe, s, v = RECIPES[name], shape or SHAPES.get(name, Shape()), vocabulary or Vocabulary()
     r = Random(seed)
-    tensors = {"token_embd.weight": r.matrix(v.size, s.width), "output_norm.weight": r.signed_norm(s.width)}
+    tensors = {"token_embd.weight": r.matrix(v.size, s.width), f"{recipe.output_norm}.weight": r.signed_norm(s.width)}
     if not recipe.tied:
         tensors["output.weight"] = r.matrix(v.size, s.width)
     if recipe.biases:
