@@ -4,14 +4,14 @@
 # It is fetched and built once per set of options into the cache folder, outside the build tree, so that neither our own
 # changes nor a second build tree (wheel, sanitizers) compile it again.
 
-set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (the MXFP6 types are registered in it)")
+set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (it is changed by prepare.py)")
 set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
 
 set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/register_types.py")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/prepare.py" "${fetch_dir}/barrier_wait.h")
 if(SPECDEC_LLAMA_CPP_DIR)
   set(LLAMA_SOURCE "${SPECDEC_LLAMA_CPP_DIR}")
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/register_types.py" "${LLAMA_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/prepare.py" "${LLAMA_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
 else()
   execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/fetch.py" "${SPECDEC_CACHE_DIR}"
     OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -25,6 +25,7 @@ set(LLAMA_OPTIONS
   -DCMAKE_C_COMPILER=${llama_c_compiler}
   -DCMAKE_CXX_COMPILER=${llama_cxx_compiler}
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+  -DCMAKE_C_FLAGS=-fexceptions  # a failed assertion while loading leaves as an exception (cpp/llama/backend.cpp)
   -DCMAKE_INSTALL_LIBDIR=lib
   -DBUILD_SHARED_LIBS=OFF
   -DGGML_BACKEND_DL=OFF        # the op hook needs the CPU backend in this process, linked statically

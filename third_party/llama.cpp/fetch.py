@@ -1,7 +1,7 @@
 """Fetch the pinned llama.cpp: python fetch.py CACHE_FOLDER -> prints the unpacked source folder.
 
 llama.cpp is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The archive
-is checked against PIN below, unpacked once into CACHE_FOLDER and the MXFP6 type ids are registered (register_types.py).
+is checked against PIN below, unpacked once into CACHE_FOLDER and prepared (prepare.py).
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import sys
 import tarfile
 import tempfile
 
-import register_types
+import prepare
 
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"  # llama.cpp 0c1e57098 of 2026-10-01, ggml 0.25.3
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
@@ -56,13 +56,13 @@ def unpack(archive: pathlib.Path, destination: pathlib.Path) -> None:
 
 def main() -> None:
     cache = pathlib.Path(sys.argv[1]).resolve()
-    source = cache / f"llama.cpp-{SHA256[:12]}-{register_types.fingerprint()}"
+    source = cache / f"llama.cpp-{SHA256[:12]}-{prepare.fingerprint()}"
     if not source.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
             fresh = pathlib.Path(temporary) / "source"
             unpack(download(pathlib.Path(temporary)), fresh)
-            register_types.register(fresh)
+            prepare.prepare(fresh)
             fresh.rename(source)  # appears whole or not at all
     print(source)
 

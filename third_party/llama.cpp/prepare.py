@@ -1,0 +1,70 @@
+"""The two things changed in an unpacked llama.cpp before it is built: python prepare.py LLAMA_CPP_FOLDER.
+
+1. ggml must know the ids, names and block sizes of our weight types before a GGUF file with them can be loaded. Ids are far
+   from upstream's, so that they do not collide; upstream's own tables have holes too.
+2. Threads sleep at ggml's barrier instead of looking for ever (barrier_wait.h says why).
+
+Kernels are plugged in from outside (cpp/llama/op_hook.h). Every edit is anchored and fails loudly when its anchor is missing.
+"""
+
+import hashlib
+import pathlib
+import shutil
+import sys
+
+HERE = pathlib.Path(__file__).parent
+TYPES = (("MXFP6_E2M3", "mxfp6_e2m3", 96), ("MXFP6_E3M2", "mxfp6_e3m2", 97))
+BLOCK, BLOCK_BYTES = 32, 25  # 32 weights: 24 bytes of 6-bit codes and a scale byte
+
+ENUM = "GGML_TYPE_COUNT   = 43,"
+TRAITS = "    [GGML_TYPE_Q2_K] = {\n        .type_name "
+BARRIER = "void ggml_barrier(struct ggml_threadpool * tp) {\n"
+WAIT = """    while (atomic_load_explicit(&tp->n_barrier_passed, memory_order_relaxed) == n_passed) {
+        ggml_thread_cpu_relax();
+    }
+"""
+WAKE = """        atomic_fetch_add_explicit(&tp->n_barrier_passed, 1, memory_order_seq_cst);
+        return;
+"""
+
+
+def edits() -> list[tuple[str, str, str]]:
+    """(file, anchor, what stands there afterwards)."""
+    enum = "".join(f"GGML_TYPE_{upper:<7} = {number},\n        " for upper, _, number in TYPES)
+    rows = "".join(
+        f'    [GGML_TYPE_{upper}] = {{\n        .type_name = "{name}",\n        .blck_size = {BLOCK},\n'
+        f"        .type_size = {BLOCK_BYTES},\n        .is_quantized = true,\n    }},\n"
+        for upper, name, _ in TYPES
+    )
+    wait = WAIT.replace("    while (", "    for (int calls = 0; ").replace(") == n_passed)", ") == n_passed; ++calls)")
+    wait = wait.replace("ggml_thread_cpu_relax()", "specdec_barrier_wait(&tp->n_barrier_passed, n_passed, calls)")
+    wake = WAKE.replace("        return", "        specdec_barrier_wake(&tp->n_barrier_passed);\n        return")
+    return [
+        ("ggml/include/ggml.h", ENUM, f"{enum}GGML_TYPE_COUNT   = {TYPES[-1][2] + 1},"),
+        ("ggml/src/ggml.c", TRAITS, rows + TRAITS),
+        ("ggml/src/ggml-cpu/ggml-cpu.c", BARRIER, f'#include "specdec_barrier_wait.h"\n\n{BARRIER}'),
+        ("ggml/src/ggml-cpu/ggml-cpu.c", WAIT, wait),
+        ("ggml/src/ggml-cpu/ggml-cpu.c", WAKE, wake),
+    ]
+
+
+def fingerprint() -> str:
+    """Short hash of the changes: part of the cache key, so that changing them unpacks afresh."""
+    return hashlib.sha256((repr(edits()) + (HERE / "barrier_wait.h").read_text(encoding="utf-8")).encode()).hexdigest()[:8]
+
+
+def prepare(root: pathlib.Path) -> None:
+    """Make the changes in the llama.cpp folder `root`; a folder that has them already is left as it is."""
+    for name, anchor, text in edits():
+        path = root / name
+        source = path.read_text(encoding="utf-8")
+        if text in source:
+            continue
+        if source.count(anchor) != 1:
+            sys.exit(f"{path}: anchor found {source.count(anchor)} times, expected once: {anchor!r}")
+        path.write_text(source.replace(anchor, text), encoding="utf-8")
+    shutil.copy(HERE / "barrier_wait.h", root / "ggml/src/ggml-cpu/specdec_barrier_wait.h")
+
+
+if __name__ == "__main__":
+    prepare(pathlib.Path(sys.argv[1]))
