@@ -5,8 +5,11 @@ The one difference allowed is that MXFP6's kernels round activations to int8 in 
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from tests.models.numpy_llama import exact, rounded_activations
 from tests.models.numpy_llama import logits as numpy_logits
 from tests.models.tiny_models import RECIPES, F32Array, Model, make, random_tokens
 
-from specdec_native import _core
+from specdec_native import _core, mxfp6
 
 every_architecture = pytest.mark.parametrize("name", RECIPES)
 
@@ -117,5 +120,34 @@ def test_same_bits_for_any_pass_and_threads(name: str, specdec: pathlib.Path, tm
         check_same(expected, logits(quantized, tokens, [560, 1, 2, 7, 8, 9, 13], n_threads), n_threads)
 
 
+@pytest.mark.parametrize("type", ["e2m3", "e3m2"])
+def test_same_bits_on_every_instruction_set(type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    models = [make(name) for name in ("llama", "qwen3moe", "deepseek2")]
+    paths = [model.write(tmp_path / f"{i}.gguf") for i, model in enumerate(models)]
+    quantized = [str(quantize(specdec, path, "--type", f"mxfp6_{type}")) for path in paths]
+    tokens = random_tokens(models[0], 40)
+    code = "import sys; from specdec_native import _core; tokens = list(map(int, sys.argv[1].split()))"
+    code += "; [sys.stdout.buffer.write(_core.evaluate(path, tokens, [9, 1], 1).tobytes()) for path in sys.argv[2:]]"
+    command = [sys.executable, "-c", code, " ".join(map(str, tokens)), *quantized]
+    expected = b"".join(logits(pathlib.Path(path), tokens).tobytes() for path in quantized)
+    for isa in mxfp6.isas():
+        environment = {**os.environ, "SPECDEC_ISA": isa}
+        assert subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout == expected, isa
+
+
 def check_same(expected: F32Array, y: F32Array, what: object) -> None:
     assert (y == expected).all(), (what, "first at position", int((y != expected).any(-1).argmax()))
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"tokens": []}, "tokens is empty"),
+    ({"tokens": [0, 288]}, "tokens hold 288; it must be between 0 and 287"),
+    ({"tokens": [-1]}, "tokens hold -1"),
+    ({"pass_sizes": []}, "pass_sizes must be"),
+    ({"pass_sizes": [2, 0]}, "pass_sizes must be"),
+    ({"n_threads": 0}, "n_threads is 0"),
+])  # fmt: skip
+def test_evaluate_refuses(change: dict[str, object], message: str, tmp_path: pathlib.Path) -> None:
+    arguments = {"path": str(make("llama").write(tmp_path / "m.gguf")), "tokens": [0], "pass_sizes": [1], "n_threads": 1}
+    with pytest.raises(ValueError, match=message):
+        _core.evaluate(**{**arguments, **change})
