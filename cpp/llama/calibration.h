@@ -3,7 +3,8 @@
 //
 // H of n columns takes 4 n^2 bytes, for a large model too much to hold for all layers at once. So the text is read as often
 // as it takes: each time the moments of as many inputs are collected as fit into `memory`, in the order in which the model
-// uses them, and the model stops after the last one of them.
+// uses them, and the model stops after the last one of them. For a 7B llama (32 layers, 4096 and 11008 columns) a layer's
+// moments take 0.7 GB; with the default 4 GiB the text is read 6 times, each time on average half of the layers.
 #pragma once
 
 #include <cstddef>

@@ -123,8 +123,9 @@ bool has_moderate_size(const float* x, std::int64_t count) {
 
 const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
 
-// Rounds column after column. targets: the values wanted; `own`: what errors are counted from, equal to targets where no
-// errors of other blocks count. feedback: row j at j * stride, its i < j; pivots [32].
+// Rounds column after column under out.scales. Column j is to come close to targets[j] + sum over i < j of M_ij errors_i,
+// errors = own - rounded. While rows are first rounded, `own` are the weights and the targets hold the feedback of earlier
+// blocks; in the descent both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
 void round_block(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
                  RoundedBlock& out) {
   const float* values = values_of(type);
@@ -313,6 +314,7 @@ class ErrorFeedback::Rows {
     }
   }
 
+  // product += H v
   void multiply(const Matrix& v, Matrix& product) const {
     for (std::int64_t p = 0; p < f_.cols_; ++p) accumulate(f_.moments_.data() + p * f_.cols_, rows(v), f_.cols_, at(product, p));
   }
