@@ -25,7 +25,8 @@ set(LLAMA_OPTIONS
   -DCMAKE_C_COMPILER=${llama_c_compiler}
   -DCMAKE_CXX_COMPILER=${llama_cxx_compiler}
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON
-  -DCMAKE_C_FLAGS=-fexceptions  # a failed assertion while loading leaves as an exception (cpp/llama/backend.cpp)
+  "-DCMAKE_C_FLAGS=-fexceptions -w"  # a failed assertion while loading leaves as an exception (cpp/llama/backend.cpp)
+  -DCMAKE_CXX_FLAGS=-w               # not our warnings
   -DCMAKE_INSTALL_LIBDIR=lib
   -DBUILD_SHARED_LIBS=OFF
   -DGGML_BACKEND_DL=OFF        # the op hook needs the CPU backend in this process, linked statically

@@ -62,7 +62,7 @@ def test_greedy_does_not_depend_on_threads(library_prompts: list[str], plain_gre
 # Chi-square of the first two tokens: speculative against plain, both sampled with fixed seeds.
 
 PROMPT = "    def __init__(self, "
-SAMPLES = 3000
+SAMPLES = 2000
 ALPHA = 0.001
 
 
