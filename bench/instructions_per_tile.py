@@ -8,6 +8,7 @@ Template parameters: element type, columns and, where there is a third, bands at
 import argparse
 import re
 import subprocess
+from collections.abc import Iterator
 
 KINDS = {
     "multiply": re.compile(r"vpdpbusd|vpmaddubsw|vpmaddwd|sdot|vfmadd.*ps|fmla"),
@@ -16,12 +17,14 @@ KINDS = {
 }
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(\S+)\s*(.*)$")
+Instruction = tuple[int, str, str]  # address, operation, operands
 BRANCH = re.compile(r"^(j\w+|b\.?\w*|cbn?z|tbn?z)$")
 
 
-def functions(path, objdump):
+def functions(path: str, objdump: str) -> Iterator[tuple[str | None, list[Instruction]]]:
     text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
-    name, body = None, []
+    name: str | None = None
+    body: list[Instruction] = []
     for line in text.splitlines():
         if match := FUNCTION.match(line):
             yield name, body
@@ -31,8 +34,8 @@ def functions(path, objdump):
     yield name, body
 
 
-def widest_loop(body):
-    best = []
+def widest_loop(body: list[Instruction]) -> list[str]:
+    best: list[str] = []
     for address, operation, operands in body:
         target = re.search(r"\b([0-9a-f]+) <", operands)
         if BRANCH.match(operation) and target and int(target[1], 16) <= address:
@@ -41,8 +44,8 @@ def widest_loop(body):
     return best
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("objects", nargs="+")
     parser.add_argument("--objdump", default="objdump")
     arguments = parser.parse_args()

@@ -19,6 +19,7 @@ import time
 
 import shapes
 
+REPEATS = 3  # passes timed in a row
 ROOT = pathlib.Path(__file__).parents[1]
 
 
@@ -108,9 +109,10 @@ def main() -> None:
         for n in arguments.tokens:
             for name, process in processes.items():
                 time.sleep(0.2)  # the last one's worker threads look out for work for a while: let them sleep
-                elapsed = process.milliseconds(n, arguments.cached)
+                process.milliseconds(n, arguments.cached)  # and this one's wake up
+                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS)]
                 if round_ > 0:  # the first touches the file
-                    times.setdefault((name, n), []).append(elapsed)
+                    times.setdefault((name, n), []).extend(elapsed)
         print(f"round {round_} of {arguments.rounds}", file=sys.stderr, flush=True)
     for process in processes.values():
         process.close()

@@ -2,6 +2,7 @@
 #include "engine/generator.h"
 
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <chrono>
 #include <mutex>
@@ -66,7 +67,7 @@ py::object piece_to_python(const std::optional<Piece>& piece) {
   return py::make_tuple(piece->token, py::str(piece->text), piece->from_draft, piece->logprob, reason);
 }
 
-py::dict stats_to_python(const specdec::Stats& s) {
+py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
   return py::dict("prompt_tokens"_a = s.prompt_tokens, "prompt_cached_tokens"_a = s.prompt_cached_tokens,
                   "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted,
                   "target_calls"_a = s.target_calls, "draft_seconds"_a = s.draft_seconds, "target_seconds"_a = s.target_seconds,

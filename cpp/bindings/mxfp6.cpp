@@ -2,6 +2,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,6 +21,8 @@
 namespace py = pybind11;
 
 namespace {
+
+using ArrayPair = py::typing::Tuple<py::array_t<std::uint8_t>, py::array_t<std::uint8_t>>;  // codes, scales
 
 using namespace specdec::mxfp6;
 
@@ -89,7 +92,7 @@ void check_tiles_shape(const py::array& tiles, py::ssize_t rows, py::ssize_t col
   check_shape(tiles, "tiles", {rows / tile_rows, cols / tile_columns, tile_bytes}, "[rows / 16, cols / 32, 400]");
 }
 
-py::tuple quantize_array(const py::array& x_array, const std::string& type_name, const std::string& scale) {
+ArrayPair quantize_array(const py::array& x_array, const std::string& type_name, const std::string& scale) {
   const auto x = checked<float>(x_array, "x", 2);
   const Type type = checked_type(type_name);
   const ScaleRule rule = checked_rule(scale);
@@ -137,7 +140,7 @@ py::array_t<std::uint8_t> pack_arrays(const py::array& codes_array, const py::ar
   return tiles;
 }
 
-py::tuple unpack_array(const py::array& tiles_array, py::ssize_t rows, py::ssize_t cols) {
+ArrayPair unpack_array(const py::array& tiles_array, py::ssize_t rows, py::ssize_t cols) {
   const auto tiles = checked<std::uint8_t>(tiles_array, "tiles", 3);
   check_tiles_shape(tiles, rows, cols);
   py::array_t<std::uint8_t> codes({rows, cols}), scales({rows, cols / block_size});

@@ -234,7 +234,8 @@ void register_verdict(py::module_& m) {
       .def_readonly("num_accepted", &Verdict::num_accepted, "How many drafted tokens are kept, 0..K.")
       .def_readonly("next_token", &Verdict::next_token, "The correction token, or after full acceptance the bonus token.")
       .def("__repr__", text)
-      .def("__eq__", [](const Verdict& a, const Verdict& b) { return a == b; }, py::is_operator(), py::arg("other"))
+      .def("__eq__", [](const Verdict& a, const py::object& b) { return py::isinstance<Verdict>(b) && a == b.cast<Verdict>(); },
+           py::arg("other"))
       .def("__hash__", [=](const Verdict& v) { return py::hash(as_tuple(v)); })
       .def("__iter__", [=](const Verdict& v) -> py::typing::Iterator<int> { return py::iter(as_tuple(v)); });
 }

@@ -214,7 +214,7 @@ class Generator:
                 frequency_penalty=frequency_penalty,
                 presence_penalty=presence_penalty,
                 penalty_last_n=penalty_last_n,
-                logit_bias=dict(logit_bias or {}),
+                logit_bias={token: bias for token, bias in (logit_bias or {}).items()},
             ),
             "stop": [stop] if isinstance(stop, str) else list(stop),
             "seed": _seed(seed),

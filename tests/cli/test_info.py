@@ -9,6 +9,7 @@ import subprocess
 import gguf
 import numpy as np
 import pytest
+
 from specdec_native import mxfp6
 
 

@@ -75,8 +75,13 @@ def test_f32_activations_have_only_float_noise(type, isa):
 
 @settings(deadline=None, max_examples=40)
 @given(
-    bands=st.integers(1, 7), blocks=st.integers(1, 20), n=st.integers(1, 40), threads=st.integers(1, 4),
-    type=st.sampled_from(TYPES), activations=st.sampled_from(["int8", "f32"]), seed=st.integers(0, 2**32 - 1),
+    bands=st.integers(1, 7),
+    blocks=st.integers(1, 20),
+    n=st.integers(1, 40),
+    threads=st.integers(1, 4),
+    type=st.sampled_from(TYPES),
+    activations=st.sampled_from(["int8", "f32"]),
+    seed=st.integers(0, 2**32 - 1),
 )
 def test_same_bits_for_every_isa_and_any_threads(bands, blocks, n, threads, type, activations, seed):
     rows, cols = 16 * bands, 32 * blocks
@@ -156,5 +161,7 @@ def test_a_forced_isa_this_cpu_lacks_is_an_error(forced):
         "try: mxfp6.matmul(np.zeros((1, 1, 400), np.uint8), np.zeros((1, 32), np.float32), 16, 32)\n"
         "except ValueError as error: print(error)"
     )
-    run = subprocess.run([sys.executable, "-c", script], env=os.environ | {"SPECDEC_ISA": forced}, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | {"SPECDEC_ISA": forced}, capture_output=True, text=True, check=True
+    )
     assert "SPECDEC_ISA" in run.stdout and forced in run.stdout

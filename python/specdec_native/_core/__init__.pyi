@@ -51,7 +51,7 @@ class Generator:
         """
         Begins a text; reads the prompt into both caches.
         """
-    def stats(self) -> dict:
+    def stats(self) -> dict[str, typing.Any]:
         """
         Counters of the running or last text.
         """

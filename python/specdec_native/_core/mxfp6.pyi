@@ -39,7 +39,7 @@ def pack(codes: numpy.ndarray, scales: numpy.ndarray) -> numpy.typing.NDArray[nu
     
     ValueError: wrong dtype or shape, rows not a multiple of 16, cols not a multiple of 32, a code above 63.
     """
-def quantize(x: numpy.ndarray, type: str = 'e2m3', scale: str = 'mse') -> tuple:
+def quantize(x: numpy.ndarray, type: str = 'e2m3', scale: str = 'mse') -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint8]]:
     """
     x float32 [rows, cols] -> (codes uint8 [rows, cols] of 0..63, scales uint8 [rows, cols / 32] of 1..253).
     
@@ -50,7 +50,7 @@ def quantize(x: numpy.ndarray, type: str = 'e2m3', scale: str = 'mse') -> tuple:
     
     ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (its place is named).
     """
-def unpack(tiles: numpy.ndarray, rows: typing.SupportsInt | typing.SupportsIndex, cols: typing.SupportsInt | typing.SupportsIndex) -> tuple:
+def unpack(tiles: numpy.ndarray, rows: typing.SupportsInt | typing.SupportsIndex, cols: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint8]]:
     """
     tiles uint8 [rows / 16, cols / 32, 400] -> (codes uint8 [rows, cols], scales uint8 [rows, cols / 32]).
     

@@ -14,7 +14,7 @@ class Verdict:
     """
     What one verification decides. Unpacks as (num_accepted, next_token).
     """
-    def __eq__(self, other: Verdict) -> bool:
+    def __eq__(self, other: typing.Any) -> bool:
         ...
     def __hash__(self) -> int:
         ...
