@@ -86,9 +86,13 @@ void quantize_share(const Kernels& kernels, const Weights& w, std::int64_t n, vo
   }
 }
 
+// What ggml's own kernels assert of activations.
+bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float); }
+
 // ggml cannot report an error from here: the output becomes NaN, which the sampling refuses with a clear text.
 void poison(ggml_tensor* out, const ggml_tensor* weights) {
-  GGML_LOG_ERROR("%s: this use of an MXFP6 tensor is not supported (a view that does not start at a band of 16 rows)\n", weights->name);
+  GGML_LOG_ERROR("%s: this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations)\n",
+                 weights->name);
   std::fill_n(static_cast<float*>(out->data), ggml_nelements(out), std::numeric_limits<float>::quiet_NaN());
 }
 
@@ -105,7 +109,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
 
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Weights w(op->src[0]);
-    if (!w.valid()) {
+    if (!w.valid() || !valid_activations(op->src[1])) {
       if (params->ith == 0) poison(op, w.tensor);
       return true;
     }
@@ -172,7 +176,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Kernels& kernels = *mxfp6::default_kernels().kernels;
     const Weights w(op->src[0]);
-    if (!w.valid()) {
+    if (!w.valid() || !valid_activations(op->src[1])) {
       if (params->ith == 0) poison(op, w.tensor);
       return true;
     }
