@@ -2,11 +2,20 @@
 
 import os
 import pathlib
+import signal
 import sysconfig
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_are_not_ignored() -> None:
+    """A shell in the background, or nohup, starts programs with these signals ignored, and they would pass that on."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -5,16 +5,17 @@ import re
 
 CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
+    "attention": set(),
     "mxfp6": set(),
     "sampling": set(),
     "speculative": {"sampling"},
-    "llama": {"speculative", "sampling", "mxfp6"},
+    "llama": {"speculative", "sampling", "mxfp6", "attention"},
     "engine": {"llama", "speculative", "sampling"},
     "bindings": {"engine", "llama", "speculative", "sampling", "mxfp6"},
     "cli": {"engine", "llama", "speculative", "sampling", "mxfp6"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
-ISA_FILE = re.compile(r"matmul_(?!scalar)\w+\.cpp")
+ISA_FILE = re.compile(r"(matmul|attention)_(?!scalar)\w+\.cpp")
 
 
 def includes(path: pathlib.Path) -> list[str]:
@@ -50,6 +51,7 @@ def test_only_the_llama_folder_names_llama_cpp() -> None:
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
     """A linker keeps one copy of an inline function, perhaps the one compiled for AVX-512."""
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "mxfp6/format.h", "mxfp6/matmul.h"}
+    allowed |= {"attention/attention.h", "attention/attention_kernel.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):
             assert set(includes(path)) <= allowed, path

@@ -5,6 +5,7 @@
 #include "ggml-cpu-impl.h"
 #include "ggml-cpu.h"
 #include "llama/batch_invariance.h"
+#include "llama/ggml_attention.h"
 #include "llama/ggml_mxfp6.h"
 #include "traits.h"
 
@@ -26,6 +27,7 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
   bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override { return false; }  // no weight lives in this buffer type
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
+    if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
     return depends_on_batch(op) ? &invariant_ : nullptr;
   }
 
