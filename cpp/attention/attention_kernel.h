@@ -1,6 +1,6 @@
 // The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous namespace
 //   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum, power_of_two_times (p * 2^n, n whole),
-//   load_f16 (sixteen halves), half (one half), and block_vectors: how many vectors of scores or dimensions fit the registers.
+//   load_f16 (sixteen halves), Count, and block_vectors: how many vectors of scores or dimensions fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
 constexpr int tile_rows = 4;
