@@ -69,7 +69,7 @@ py::object piece_to_python(const std::optional<Piece>& piece) {
 
 py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
   return py::dict("prompt_tokens"_a = s.prompt_tokens, "prompt_cached_tokens"_a = s.prompt_cached_tokens,
-                  "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted,
+                  "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted, "draft_calls"_a = s.draft_calls,
                   "target_calls"_a = s.target_calls, "draft_seconds"_a = s.draft_seconds, "target_seconds"_a = s.target_seconds,
                   "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
 }
@@ -78,6 +78,7 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
 
 void register_generator(py::module_& m) {
   m.attr("MAX_DRAFT_TOKENS") = specdec::max_draft_tokens;
+  m.attr("AUTO_DRAFT_TOKENS") = specdec::auto_draft_tokens;
   m.def(
       "find_bundled_pair",
       [](const std::vector<std::string>& folders) {

@@ -55,14 +55,19 @@ std::vector<std::string> model_folders() {
 }  // namespace
 
 Group model_group(GeneratorOptions& options) {
+  const auto set_draft_tokens = [&options](const std::string& text) {
+    if (text == "auto") options.num_draft_tokens = auto_draft_tokens;
+    else options.num_draft_tokens = static_cast<int>(parse_integer(text, 0, max_draft_tokens));
+  };
   return {"Models",
           {
               text({"-m", "--model"}, "FILE", options.target, "target model, GGUF (default: the bundled pair)"),
               text({"-md", "--model-draft", "--spec-draft-model"}, "FILE", options.draft,
                    "draft model with the target's vocabulary, or \"ngram\": look the continuation up in the text so far (default "
                    "with -m: none)"),
-              integer({"-k", "--draft-max", "--spec-draft-n-max"}, options.num_draft_tokens, 0, max_draft_tokens,
-                      "tokens to draft per target call, 0 to 63; 0 decodes without a draft (default: 7)"),
+              {{"-k", "--draft-max", "--spec-draft-n-max"}, "N",
+               "tokens to draft per target call, 0 to 63; 0 decodes without a draft; \"auto\": as many as save time, none where "
+               "none do (default: auto)", set_draft_tokens},
               integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24, "context in tokens (default: the model's own, at most 4096)"),
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
               integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),

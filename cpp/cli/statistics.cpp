@@ -49,6 +49,7 @@ nlohmann::ordered_json statistics_json(const Stats& stats) {
       {"tokens", stats.tokens},
       {"drafted", stats.drafted},
       {"accepted", stats.accepted},
+      {"draft_calls", stats.draft_calls},
       {"target_calls", stats.target_calls},
       {"acceptance_rate", stats.acceptance_rate()},
       {"tokens_per_target_call", stats.tokens_per_target_call()},

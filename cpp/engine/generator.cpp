@@ -22,7 +22,9 @@ void check_range(const char* name, long long value, long long low, long long hig
                               std::to_string(high));
 }
 
-void check_num_draft_tokens(int value) { check_range("num_draft_tokens", value, 0, max_draft_tokens); }
+void check_num_draft_tokens(int value) {
+  if (value != auto_draft_tokens) check_range("num_draft_tokens", value, 0, max_draft_tokens);
+}
 
 FinishReason reason_of(Finish finish) {
   switch (finish) {
@@ -72,7 +74,7 @@ Generator::Generator(const GeneratorOptions& options) : options_(options) {
   context.max_rows = max_draft_tokens + 1;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   if (!options.draft.empty()) load_draft();
-  decoder_ = std::make_unique<Decoder>(*target_, proposer_.get());
+  decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
 }
 
 void Generator::load_draft() {
@@ -146,6 +148,7 @@ void Generator::start(const Request& request) {
   text_ = std::move(text);
   seed_ = seed;
   num_delivered_ = sequence_->num_committed;
+  draft_length_.begin_text();
   if (request.max_tokens == 0) return;
   decoder_->prefill(*sequence_);
   running_ = true;

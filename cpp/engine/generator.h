@@ -13,6 +13,7 @@
 #include "llama/context.h"
 #include "llama/model.h"
 #include "sampling/transforms.h"
+#include "speculative/adaptive_draft_length.h"
 #include "speculative/decoder.h"
 
 namespace specdec {
@@ -24,7 +25,7 @@ struct GeneratorOptions {
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
   int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
-  int num_draft_tokens = 7;   // K, 0 .. max_draft_tokens; a request may choose its own
+  int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };
 
 struct Request {
@@ -78,8 +79,6 @@ class Generator {
   std::string detokenize(const std::vector<Token>& tokens) const;
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
-  int num_draft_tokens() const { return options_.num_draft_tokens; }
-  bool has_draft() const { return proposer_ != nullptr; }
 
  private:
   void load_draft();
@@ -92,6 +91,7 @@ class Generator {
   std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<Context> target_, draft_;
   std::unique_ptr<Proposer> proposer_;
+  AdaptiveDraftLength draft_length_;  // learns over all texts
   std::unique_ptr<Decoder> decoder_;
 
   std::unique_ptr<Sequence> sequence_;  // the running or last text

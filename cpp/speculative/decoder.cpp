@@ -23,13 +23,14 @@ sampling::Verdict verify_greedy(const Token* drafted, int num_drafted, TargetCho
 
 }  // namespace
 
-Decoder::Decoder(LanguageModel& target, Proposer* proposer) : target_(target), proposer_(proposer) {}
+Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length)
+    : target_(target), proposer_(proposer), draft_length_(draft_length) {}
 
 void Decoder::prefill(Sequence& s) {
   Stopwatch watch(stats_.prompt_seconds);
   try {
     cache_tokens(target_, s, s.num_committed - 1);
-    if (proposer_ != nullptr && s.num_draft_tokens > 0) proposer_->prefill(s);
+    if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s);
   } catch (...) {
     restore(s);
     throw;
@@ -38,22 +39,30 @@ void Decoder::prefill(Sequence& s) {
 
 void Decoder::cycle(const std::vector<Sequence*>& sequences) {
   Stopwatch watch(stats_.seconds);
+  const std::int64_t made_before = stats_.tokens;
+  double propose_seconds = 0.0;
+  int num_scored = 0;
   for (Sequence* s : sequences) s->emitted.clear();
+  if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
   try {
-    propose(sequences);
+    {
+      Stopwatch proposing(propose_seconds);
+      propose(sequences);
+    }
     score(sequences);
     Stopwatch sampling(stats_.sampling_seconds);
-    int row = 0;
     for (Sequence* s : sequences) {
       const int rows = s->num_drafted() + 1;
-      reading_logits_of("target", [&] { verify(*s, row); });
-      row += rows;
+      reading_logits_of("target", [&] { verify(*s, num_scored); });
+      num_scored += rows;
     }
   } catch (...) {
     for (Sequence* s : sequences) restore(*s);
     throw;
   }
   for (Sequence* s : sequences) restore(*s);
+  if (draft_length_ == nullptr) return;
+  draft_length_->end_cycle(num_scored, static_cast<int>(stats_.tokens - made_before), watch.elapsed(), propose_seconds);
 }
 
 void Decoder::truncate(Sequence& s, int num_committed) {
@@ -61,20 +70,21 @@ void Decoder::truncate(Sequence& s, int num_committed) {
   restore(s);
 }
 
-// K, clipped so that neither model's context nor the number of tokens asked for is exceeded. A cycle yields up to K + 1
+// The largest K, clipped so that neither model's context nor the number of tokens asked for is exceeded. A cycle yields up to K + 1
 // tokens and writes the target's cells num_committed - 1 .. num_committed - 1 + K.
-int Decoder::draft_length(const Sequence& s, int num_sequences) const {
+int Decoder::room_for_drafts(const Sequence& s, int num_sequences) const {
   if (proposer_ == nullptr) return 0;
   const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed, proposer_->room(s.num_committed),
                              target_.batch_size() / num_sequences - 1});
-  return std::max(0, std::min(s.num_draft_tokens, room));
+  return std::max(0, std::min(s.chooses_draft_length() ? max_draft_tokens : s.num_draft_tokens, room));
 }
 
 void Decoder::propose(const std::vector<Sequence*>& sequences) {
   requests_.clear();
   for (Sequence* s : sequences) {
-    const int num_tokens = draft_length(*s, static_cast<int>(sequences.size()));
-    if (num_tokens > 0) requests_.push_back({s, num_tokens});
+    s->plan.clear();
+    const int num_tokens = room_for_drafts(*s, static_cast<int>(sequences.size()));
+    if (num_tokens > 0) requests_.push_back({s, num_tokens, s->chooses_draft_length() ? draft_length_ : nullptr});
   }
   if (!requests_.empty()) proposer_->propose(requests_, stats_);
 }
@@ -115,6 +125,7 @@ void Decoder::verify(Sequence& s, int first_row) {
         residual_);
   }
   stats_.drafted += num_drafted;
+  if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, verdict.num_accepted, verdict.next_token);
   commit(s, verdict.num_accepted, verdict.next_token, first_row);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sampling/distribution.h"
+#include "speculative/draft_length.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
 #include "speculative/sequence.h"
@@ -19,7 +20,8 @@ namespace specdec {
 class Decoder {
  public:
   // proposer: may be null, then every cycle makes one token with the target alone.
-  Decoder(LanguageModel& target, Proposer* proposer);
+  // draft_length: serves the sequences that ask for auto_draft_tokens; null: as many as there is room for.
+  Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length = nullptr);
 
   // Reads all committed tokens but the last into both caches, from wherever these are now.
   void prefill(Sequence& sequence);
@@ -38,7 +40,7 @@ class Decoder {
   }
 
  private:
-  int draft_length(const Sequence& sequence, int num_sequences) const;
+  int room_for_drafts(const Sequence& sequence, int num_sequences) const;
   void propose(const std::vector<Sequence*>& sequences);
   void score(const std::vector<Sequence*>& sequences);
   void verify(Sequence& sequence, int first_row);
@@ -47,6 +49,7 @@ class Decoder {
 
   LanguageModel& target_;
   Proposer* proposer_;
+  DraftLength* draft_length_;
   Stats stats_;
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;

@@ -1,7 +1,10 @@
 #include "speculative/draft_model_proposer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
+#include "sampling/log_softmax.h"
 #include "speculative/error.h"
 #include "speculative/prefill.h"
 
@@ -21,56 +24,83 @@ void DraftModelProposer::prefill(const Sequence& sequence) {
 void DraftModelProposer::truncate(int slot, int length) { draft_.truncate(slot, length); }
 
 // The rows that the first drafts are sampled from. More than the last token is read where the cache is behind: by one
-// after a cycle that accepted every draft, by more after cycles that drafted nothing.
-void DraftModelProposer::read_last_tokens(const std::vector<ProposalRequest>& requests) {
+// after a cycle that accepted every draft, by more after cycles that drafted nothing: that takes longer, and is what it returns.
+bool DraftModelProposer::read_last_tokens(const std::vector<ProposalRequest>& requests) {
   int tokens = 0;
   for (const ProposalRequest& request : requests) tokens += request.sequence->num_committed - draft_.length(request.sequence->slot);
   if (tokens > draft_.batch_size()) {
     for (const ProposalRequest& request : requests) cache_tokens(draft_, *request.sequence, request.sequence->num_committed - 1);
   }
   inputs_.clear();
+  bool far_behind = false;
   for (const ProposalRequest& request : requests) {
     const Sequence& s = *request.sequence;
     const int cached = draft_.length(s.slot);
     inputs_.push_back({s.slot, s.tokens.data() + cached, s.num_committed - cached, 1});
+    far_behind = far_behind || s.num_committed - cached > 2;
   }
+  draft_.decode(inputs_);
+  return far_behind;
+}
+
+void DraftModelProposer::read_drafts() {
+  inputs_.clear();
+  for (const ProposalRequest& request : running_) inputs_.push_back({request.sequence->slot, &request.sequence->tokens.back(), 1, 1});
   draft_.decode(inputs_);
 }
 
-Token DraftModelProposer::sample(Sequence& s, const float* logits) {
+// Appends a token drawn from the row; false where the row makes a draft not worth it.
+bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
+  Sequence& s = *request.sequence;
   const int place = s.num_drafted();
   const int history = static_cast<int>(s.tokens.size());
-  if (s.transforms.params().greedy()) return s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
-  sampling::Distribution& row = s.draft_row(place);
-  s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row);
-  return sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
+  Token token = 0;
+  double row_confidence = 0.0, confidence = 0.0;
+  if (s.transforms.params().greedy()) {
+    token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
+    if (request.adaptive != nullptr) row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
+    if (request.adaptive != nullptr && !request.adaptive->worth_a_draft(s, row_confidence)) return false;
+  } else {
+    sampling::Distribution& row = s.draft_row(place);
+    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row);
+    row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
+    if (request.adaptive != nullptr && !request.adaptive->worth_a_draft(s, row_confidence)) return false;
+    token = sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
+    confidence = row.probability(token);
+  }
+  s.tokens.push_back(token);
+  if (request.adaptive != nullptr) request.adaptive->drafted(s, row_confidence, confidence);
+  return true;
 }
 
 void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
-  running_ = requests;
-  {
-    Stopwatch watch(stats.draft_seconds);
-    read_last_tokens(running_);
-  }
-  while (true) {
+  const auto worth_a_row = [](const ProposalRequest& r) { return r.adaptive == nullptr || r.adaptive->worth_a_row(*r.sequence); };
+  running_.clear();
+  std::copy_if(requests.begin(), requests.end(), std::back_inserter(running_), worth_a_row);
+  for (bool first = true; !running_.empty(); first = false) {
+    double pass_seconds = 0.0;
+    DraftLength* const adaptive = running_.front().adaptive;
+    bool catching_up = false;
     {
+      Stopwatch pass(pass_seconds);
+      {
+        Stopwatch watch(stats.draft_seconds);
+        if (first) catching_up = read_last_tokens(running_);
+        else read_drafts();
+        ++stats.draft_calls;
+      }
       Stopwatch watch(stats.sampling_seconds);
-      for (std::size_t i = 0; i < running_.size(); ++i) {
-        Sequence& s = *running_[i].sequence;
-        const float* logits = draft_.logits(static_cast<int>(i));
-        s.tokens.push_back(reading_logits_of("draft", [&] { return sample(s, logits); }));
+      going_on_.clear();
+      for (std::size_t row = 0; row < running_.size(); ++row) {
+        const ProposalRequest& r = running_[row];
+        const float* logits = draft_.logits(static_cast<int>(row));
+        const bool drafted = reading_logits_of("draft", [&] { return draft(r, logits); });
+        if (!drafted || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back())) continue;
+        if (worth_a_row(r)) going_on_.push_back(r);
       }
     }
-    const auto done = [this](const ProposalRequest& r) {
-      return r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back());
-    };
-    running_.erase(std::remove_if(running_.begin(), running_.end(), done), running_.end());
-    if (running_.empty()) return;
-
-    Stopwatch watch(stats.draft_seconds);
-    inputs_.clear();
-    for (const ProposalRequest& request : running_) inputs_.push_back({request.sequence->slot, &request.sequence->tokens.back(), 1, 1});
-    draft_.decode(inputs_);
+    if (adaptive != nullptr && !catching_up) adaptive->record_draft_pass(pass_seconds);
+    running_.swap(going_on_);
   }
 }
 

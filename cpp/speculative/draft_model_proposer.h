@@ -19,12 +19,13 @@ class DraftModelProposer final : public Proposer {
   void truncate(int slot, int length) override;
 
  private:
-  void read_last_tokens(const std::vector<ProposalRequest>& requests);
-  Token sample(Sequence& sequence, const float* logits);
+  bool read_last_tokens(const std::vector<ProposalRequest>& requests);
+  void read_drafts();
+  bool draft(const ProposalRequest& request, const float* logits);
 
   LanguageModel& draft_;
   int vocabulary_size_;  // common to both models
-  std::vector<ProposalRequest> running_;
+  std::vector<ProposalRequest> running_, going_on_;
   std::vector<PassInput> inputs_;
 };
 

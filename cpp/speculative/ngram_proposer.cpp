@@ -1,6 +1,7 @@
 #include "speculative/ngram_proposer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace specdec {
@@ -16,6 +17,9 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
+// A first guess at how sure another token of a repetition is, that so far has `length` tokens.
+double confidence_in_repetition(int length) { return 1.0 - std::pow(0.7, length); }
+
 }  // namespace
 
 NgramProposer::NgramProposer(int max_ngram, int min_ngram) : max_ngram_(max_ngram), min_ngram_(min_ngram) {
@@ -26,12 +30,20 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
   Stopwatch watch(stats.draft_seconds);
   for (const ProposalRequest& request : requests) {
     Sequence& s = *request.sequence;
-    int source = 0;
-    for (int n = max_ngram_; n >= min_ngram_ && source == 0; --n) source = end_of_earlier_copy(s.tokens, n);
+    int source = 0, matched = max_ngram_ + 1;
+    while (source == 0 && matched > min_ngram_) source = end_of_earlier_copy(s.tokens, --matched);
     if (source == 0) continue;
     const int count = std::min(request.num_tokens, s.num_committed - source);
     for (int place = 0; place < count; ++place) {
       const Token token = s.tokens[static_cast<std::size_t>(source + place)];
+      if (request.adaptive != nullptr) {
+        const double confidence = confidence_in_repetition(matched + place);
+        if (!request.adaptive->worth_a_draft(s, confidence)) {
+          request.adaptive->withheld(s, confidence, token);
+          break;
+        }
+        request.adaptive->drafted(s, confidence, confidence);
+      }
       s.draft_row(place).set_one_hot(token);
       s.tokens.push_back(token);
     }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "speculative/draft_length.h"
 #include "speculative/sequence.h"
 #include "speculative/stats.h"
 
@@ -10,7 +11,8 @@ namespace specdec {
 
 struct ProposalRequest {
   Sequence* sequence;
-  int num_tokens;  // K for this cycle, >= 1
+  int num_tokens;        // K for this cycle at most, >= 1
+  DraftLength* adaptive; // decides how many of these; null: all
 };
 
 class Proposer {

@@ -14,9 +14,27 @@ namespace specdec {
 
 using sampling::Token;
 
-constexpr int max_draft_tokens = 63;  // a pass of 64 tokens: beyond that no draft is worth its time
+constexpr int max_draft_tokens = 63;   // a pass of 64 tokens: beyond that no draft is worth its time
+constexpr int auto_draft_tokens = -1;  // as many as pay, decided place by place (draft_length.h)
 
 enum class Finish { none, end_of_generation, max_tokens, context };
+
+// What the adaptive draft length makes of a cycle.
+struct DraftPlan {
+  struct Confidence {
+    double row, draft;
+  };
+  double survival = 1.0;           // expected probability that every draft so far is accepted
+  std::vector<Confidence> places;  // by draft
+  Token withheld = -1;             // a one-hot proposal for the next place that did not seem worth it; -1: none
+  double withheld_confidence = 0.0;
+
+  void clear() {
+    survival = 1.0;
+    places.clear();
+    withheld = -1;
+  }
+};
 
 // A token of the output, in order.
 struct Emission {
@@ -32,7 +50,7 @@ struct Sequence {
   int slot;                  // its place in the caches of both models
   std::vector<Token> tokens; // committed tokens, followed by the drafts of the cycle that is running
   int num_committed = 0;
-  int num_draft_tokens = 0;  // K; 0 decodes without a draft
+  int num_draft_tokens = 0;  // K; 0 decodes without a draft; or auto_draft_tokens
   int remaining = 0;         // tokens still to be produced at most
   Finish finish = Finish::none;
 
@@ -41,8 +59,10 @@ struct Sequence {
 
   // Of the running or last cycle.
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] what each draft was sampled from; unused when greedy
+  DraftPlan plan;  // auto_draft_tokens only
   std::vector<Emission> emitted;
 
+  bool chooses_draft_length() const { return num_draft_tokens == auto_draft_tokens; }
   int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }
   // The distribution slot of place i; allocated once, reused in every cycle.
   sampling::Distribution& draft_row(int place) {

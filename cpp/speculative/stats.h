@@ -15,6 +15,7 @@ struct Stats {
   std::int64_t drafted = 0;
   std::int64_t accepted = 0;
   std::int64_t target_calls = 0;
+  std::int64_t draft_calls = 0;   // passes of the draft model
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
   double sampling_seconds = 0.0;  // transforms and verification of both models' rows
@@ -31,7 +32,8 @@ struct Stats {
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  ~Stopwatch() { seconds_ += elapsed(); }
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 

@@ -44,6 +44,7 @@ class Stats:
     tokens: int  #: produced
     drafted: int
     accepted: int
+    draft_calls: int  #: passes of the draft model
     target_calls: int
     draft_seconds: float
     target_seconds: float
@@ -136,7 +137,8 @@ class Generator:
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
     n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
-    num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft.
+    num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
+        costs and learnt acceptance, and decodes without a draft where none pays.
 
     One thread at a time; several Generators can run in several threads. Raises ModelError for a file that cannot be used,
     VocabularyMismatch for a draft of another family, ValueError for a bad argument.
@@ -151,7 +153,7 @@ class Generator:
         n_threads: int | None = None,
         n_batch: int = 512,
         n_gpu_layers: int = 0,
-        num_draft_tokens: int = 7,
+        num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
@@ -164,7 +166,7 @@ class Generator:
             n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
-            num_draft_tokens=num_draft_tokens,
+            num_draft_tokens=_draft_tokens(num_draft_tokens),
         )
 
     def stream(
@@ -183,7 +185,7 @@ class Generator:
         logit_bias: Mapping[int, float] | None = None,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
-        num_draft_tokens: int | None = None,
+        num_draft_tokens: int | Literal["auto"] | None = None,
     ) -> Stream:
         """Generate a text piece by piece. The prompt is read before this returns.
 
@@ -196,8 +198,8 @@ class Generator:
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
         stop: strings that end the text; not part of it.
-        seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text. None: a random one (see
-            `Generator.seed`).
+        seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text ("auto" depends on timing: give a
+            number to repeat a sampled text). None: a random one (see `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
@@ -218,7 +220,7 @@ class Generator:
             ),
             "stop": [stop] if isinstance(stop, str) else list(stop),
             "seed": _seed(seed),
-            "num_draft_tokens": num_draft_tokens,
+            "num_draft_tokens": None if num_draft_tokens is None else _draft_tokens(num_draft_tokens),
             "max_tokens": max_tokens,
         }
         self._running += 1
@@ -241,7 +243,7 @@ class Generator:
         logit_bias: Mapping[int, float] | None = None,
         stop: str | Sequence[str] = (),
         seed: int | None = None,
-        num_draft_tokens: int | None = None,
+        num_draft_tokens: int | Literal["auto"] | None = None,
     ) -> Completion:
         """The whole text at once; arguments and errors as for `stream`."""
         with self.stream(
@@ -300,6 +302,14 @@ class Generator:
 def _positive(name: str, value: int) -> int:
     if value < 1:
         raise ValueError(f"{name} is {value}; it must be 1 or more (None: chosen for you)")
+    return value
+
+
+def _draft_tokens(value: int | Literal["auto"]) -> int:
+    if value == "auto":
+        return _core.AUTO_DRAFT_TOKENS
+    if isinstance(value, str) or not 0 <= value <= _core.MAX_DRAFT_TOKENS:
+        raise ValueError(f'num_draft_tokens is {value!r}; it must be "auto" or between 0 and {_core.MAX_DRAFT_TOKENS}')
     return value
 
 

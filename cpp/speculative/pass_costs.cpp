@@ -1,0 +1,47 @@
+#include "speculative/pass_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace specdec {
+namespace {
+
+constexpr double unknown_slope = 0.05;  // of a pass, per token more, before any longer one was measured
+
+}  // namespace
+
+// Other processes make passes longer, never shorter: an outlier counts for half as much again, and a longer pass that took
+// less corrects the shorter ones. Passes of other sizes are taken to have changed a little with this one, since the cache
+// grows and the machine's speed drifts.
+void PassCosts::record(int num_tokens, double seconds) {
+  auto point = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
+  if (point == points_.end() || point->num_tokens != num_tokens) {
+    const double expected = empty() ? seconds : this->seconds(num_tokens);
+    point = points_.insert(point, {num_tokens, std::min(seconds, 1.5 * expected), 1});
+  } else {
+    const double ratio = std::min(seconds / point->seconds, 1.5);
+    point->count = std::min(point->count + 1, 10);
+    for (Point& other : points_) other.seconds *= std::pow(ratio, 0.05);
+    point->seconds *= 1.0 + (ratio - 1.0) / point->count;
+  }
+  for (auto shorter = points_.begin(); shorter != point; ++shorter) shorter->seconds = std::min(shorter->seconds, point->seconds);
+  for (auto longer = std::next(point); longer != points_.end(); ++longer) longer->seconds = std::max(longer->seconds, point->seconds);
+}
+
+double PassCosts::seconds(int num_tokens) const {
+  if (empty()) return 0.0;
+  const auto longer = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
+  if (longer != points_.end() && (longer->num_tokens == num_tokens || longer == points_.begin())) return longer->seconds;
+  const Point& first = points_.front();
+  const Point& last = points_.back();
+  if (longer == points_.end()) {
+    const double slope = points_.size() == 1 ? unknown_slope * last.seconds : (last.seconds - first.seconds) / (last.num_tokens - first.num_tokens);
+    return last.seconds + slope * (num_tokens - last.num_tokens);
+  }
+  const Point& shorter = *std::prev(longer);
+  const double part = static_cast<double>(num_tokens - shorter.num_tokens) / (longer->num_tokens - shorter.num_tokens);
+  return shorter.seconds + part * (longer->seconds - shorter.seconds);
+}
+
+}  // namespace specdec
