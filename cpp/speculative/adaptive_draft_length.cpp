@@ -39,7 +39,7 @@ bool AdaptiveDraftLength::pays(double survival, double next_acceptance, int pass
   double expected = 0.0, accepted = survival * next_acceptance;
   for (int more = 1; more <= longest_outlook; ++more, accepted *= typical_.mean) {
     expected += accepted;
-    const double drafting = (more - 1 + passes_for_next) * draft_pass_seconds_ / num_sequences_;
+    const double drafting = (more - 1 + passes_for_next) * draft_costs_.seconds(num_sequences_) / num_sequences_;
     if (expected > rate * (drafting + target_costs_.seconds(pass_tokens_ + more) - now)) return true;
   }
   return false;
@@ -47,10 +47,11 @@ bool AdaptiveDraftLength::pays(double survival, double next_acceptance, int pass
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   num_sequences_ = pass_tokens_ = num_sequences;
+  draft_passes_ = 0;
   probing_ = false;
   if (target_costs_.empty() || pays(1.0, typical_.mean, 1)) return;
   const int probe_tokens = (1 + probe_drafts) * num_sequences;
-  const double probe = probe_drafts * draft_pass_seconds_ + target_costs_.seconds(probe_tokens) - target_costs_.seconds(num_sequences);
+  const double probe = probe_drafts * draft_costs_.seconds(num_sequences) + target_costs_.seconds(probe_tokens) - target_costs_.seconds(num_sequences);
   probing_ = probe_is_due_ || probe_share * plain_seconds_ > probe;
 }
 
@@ -81,8 +82,8 @@ void AdaptiveDraftLength::withheld(Sequence& s, double row_confidence, Token tok
 }
 
 void AdaptiveDraftLength::record_draft_pass(double seconds) {
-  const bool known = draft_pass_seconds_ > 0.0;
-  draft_pass_seconds_ = known ? draft_pass_seconds_ + 0.1 * (std::min(seconds, 2.0 * draft_pass_seconds_) - draft_pass_seconds_) : seconds;
+  draft_costs_.record(num_sequences_, seconds);
+  ++draft_passes_;
 }
 
 void AdaptiveDraftLength::learn(const DraftPlan::Confidence& confidence, bool accepted) {
@@ -104,7 +105,7 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
   target_costs_.record(num_scored, seconds - propose_seconds);
   recent_tokens_ = 0.95 * recent_tokens_ + num_made;
-  recent_seconds_ = 0.95 * recent_seconds_ + seconds;
+  recent_seconds_ = 0.95 * recent_seconds_ + target_costs_.seconds(num_scored) + draft_passes_ * draft_costs_.seconds(num_sequences_);
   const bool drafted_any = num_scored > num_sequences_;
   if (drafted_any) probe_is_due_ = false;
   plain_seconds_ = drafted_any ? 0.0 : plain_seconds_ + seconds;

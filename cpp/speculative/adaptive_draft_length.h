@@ -52,8 +52,8 @@ class AdaptiveDraftLength final : public DraftLength {
   bool pays(double survival, double next_acceptance, int passes_for_next) const;
 
   PassCosts target_costs_;      // all of a cycle but the drafting, by tokens in the target's pass
-  double draft_pass_seconds_ = 0.0;
-  double recent_tokens_ = 0.0, recent_seconds_ = 0.0;
+  PassCosts draft_costs_;       // of a pass of the draft with one token to each sequence
+  double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
   ShareByConfidence accepted_by_row_, accepted_by_draft_;
   Share typical_{0.7};          // acceptance of rows that are not known yet
 
@@ -62,6 +62,7 @@ class AdaptiveDraftLength final : public DraftLength {
 
   // Of the running cycle.
   int num_sequences_ = 1;
+  int draft_passes_ = 0;
   int pass_tokens_ = 1;         // in the target's pass so far
   bool probing_ = false;
 };

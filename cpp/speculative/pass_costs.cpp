@@ -11,19 +11,19 @@ constexpr double unknown_slope = 0.05;  // of a pass, per token more, before any
 
 }  // namespace
 
-// Other processes make passes longer, never shorter: an outlier counts for half as much again, and a longer pass that took
-// less corrects the shorter ones. Passes of other sizes are taken to have changed a little with this one, since the cache
-// grows and the machine's speed drifts.
+// Other processes make passes longer, never shorter, and by more than one more token does: what a pass takes undisturbed
+// is tracked, falling fast and rising slowly. Passes of other sizes are taken to have changed a little with this one, since
+// the cache grows and the machine's speed drifts.
 void PassCosts::record(int num_tokens, double seconds) {
   auto point = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
   if (point == points_.end() || point->num_tokens != num_tokens) {
     const double expected = empty() ? seconds : this->seconds(num_tokens);
     point = points_.insert(point, {num_tokens, std::min(seconds, 1.5 * expected), 1});
   } else {
-    const double ratio = std::min(seconds / point->seconds, 1.5);
-    point->count = std::min(point->count + 1, 10);
-    for (Point& other : points_) other.seconds *= std::pow(ratio, 0.05);
-    point->seconds *= 1.0 + (ratio - 1.0) / point->count;
+    const double excess = std::min(seconds / point->seconds - 1.0, 0.5);
+    const double share = ++point->count <= 4 && excess < 0.0 ? 1.0 : excess < 0.0 ? 0.3 : 0.04;
+    const double change = 1.0 + share * excess;
+    for (auto other = points_.begin(); other != points_.end(); ++other) other->seconds *= other == point ? change : std::sqrt(change);
   }
   for (auto shorter = points_.begin(); shorter != point; ++shorter) shorter->seconds = std::min(shorter->seconds, point->seconds);
   for (auto longer = std::next(point); longer != points_.end(); ++longer) longer->seconds = std::max(longer->seconds, point->seconds);

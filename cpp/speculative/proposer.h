@@ -12,7 +12,7 @@ namespace specdec {
 struct ProposalRequest {
   Sequence* sequence;
   int num_tokens;        // K for this cycle at most, >= 1
-  DraftLength* adaptive; // decides how many of these; null: all
+  DraftLength* adaptive = nullptr;  // decides how many of these; null: all
 };
 
 class Proposer {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "check.h"
+#include "speculative/adaptive_draft_length.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -168,8 +169,55 @@ class TamperedProposer final : public Proposer {
   Tamper tamper_;
 };
 
-// Distribution of the first L tokens, over every choice the loop can make.
-Law law_of_loop(const Setting& setting, Draft kind, Tamper tamper = nullptr, toy::Model* target_given = nullptr, toy::Model* draft_given = nullptr) {
+// Stops by what it may see: the drafts so far and the row of the next place, before anything is sampled from it.
+class ArbitraryRule final : public DraftLength {
+ public:
+  void begin_cycle(int) override {}
+  bool worth_a_row(const Sequence& s) override { return s.num_drafted() < 4 && hash(s) % 4 != 0; }
+  bool worth_a_draft(const Sequence& s, double row_confidence) override {
+    return toy::mix(hash(s) + static_cast<std::uint64_t>(1e6 * row_confidence)) % 3 != 0;
+  }
+  void drafted(Sequence&, double, double) override {}
+  void withheld(Sequence&, double, Token) override {}
+  void record_draft_pass(double) override {}
+  void observe(const Sequence&, int, Token) override {}
+  void end_cycle(int, int, double, double) override {}
+
+ private:
+  static std::uint64_t hash(const Sequence& s) {
+    std::uint64_t h = 77;
+    for (const Token token : s.tokens) h = toy::mix(h ^ static_cast<std::uint64_t>(token));
+    return h;
+  }
+};
+
+// The real rule, told of passes that take made-up time: the same path of choices meets the same decisions each time.
+class TimelessRule final : public DraftLength {
+ public:
+  TimelessRule() {
+    begin_cycle(1);
+    end_cycle(1, 1, 0.0, 0.0);
+  }
+  void begin_cycle(int num_sequences) override { rule_.begin_cycle(num_sequences); }
+  bool worth_a_row(const Sequence& s) override { return rule_.worth_a_row(s); }
+  bool worth_a_draft(const Sequence& s, double row_confidence) override { return rule_.worth_a_draft(s, row_confidence); }
+  void drafted(Sequence& s, double row_confidence, double confidence) override { rule_.drafted(s, row_confidence, confidence); }
+  void withheld(Sequence& s, double row_confidence, Token token) override { rule_.withheld(s, row_confidence, token); }
+  void record_draft_pass(double) override { rule_.record_draft_pass(0.1); }
+  void observe(const Sequence& s, int num_accepted, Token token) override { rule_.observe(s, num_accepted, token); }
+  void end_cycle(int num_scored, int num_made, double, double) override {
+    rule_.end_cycle(num_scored, num_made, 0.75 + 0.2 * num_scored, 0.0);
+  }
+
+ private:
+  AdaptiveDraftLength rule_;
+};
+
+using Rule = std::unique_ptr<DraftLength> (*)();
+
+// Distribution of the first L tokens, over every choice the loop can make. lengths: counts the drafts of each cycle.
+Law law_of_loop(const Setting& setting, Draft kind, Tamper tamper = nullptr, toy::Model* target_given = nullptr, toy::Model* draft_given = nullptr,
+                Rule rule = nullptr, std::map<int, int>* lengths = nullptr) {
   Law law;
   Explorer explorer;
   double total = 0.0;
@@ -182,7 +230,8 @@ Law law_of_loop(const Setting& setting, Draft kind, Tamper tamper = nullptr, toy
     NgramProposer ngram_proposer;
     Proposer* proposer = kind == Draft::model ? static_cast<Proposer*>(&model_proposer) : &ngram_proposer;
     TamperedProposer tampered(*proposer, tamper);
-    Decoder decoder(target, tamper ? &tampered : proposer);
+    const std::unique_ptr<DraftLength> draft_length = rule ? rule() : nullptr;
+    Decoder decoder(target, tamper ? &tampered : proposer, draft_length.get());
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
@@ -190,12 +239,14 @@ Law law_of_loop(const Setting& setting, Draft kind, Tamper tamper = nullptr, toy
     source.sequence = &sequence;
     sequence.tokens = prompt;
     sequence.num_committed = static_cast<int>(prompt.size());
-    sequence.num_draft_tokens = setting.num_draft_tokens;
+    sequence.num_draft_tokens = rule ? auto_draft_tokens : setting.num_draft_tokens;
     sequence.remaining = setting.exact_length ? setting.length : 60;
     decoder.prefill(sequence);
     const int wanted = static_cast<int>(prompt.size()) + setting.length;
     while (sequence.num_committed < wanted) {
+      const std::int64_t drafted_before = decoder.stats().drafted;
       decoder.cycle({&sequence});
+      if (lengths) ++(*lengths)[static_cast<int>(decoder.stats().drafted - drafted_before)];
       CHECK(target.cache(0) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
       CHECK(draft.cache(0).size() < sequence.tokens.size());
       CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), sequence.tokens.begin()));
@@ -300,6 +351,26 @@ TEST(law_holds_for_ngram_proposals) {
     for (s.seed = 31; s.seed <= 34; ++s.seed) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
     s = setting_of(3, 3, 3, exact);
     for (s.seed = 35; s.seed <= 38; ++s.seed) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+  }
+}
+
+// Any rule that looks at nothing but what it may: the law stays. The lengths really vary.
+TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
+  const auto check = [](Rule rule, Draft kind, Setting s, std::uint64_t first_seed) {
+    std::map<int, int> lengths;
+    for (s.seed = first_seed; s.seed < first_seed + 4; ++s.seed) {
+      const Law law = law_of_loop(s, kind, nullptr, nullptr, nullptr, rule, &lengths);
+      CHECK_NEAR(largest_error(law, law_of_target(s, toy::Model(s.vocabulary, s.seed))), 0.0, 1e-12);
+    }
+    CHECK(lengths.size() >= (kind == Draft::model ? 3u : 2u));
+  };
+  const Rule arbitrary = []() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); };
+  const Rule adaptive = []() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); };
+  for (const Rule rule : {arbitrary, adaptive}) {
+    check(rule, Draft::model, setting_of(2, 0, 4, true), 41);
+    check(rule, Draft::model, setting_of(2, 0, 3, false), 51);
+    check(rule, Draft::model, setting_of(3, 0, 3, true), 61);
+    check(rule, Draft::ngram, setting_of(2, 0, 4, true), 71);
   }
 }
 

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'MAX_DRAFT_TOKENS', 'ModelError', 'SamplingParams', 'VocabularyMismatch', 'evaluate', 'find_bundled_pair', 'mxfp6', 'sampling']
+__all__: list[str] = ['AUTO_DRAFT_TOKENS', 'Cancelled', 'ContextFull', 'Error', 'Generator', 'MAX_DRAFT_TOKENS', 'ModelError', 'SamplingParams', 'VocabularyMismatch', 'evaluate', 'find_bundled_pair', 'mxfp6', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors; bad arguments are ValueError.
@@ -83,5 +83,6 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
     """
     Paths of the bundled target and draft.
     """
+AUTO_DRAFT_TOKENS: int = -1
 MAX_DRAFT_TOKENS: int = 63
 __version__: str = '0.1.0'
