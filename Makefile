@@ -24,7 +24,7 @@ build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD)
 
 demo: build
-	@$(BUILD)/specdec generate --color always -p "def bfs(graph, start):" -n 160 --temp 0.7 --seed 11
+	@$(BUILD)/specdec generate --color always -p "def bfs(graph, start):" -n 160 --temp 0.7 --seed 11 -k 7
 
 test: build
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
