@@ -340,7 +340,7 @@ def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
     added = {"tokens": [f"<unused{i}>" for i in padding], "scores": [0.0] * len(padding)}
     added["token_type"] = [int(gguf.TokenType.UNUSED)] * len(padding)
     keys = {f"tokenizer.ggml.{name}": values for name, values in added.items()}
-    return {key: [*list(small.fields[key].contents()), *values] for key, values in keys.items() if key in small.fields}
+    return {key: list(small.fields[key].contents()) + values for key, values in keys.items() if key in small.fields}
 
 
 def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
