@@ -337,7 +337,7 @@ def blocks(matrix: Matrix, filler: Filler) -> Iterator[F16Array]:
 def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
     """Arrays of the tokenizer, with a text and a type for every padding id."""
     padding = range(small.shape.vocabulary, shape.vocabulary)
-    added = {"tokens": [f"<unused{i}>" for i in padding], "scores": [0.0] * len(padding)}
+    added: dict[str, list[Any]] = {"tokens": [f"<unused{i}>" for i in padding], "scores": [0.0] * len(padding)}
     added["token_type"] = [int(gguf.TokenType.UNUSED)] * len(padding)
     keys = {f"tokenizer.ggml.{name}": values for name, values in added.items()}
     return {key: list(small.fields[key].contents()) + values for key, values in keys.items() if key in small.fields}
