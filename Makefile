@@ -1,4 +1,5 @@
 # make demo: set up, build, generate with the bundled pair.   make test: set up, build, run every test.
+# make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
 
 VENV := .venv
@@ -7,7 +8,7 @@ PYTHON ?= python3
 PRESET ?= default
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test lint stubs clean distclean
+.PHONY: all build demo test lint stubs bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -36,6 +37,11 @@ lint: build
 
 stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python
+
+bench: $(BUILD)/build.ninja
+	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON
+	@cmake --build $(BUILD)
+	$(VENV)/bin/python bench/peers.py $(if $(QUICK),--quick) $(PEERS)
 
 clean:
 	rm -rf build python/specdec_native/*.so

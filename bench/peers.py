@@ -1,0 +1,412 @@
+"""Ours against other people's engines, in one run: python bench/peers.py [--quick] [--pairs bundled 1.1b 7b] [--tokens 128].
+
+The same prompts (bench/prompts), the same target and draft, threads, context and sampling (greedy; temperature 0.8 with top-k
+40, top-p 0.95, min-p 0.05); the end-of-text token is banned everywhere, so that every text has its length. What is timed is
+decoding: neither loading nor reading the prompt. Every text is a process of its own, one after another, its files read into
+the page cache just before; rows take turns within a round. First every row tries each number of draft tokens on TUNING prompts,
+then all rounds are run with its best one.
+
+    llama.cpp                      llama-completion, llama-speculative-simple, llama-lookup of the pinned source, built with its
+                                   own default options: cmake --preset default -DSPECDEC_PEERS=ON
+    llama-cpp-python, transformers optional: --install puts them into build/peers-venv
+
+Every text is a line in the results file (--results); an interrupted run goes on where it was. A row whose files or memory are
+not there is left out with a message. Writes bench/RESULTS-peers.md; peers_plot.py draws docs/peers.svg from the same lines.
+Pairs are named SIZE or SIZE@ACCEPTANCE: "1.1b@0.6" is accepted at 0.6 (models/README.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from peers_report import speed, write_report
+from wide_models import ROOT, Workshop
+
+BENCH = ROOT / "bench"
+END_OF_TEXT = 0  # of the bundled models
+CONTEXT = 512
+TUNING = ["boilerplate", "novel"]  # prompts on which the number of draft tokens is chosen
+SAMPLING = {"--top-k": "40", "--top-p": "0.95", "--min-p": "0.05"}
+VENV = ROOT / "build" / "peers-venv"
+PACKAGES = {"llama-cpp-python": ["llama-cpp-python==0.3.36"], "transformers": ["torch==2.13.0", "transformers", "gguf==0.19.0"]}
+
+
+class Unavailable(Exception):
+    """Why a row is left out."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """What one process is asked for."""
+
+    target: pathlib.Path
+    draft: pathlib.Path | None
+    num_draft_tokens: int | str  # 0 without speculation; "auto" for ours
+    prompt: pathlib.Path
+    tokens: int
+    temperature: float
+    seed: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    tokens: int
+    seconds: float
+    drafted: int = 0
+    accepted: int = 0
+    draft_seconds: float = 0.0  # where the engine tells
+    target_seconds: float = 0.0
+    target_calls: int = 0
+
+
+Engine = Callable[[Text], Timing]
+
+
+# ---- Engines
+
+
+def output_of(*command: object) -> str:
+    finished = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if finished.returncode != 0:
+        last = (finished.stderr.strip() or finished.stdout.strip()).splitlines()[-1:] or ["no message"]
+        raise Unavailable(f"{pathlib.Path(str(command[0])).name} failed: {last[0]}")
+    return finished.stdout + "\n" + finished.stderr
+
+
+def number(pattern: str, text: str) -> float:
+    match = re.search(pattern, text)
+    if match is None:
+        raise Unavailable(f"no {pattern!r} in the output")
+    return float(match.group(1))
+
+
+class LlamaCpp:
+    """llama.cpp's own programs."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+
+    def program(self, name: str, text: Text, *options: object) -> str:
+        if not (self.folder / name).exists():
+            raise Unavailable(f"{self.folder / name} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then make")
+        command: list[object] = [self.folder / name, "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
+        command += ["-t", text.threads, "-c", CONTEXT, "--ignore-eos", "--temp", text.temperature, *options]
+        return output_of(*command, *(part for option in SAMPLING.items() for part in option))
+
+    def plain(self, text: Text) -> Timing:
+        out = self.program("llama-completion", text, "-no-cnv", "--no-display-prompt", "--perf")
+        passes = int(number(r"\beval time = .*?/ +(\d+) runs", out))
+        sampling = number(r"sampling time = +([\d.]+) ms", out)
+        return Timing(passes, (number(r"(?<!prompt )eval time = +([\d.]+) ms", out) + sampling) / 1e3)
+
+    def speculative(self, text: Text, *options: object) -> Timing:
+        return self.drafted(
+            self.program("llama-speculative-simple", text, "--spec-draft-n-max", text.num_draft_tokens, *options)
+        )
+
+    def with_draft(self, text: Text) -> Timing:
+        return self.speculative(text, "-md", text.draft, "--spec-type", "draft-simple")
+
+    def lookup(self, text: Text) -> Timing:
+        return self.drafted(self.program("llama-lookup", text, "--spec-draft-n-max", text.num_draft_tokens))
+
+    @staticmethod
+    def drafted(out: str) -> Timing:
+        counts = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
+        tokens, drafted, accepted = counts
+        return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
+
+
+class Ours:
+    def __init__(self, binary: pathlib.Path) -> None:
+        self.binary = binary
+
+    def generate(self, text: Text, draft: pathlib.Path | str | None = None) -> Timing:
+        command = [self.binary, "generate", "--json", "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
+        command += ["-t", text.threads, "-c", CONTEXT, "--temp", text.temperature, "-l", f"{END_OF_TEXT}-inf"]
+        command += ["-md", draft, "-k", text.num_draft_tokens] if draft is not None else ["-k", 0]
+        out = output_of(*command, *(part for option in SAMPLING.items() for part in option))
+        stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
+        return Timing(**{name: stats[name] for name in Timing.__annotations__})
+
+    def with_draft(self, text: Text) -> Timing:
+        return self.generate(text, text.draft)
+
+    def ngram(self, text: Text) -> Timing:
+        return self.generate(text, "ngram")
+
+
+def python_peer(name: str) -> Engine:
+    """A script run by the peers' own Python; it gets a text as JSON and prints a timing."""
+
+    def run(text: Text) -> Timing:
+        python = VENV / "bin" / "python"
+        if not python.exists():
+            raise Unavailable(f"not installed: python bench/peers.py --install {' '.join(PACKAGES)}")
+        given = {key: str(value) if isinstance(value, pathlib.Path) else value for key, value in asdict(text).items()}
+        out = output_of(
+            python, BENCH / f"peer_{name}.py", json.dumps({**given, "context": CONTEXT, "end_of_text": END_OF_TEXT})
+        )
+        return Timing(**json.loads(next(line for line in reversed(out.splitlines()) if line.startswith('{"tokens"'))))
+
+    return run
+
+
+def install(names: Iterable[str]) -> None:
+    if not VENV.exists():
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+    for name in names:
+        print(f"installing {name} into {VENV}", file=sys.stderr, flush=True)
+        command = ["nice", VENV / "bin" / "python", "-m", "pip", "install", "--quiet", *PACKAGES[name]]
+        if subprocess.run([str(part) for part in command]).returncode != 0:
+            print(f"could not install {name}: its rows will be left out", file=sys.stderr)
+
+
+# ---- Rows and pairs
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    engine: Engine
+    type: str  # of both models' weights
+    drafts: bool = False  # with the pair's draft model
+    num_draft_tokens: tuple[int | str, ...] = (0,)
+
+
+def rows(build: pathlib.Path, ks: tuple[int | str, ...], lookup_ks: tuple[int, ...]) -> list[Row]:
+    theirs, ours = LlamaCpp(build / "bench" / "peers"), Ours(build / "specdec")
+    fixed = tuple(k for k in ks if isinstance(k, int))
+    table = []
+    for type in ("f16", "q8_0", "q6_k"):
+        label = f"llama.cpp {type.upper()}"
+        table += [Row(label, theirs.plain, type), Row(f"{label}, draft", theirs.with_draft, type, True, fixed)]
+        table.append(Row(f"{label}, lookup", theirs.lookup, type, False, lookup_ks))
+    table.append(Row("llama-cpp-python Q8_0, lookup", python_peer("llama_cpp_python"), "q8_0", False, lookup_ks))
+    table.append(Row("transformers BF16, draft", python_peer("transformers"), "f16", True, fixed))
+    for type in ("f16", "mxfp6"):
+        label = f"ours {type.upper()}"
+        table += [Row(label, ours.generate, type), Row(f"{label}, draft", ours.with_draft, type, True, ks)]
+        table.append(Row(f"{label}, n-gram", ours.ngram, type, False, lookup_ks))
+    return table
+
+
+TARGETS = {"bundled": "stdlib-target", "1.1b": "1.1b-accept{}", "7b": "7b-accept{}"}
+DRAFTS = {"bundled": "stdlib-draft", "1.1b": "stdlib-draft", "7b": "115m-draft"}  # a 16th to a 60th of the target
+
+
+class Models(Workshop):
+    """Also of the bundled pair in every type."""
+
+    def make(self, name: str, type: str) -> pathlib.Path:
+        if name.startswith("stdlib-") and type == "f16":
+            return ROOT / "models" / f"{name}-f16.gguf"
+        if name == "stdlib-draft" and type == "q6_k":
+            return self.make(name, "q8_0")  # its 128 columns are half a block of Q6_K
+        return super().make(name, type)
+
+    def pair(self, name: str, type: str) -> tuple[pathlib.Path, pathlib.Path]:
+        size, _, rate = name.partition("@")
+        return self.make(TARGETS[size].format(rate or "0.8"), type), self.make(DRAFTS[size], type)
+
+
+def check_pairs(names: list[str]) -> None:
+    for name in names:
+        if not re.fullmatch(r"bundled|(1\.1b|7b)(@0\.\d+)?", name):
+            sys.exit(f"error: no pair {name}; there are bundled, 1.1b, 7b and, for example, 1.1b@0.6")
+
+
+def check_space(names: list[str], models: Models) -> None:
+    """Disk that the pairs' files will take, before anything is made."""
+    gigabytes = {"1.1b": 4.7, "7b": 31.0}  # a target in four types
+    missing = 0.0
+    for name in names:
+        size, _, rate = name.partition("@")
+        if size in gigabytes and not (models.folder / f"{TARGETS[size].format(rate or '0.8')}-q6_k.gguf").exists():
+            missing += gigabytes[size]
+    folder = next(parent for parent in [models.folder, *models.folder.parents] if parent.exists())
+    free = shutil.disk_usage(folder).free / 1e9
+    if missing + 2 > free:
+        sys.exit(
+            f"error: the models take {missing:.0f} GB more and {free:.0f} GB are free in {folder}: fewer --pairs, or --models"
+        )
+
+
+def available_memory() -> float:
+    """Bytes; without an operating system that tells, no limit."""
+    try:
+        return 1024 * number(r"MemAvailable: +(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    except (OSError, Unavailable):
+        return float("inf")
+
+
+def check_memory(files: Iterable[pathlib.Path], factor: float) -> None:
+    needed = factor * sum(file.stat().st_size for file in files) + 1e9
+    if needed > (free := available_memory()):
+        raise Unavailable(f"needs {needed / 1e9:.0f} GB of memory, {free / 1e9:.0f} GB are available")
+
+
+def warm(files: Iterable[pathlib.Path]) -> None:
+    """Reads the files, so that they are in the page cache."""
+    buffer = bytearray(16 << 20)
+    for file in files:
+        with open(file, "rb", buffering=0) as stream:
+            while stream.readinto(buffer):
+                pass
+
+
+# ---- The run
+
+
+class Results:
+    """Lines of JSON; what has been measured is not measured again."""
+
+    KEY = ("pair", "row", "k", "temperature", "prompt", "round", "tokens", "threads")
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.lines: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self._seen = {self._key(line) for line in self.lines}
+
+    def _key(self, line: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(line[name] for name in self.KEY)
+
+    def has(self, line: dict[str, Any]) -> bool:
+        return self._key(line) in self._seen
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.lines.append(line)
+        self._seen.add(self._key(line))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+class Run:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.models = Models(arguments.models, arguments.build)
+        self.results = Results(arguments.results)
+        self.prompts = sorted((BENCH / "prompts").glob("*.txt"))
+        self.rows = rows(arguments.build, tuple(arguments.k), tuple(arguments.lookup_k))
+        if arguments.rows:
+            self.rows = [row for row in self.rows if any(part in row.name for part in arguments.rows)]
+        self.left_out: dict[tuple[str, str], str] = {}
+
+    def measure(self, pair: str, row: Row, k: int | str, temperature: float, prompt: pathlib.Path, round_: int) -> None:
+        a = self.arguments
+        line: dict[str, Any] = {"pair": pair, "row": row.name, "k": k, "temperature": temperature, "prompt": prompt.stem}
+        line |= {"round": round_, "tokens": a.tokens, "threads": a.threads}
+        if self.results.has(line) or (pair, row.name) in self.left_out:
+            return
+        try:
+            target, draft = self.models.pair(pair, row.type)
+            files = [target, draft] if row.drafts else [target]
+            check_memory(files, 2.5 if row.name.startswith("transformers") else 1.1)
+            warm(files)
+            text = Text(target, draft if row.drafts else None, k, prompt, a.tokens, temperature, round_, a.threads)
+            timing = row.engine(text)
+        except Unavailable as error:
+            self.left_out[pair, row.name] = str(error)
+            print(f"{pair}: {row.name} left out: {error}", file=sys.stderr, flush=True)
+            return
+        self.results.add({**line, "produced": timing.tokens, **{k: v for k, v in asdict(timing).items() if k != "tokens"}})
+
+    def speed(self, pair: str, row: Row, k: int | str, temperature: float) -> float:
+        """Tokens per second in the tuning round."""
+        wanted = {"pair": pair, "row": row.name, "k": k, "temperature": temperature, "round": 0}
+        wanted |= {"tokens": self.arguments.tokens, "threads": self.arguments.threads}
+        lines = [line for line in self.results.lines if wanted.items() <= line.items() and line["prompt"] in TUNING]
+        return speed(lines) if lines else 0.0
+
+    def best_k(self, pair: str, row: Row, temperature: float) -> int | str:
+        if len(row.num_draft_tokens) > 1:
+            for k in row.num_draft_tokens:
+                for prompt in self.prompts:
+                    if prompt.stem in TUNING:
+                        self.measure(pair, row, k, temperature, prompt, 0)
+        return max(row.num_draft_tokens, key=lambda k: self.speed(pair, row, k, temperature))
+
+    def schedule(self) -> Iterator[tuple[str, Row, float, pathlib.Path, int]]:
+        order = random.Random(1)
+        for pair in self.arguments.pairs:
+            for round_ in range(1, self.arguments.rounds + 1):
+                for temperature in (0.0, 0.8):
+                    for row in order.sample(self.rows, len(self.rows)):
+                        for prompt in self.prompts[: self.arguments.prompts]:
+                            yield pair, row, temperature, prompt, round_
+
+    def run(self) -> None:
+        best: dict[tuple[str, str, float], int | str] = {}
+        for pair in self.arguments.pairs:
+            for row in self.rows:
+                for temperature in (0.0, 0.8):
+                    best[pair, row.name, temperature] = self.best_k(pair, row, temperature)
+            print(f"{pair}: numbers of draft tokens chosen", file=sys.stderr, flush=True)
+        at = None
+        for pair, row, temperature, prompt, round_ in self.schedule():
+            if at != (pair, round_):
+                at = pair, round_
+                print(f"{pair}: round {round_} of {self.arguments.rounds}", file=sys.stderr, flush=True)
+            self.measure(pair, row, best[pair, row.name, temperature], temperature, prompt, round_)
+
+
+def draft_count(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--quick", action="store_true", help="the bundled pair, 48 tokens, 3 prompts, 1 round, 2 numbers of draft tokens"
+    )
+    parser.add_argument("--pairs", nargs="+", metavar="PAIR")
+    parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
+    parser.add_argument("--tokens", type=int, help="per text (128; prompt and text fit in 512)")
+    parser.add_argument("--rounds", type=int, help="(3)")
+    parser.add_argument("--prompts", type=int, help="how many of the prompts (all)")
+    parser.add_argument("--k", type=draft_count, nargs="+", help='numbers of draft tokens to try, also "auto" (3 5 8 12)')
+    parser.add_argument("--lookup-k", type=int, nargs="+", default=[4, 10])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "peers.jsonl")
+    parser.add_argument("--report", type=pathlib.Path, help="(bench/RESULTS-peers.md; with --quick build/peers-quick.md)")
+    parser.add_argument("--install", nargs="+", choices=PACKAGES, help="first put these into build/peers-venv")
+    arguments = parser.parse_args()
+    full = {"pairs": ["bundled", "1.1b", "7b"], "tokens": 128, "rounds": 3, "prompts": None, "k": [3, 5, 8, 12]}
+    quick = {"pairs": ["bundled"], "tokens": 48, "rounds": 1, "prompts": 3, "k": [4, 8]}
+    report = {"report": ROOT / "build" / "peers-quick.md" if arguments.quick else BENCH / "RESULTS-peers.md"}
+    for name, value in ((quick if arguments.quick else full) | report).items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    check_pairs(arguments.pairs)
+    return arguments
+
+
+def main() -> None:
+    arguments = parse()
+    if arguments.install:
+        install(arguments.install)
+    run = Run(arguments)
+    check_space(arguments.pairs, run.models)
+    run.run()
+    lines = [line for line in run.results.lines if line["tokens"] == arguments.tokens and line["threads"] == arguments.threads]
+    write_report(arguments.report, lines, arguments.pairs, run.left_out)
+    print(f"{arguments.report} written from {arguments.results}")
+
+
+if __name__ == "__main__":
+    main()

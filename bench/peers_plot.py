@@ -1,0 +1,91 @@
+"""Speed over acceptance rate: python bench/peers_plot.py [--size 1.1b] -> docs/peers.svg (needs matplotlib).
+
+From the lines that bench/peers.py left in build/peers.jsonl: the best row with a draft of ours and of the peers at every pair
+SIZE@RATE and temperature 0.8, over the best peer's plain speed. The curve is predicted from the pass times of one pair alone:
+a cycle makes 1 + rate * K tokens in the time that it took there. Points come from
+
+    python bench/peers.py --pairs 1.1b@0.5 1.1b@0.6 1.1b@0.7 1.1b@0.8 1.1b@0.9 1.1b@0.95 --rows Q8_0 MXFP6
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from peers_report import Line, acceptance, best, measured, median
+from wide_models import ROOT
+
+FloatArray = npt.NDArray[np.float64]
+TEMPERATURE = 0.8
+
+
+@dataclass(frozen=True)
+class Point:
+    rate: float  # accepted / drafted
+    speedup: float
+    base: float  # tokens per second of the best peer without a draft
+    lines: list[Line]
+
+
+def points(lines: list[Line], size: str, ours: bool) -> list[Point]:
+    """One for every pair of the size: the best row with a draft."""
+    found = []
+    for pair in sorted({line["pair"] for line in lines if line["pair"].split("@")[0] == size}):
+        rows = measured(lines, pair, TEMPERATURE)
+        base = best({row: members for row, members in rows.items() if "," not in row}, ours=False)
+        row = best({row: members for row, members in rows.items() if row.endswith(", draft")}, ours)
+        if base is not None and row is not None and (rate := acceptance(rows[row])) is not None:
+            plain = median(rows[base])
+            found.append(Point(rate, median(rows[row]) / plain, plain, rows[row]))
+    return sorted(found, key=lambda point: point.rate)
+
+
+def predicted(point: Point, rates: FloatArray) -> FloatArray:
+    """Speedup at other rates with the same number of draft tokens; only our engine counts its target calls."""
+    calls = sum(line["target_calls"] for line in point.lines)
+    k = sum(line["drafted"] for line in point.lines) / calls
+    cycle = sum(line["seconds"] for line in point.lines) / calls  # K draft passes, one of the target, the rest
+    speedup: FloatArray = (1 + rates * k) / cycle / point.base
+    return speedup
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="1.1b")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "peers.jsonl")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "peers.svg")
+    arguments = parser.parse_args()
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise SystemExit("error: needs matplotlib: pip install matplotlib") from None
+    lines = [json.loads(line) for line in arguments.results.read_text().splitlines()]
+    rows = {
+        "best peer, draft": points(lines, arguments.size, ours=False),
+        "ours, draft": points(lines, arguments.size, ours=True),
+    }
+    if not all(rows.values()):
+        raise SystemExit(f"error: {arguments.results} lacks rows of both for {arguments.size}: the head of this file says how")
+    figure, axes = plt.subplots(figsize=(7, 4.2))
+    for name, found in rows.items():
+        axes.plot([point.rate for point in found], [point.speedup for point in found], "o", label=name)
+    middle = rows["ours, draft"][len(rows["ours, draft"]) // 2]
+    rates = np.linspace(0.3, 1.0, 50)
+    label = f"predicted from {middle.lines[0]['pair']}, {middle.lines[0]['k']} draft tokens"
+    axes.plot(rates, predicted(middle, rates), linewidth=1, label=label)
+    axes.axhline(1, color="grey", linewidth=0.8)
+    axes.set_xlabel("accepted / drafted")
+    axes.set_ylabel("tokens per second over the best peer without a draft")
+    axes.set_title(f"{arguments.size} llama shape, temperature {TEMPERATURE}")
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(arguments.out)
+    print(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,471 @@
+"""Make a small llama model as large as a real one, computing the same function: python models/widen.py 7b OUT.gguf.
+
+The small model sits in a corner of the large one. All else is random, is read and multiplied as in a real model, and changes
+nothing: logits are the small model's to F16 rounding, so acceptance is real and so is the cost. How, with d the small width
+and D the large one:
+
+- The residual's columns from d on stay 0. Whatever reads them (q, k, v, gate, up, output) may be random there; whatever
+  writes them (token_embd, attn_output, ffn_down) has zeros where its input may be anything but 0.
+- RMSNorm divides by the mean over D columns: its weights are multiplied by sqrt(d/D), its epsilon by d/D.
+- Heads keep their width. A kv head takes the place of one, its query heads places that read it; where a place serves fewer
+  query heads than the small model's (grouped-query into multi-head), the kv head is copied.
+- v of further heads and gate of further neurons are zero in the d columns that carry something, so their output is 0 and
+  attn_output and ffn_down may be random there. Further layers are like that altogether.
+- Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. The residual's last column holds a
+  constant whose square is taken out of epsilon: no norm notices. Only the output norm lets it through, to the rows of the
+  padding ids, where it makes logits of -1000 and less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gguf
+import numpy as np
+import numpy.typing as npt
+
+MODELS = pathlib.Path(__file__).resolve().parent
+Array = npt.NDArray[Any]  # F16 or F32
+F16Array = npt.NDArray[np.float16]
+F32Array = npt.NDArray[np.float32]
+
+
+class WidenError(Exception):
+    """Something the user can put right."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    layers: int
+    width: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+
+
+NAMED = {  # layers, width, ffn, heads, kv heads; heads are 64 wide in the bundled models
+    "7b": (32, 4096, 11008, 64, 64),
+    "1.1b": (22, 2048, 5632, 32, 4),
+    "115m": (12, 768, 2816, 12, 12),
+}
+# Acceptance rate of the bundled draft for itself perturbed: strength. Measured by bench/acceptance.py.
+STRENGTHS = {0.5: 0.12, 0.6: 0.09, 0.7: 0.064, 0.8: 0.044, 0.9: 0.019, 0.95: 0.0099}
+
+
+# ---- The small model
+
+
+@dataclass(frozen=True)
+class Small:
+    shape: Shape
+    head: int  # columns of a head
+    epsilon: float
+    fields: dict[str, gguf.ReaderField]
+    tensors: dict[str, Array]  # [rows, columns] or [columns]
+
+    def layer(self, index: int, name: str) -> Array:
+        return self.tensors[f"blk.{index}.{name}.weight"]
+
+
+MATRICES = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+NORMS = ["attn_norm", "ffn_norm"]
+
+
+def read(path: pathlib.Path) -> Small:
+    if not path.is_file():
+        raise WidenError(f"{path}: no such file")
+    try:
+        reader = gguf.GGUFReader(path)
+    except ValueError as error:
+        raise WidenError(f"{path}: not a GGUF file ({error})") from None
+
+    def value(key: str, default: Any = None) -> Any:
+        field = reader.fields.get(key)
+        return default if field is None else field.contents()
+
+    if value("general.architecture") != "llama":
+        raise WidenError(f"{path}: architecture is {value('general.architecture')}; only llama can be widened")
+    tensors = {tensor.name: np.asarray(tensor.data) for tensor in reader.tensors}
+    heads = int(value("llama.attention.head_count"))
+    width, layers = int(value("llama.embedding_length")), int(value("llama.block_count"))
+    shape = Shape(
+        layers,
+        width,
+        int(value("llama.feed_forward_length")),
+        heads,
+        int(value("llama.attention.head_count_kv", heads)),
+        tensors["token_embd.weight"].shape[0],
+    )
+    known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in [*MATRICES, *NORMS]}
+    known |= {"token_embd.weight", "output_norm.weight"}
+    if difference := (known ^ tensors.keys()) - {"output.weight"}:
+        raise WidenError(f"{path}: cannot widen a model with or without {min(difference)}: a plain llama is wanted")
+    for name, tensor in tensors.items():
+        if tensor.dtype not in (np.float16, np.float32):
+            raise WidenError(f"{path}: {name} is quantized; give the F16 or F32 file")
+    head = int(value("llama.attention.key_length", width // heads))
+    return Small(shape, head, float(value("llama.attention.layer_norm_rms_epsilon")), dict(reader.fields), tensors)
+
+
+def perturbed(small: Small, strength: float, seed: int) -> Small:
+    """Every matrix with Gaussian noise of `strength` times its own standard deviation, rounded to F16."""
+    if not 0 <= strength < math.inf:
+        raise WidenError(f"--perturb is {strength}; it must be at least 0")
+    if strength == 0:
+        return small
+    rng = np.random.default_rng([seed, 0])
+
+    def noisy(tensor: Array) -> Array:
+        if tensor.ndim < 2:
+            return tensor
+        w = tensor.astype(np.float32)
+        w += np.float32(strength) * w.std() * rng.standard_normal(w.shape, np.float32)
+        return w.astype(np.float16)
+
+    return replace(small, tensors={name: noisy(small.tensors[name]) for name in sorted(small.tensors)})
+
+
+def strength_for(acceptance: float) -> float:
+    """Between the measured rates, straight lines."""
+    rates = sorted(STRENGTHS)
+    if not rates[0] <= acceptance <= rates[-1]:
+        raise WidenError(f"--acceptance is {acceptance}; it must be between {rates[0]} and {rates[-1]}")
+    return float(np.interp(acceptance, rates, [STRENGTHS[rate] for rate in rates]))
+
+
+# ---- The large model: matrices described, written in blocks of rows
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Random, with the patches laid over it one after another: (row, column, values)."""
+
+    name: str
+    rows: int
+    columns: int
+    deviation: float
+    patches: list[tuple[int, int, Array]]
+
+    @property
+    def bytes(self) -> int:
+        return 2 * self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Vector:
+    name: str
+    values: F32Array
+
+    @property
+    def bytes(self) -> int:
+        return self.values.nbytes
+
+
+def zeros(rows: int, columns: int) -> F16Array:
+    return np.broadcast_to(np.float16(0), (rows, columns))
+
+
+def check(small: Small, shape: Shape) -> None:
+    s = small.shape
+    for name in ("layers", "width", "ffn", "heads", "vocabulary"):
+        if getattr(shape, name) < getattr(s, name):
+            raise WidenError(f"--{name} is {getattr(shape, name)}; the small model has {getattr(s, name)}, and it must fit in")
+    for name in ("width", "ffn"):
+        if getattr(shape, name) % 32 != 0:
+            raise WidenError(f"--{name} is {getattr(shape, name)}; it must be a multiple of 32, the block of quantized types")
+    if shape.kv_heads < 1 or shape.heads % shape.kv_heads != 0:
+        raise WidenError(f"--kv-heads is {shape.kv_heads}; it must divide the {shape.heads} heads")
+    if (needed := s.kv_heads * copies(small, shape)) > shape.kv_heads:
+        raise WidenError(
+            f"--kv-heads is {shape.kv_heads} for {shape.heads} heads; "
+            f"the small model's {s.heads} heads on {s.kv_heads} need {needed}"
+        )
+    if shape.vocabulary > s.vocabulary and shape.width < s.width + 32:
+        raise WidenError(f"--vocabulary {shape.vocabulary} needs a --width of at least {s.width + 32}")
+
+
+def copies(small: Small, shape: Shape) -> int:
+    """Places that a small kv head takes in the large model: its query heads over those that a place serves."""
+    return -(-(small.shape.heads // small.shape.kv_heads) // (shape.heads // shape.kv_heads))
+
+
+def places(small: Small, shape: Shape) -> Iterator[tuple[int, int, int, int]]:
+    """For every small query head: itself, its kv head, and the places of both in the large model."""
+    small_group, group = small.shape.heads // small.shape.kv_heads, shape.heads // shape.kv_heads
+    for head in range(small.shape.heads):
+        kv, member = divmod(head, small_group)
+        place = kv * copies(small, shape) + member // group
+        yield head, kv, place * group + member % group, place
+
+
+def attention(small: Small, shape: Shape, layer: int) -> dict[str, list[tuple[int, int, Array]]]:
+    h, d, group = small.head, small.shape.width, shape.heads // shape.kv_heads
+    patches: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
+    patches["attn_v"].append((0, 0, zeros(shape.kv_heads * h, d)))
+    if layer >= small.shape.layers:
+        return patches
+    used = max(place for *_, place in places(small, shape)) + 1
+    patches["attn_output"].append((0, 0, zeros(shape.width, used * group * h)))
+    q, k, v, o = (small.layer(layer, name) for name in patches)
+    for head, _, place, _ in places(small, shape):
+        patches["attn_q"].append((place * h, 0, q[head * h : (head + 1) * h]))
+        patches["attn_output"].append((0, place * h, o[:, head * h : (head + 1) * h]))
+    for kv, place in sorted({(kv, place) for _, kv, _, place in places(small, shape)}):
+        patches["attn_k"].append((place * h, 0, k[kv * h : (kv + 1) * h]))
+        patches["attn_v"].append((place * h, 0, v[kv * h : (kv + 1) * h]))
+    return patches
+
+
+def feed_forward(small: Small, shape: Shape, layer: int) -> dict[str, list[tuple[int, int, Array]]]:
+    gate_off = (0, 0, zeros(shape.ffn, small.shape.width))  # silu(0) is 0
+    if layer >= small.shape.layers:
+        return {"ffn_gate": [gate_off], "ffn_up": [], "ffn_down": []}
+    return {
+        "ffn_gate": [gate_off, (0, 0, small.layer(layer, "ffn_gate"))],
+        "ffn_up": [(0, 0, small.layer(layer, "ffn_up"))],
+        "ffn_down": [(0, 0, zeros(shape.width, small.shape.ffn)), (0, 0, small.layer(layer, "ffn_down"))],
+    }
+
+
+def constant(small: Small) -> float:
+    """In the residual's last column if there are padding ids: a power of two, its square below epsilon's part of the sum."""
+    return float(2.0 ** math.floor(math.log2(math.sqrt(0.9 * small.epsilon * small.shape.width))))
+
+
+def norm(small: Small, shape: Shape, values: Array) -> F32Array:
+    """The last column 0, so that nothing reads the constant."""
+    d = small.shape.width
+    wide = np.full(shape.width, values.mean(), np.float64)
+    wide[:d] = values
+    wide *= math.sqrt(d / shape.width)
+    if shape.vocabulary > small.shape.vocabulary:
+        wide[-1] = 0
+    return wide.astype(np.float32)
+
+
+def vocabulary_tensors(small: Small, shape: Shape) -> list[Matrix | Vector]:
+    d, v = small.shape.width, small.shape.vocabulary
+    embedding = small.tensors["token_embd.weight"]
+    head = small.tensors.get("output.weight", embedding)  # tied in the small model, apart in the large one
+    embedding_patches = [(0, 0, zeros(shape.vocabulary, shape.width)), (0, 0, embedding)]
+    head_patches = [(0, 0, head)]
+    output_norm = norm(small, shape, small.tensors["output_norm.weight"])
+    if shape.vocabulary > v:
+        # The constant leaves the output norm as 16 over the small model's root mean square; times -32768 it is the logit.
+        column = np.full((shape.vocabulary, 1), constant(small), np.float16)
+        embedding_patches.append((0, shape.width - 1, column))
+        output_norm[-1] = 16 * math.sqrt(d / shape.width) / constant(small)
+        head_patches += [(0, shape.width - 1, zeros(v, 1)), (v, 0, zeros(shape.vocabulary - v, d))]
+        head_patches.append((v, shape.width - 1, np.full((shape.vocabulary - v, 1), -32768, np.float16)))
+    deviation = float(head.astype(np.float32).std())
+    return [
+        Matrix("token_embd.weight", shape.vocabulary, shape.width, deviation, embedding_patches),
+        Matrix("output.weight", shape.vocabulary, shape.width, deviation, head_patches),
+        Vector("output_norm.weight", output_norm),
+    ]
+
+
+def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
+    yield from vocabulary_tensors(small, shape)
+    q, kv = shape.heads * small.head, shape.kv_heads * small.head
+    sizes = {"attn_q": (q, shape.width), "attn_k": (kv, shape.width), "attn_v": (kv, shape.width)}
+    sizes |= {"attn_output": (shape.width, q)}
+    sizes |= {"ffn_gate": (shape.ffn, shape.width), "ffn_up": (shape.ffn, shape.width), "ffn_down": (shape.width, shape.ffn)}
+    for layer in range(shape.layers):
+        like = min(layer, small.shape.layers - 1)
+        for name in NORMS:
+            yield Vector(f"blk.{layer}.{name}.weight", norm(small, shape, small.layer(like, name)))
+        for name, patches in (attention(small, shape, layer) | feed_forward(small, shape, layer)).items():
+            deviation = float(small.layer(like, name).astype(np.float32).std())
+            yield Matrix(f"blk.{layer}.{name}.weight", *sizes[name], deviation, patches)
+
+
+# ---- Writing
+
+
+class Filler:
+    """Endless normal numbers: a pool in a circle, entered at random. Its length is prime, so rows do not repeat in step."""
+
+    LENGTH = 2**21 - 9
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng([seed, 1])
+        self._normal = self._rng.standard_normal(self.LENGTH, np.float32)
+
+    def rows(self, deviation: float) -> Callable[[F16Array], None]:
+        """What fills one block of rows after another."""
+        pool = (self._normal * np.float32(deviation)).astype(np.float16)
+        at = int(self._rng.integers(self.LENGTH))
+
+        def fill(block: F16Array) -> None:
+            nonlocal at
+            out = block.reshape(-1)
+            filled = 0
+            while filled < out.size:
+                count = min(out.size - filled, self.LENGTH - at)
+                out[filled : filled + count] = pool[at : at + count]
+                filled, at = filled + count, (at + count) % self.LENGTH
+
+        return fill
+
+
+BLOCK = 16 << 20  # bytes
+
+
+def blocks(matrix: Matrix, filler: Filler) -> Iterator[F16Array]:
+    fill = filler.rows(matrix.deviation)
+    height = max(1, BLOCK // (2 * matrix.columns))
+    for first in range(0, matrix.rows, height):
+        block = np.empty((min(height, matrix.rows - first), matrix.columns), np.float16)
+        fill(block)
+        for row, column, values in matrix.patches:
+            begin, end = max(row, first), min(row + values.shape[0], first + block.shape[0])
+            if begin < end:
+                block[begin - first : end - first, column : column + values.shape[1]] = values[begin - row : end - row]
+        yield block
+
+
+def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
+    """Arrays of the tokenizer, with a text and a type for every padding id."""
+    padding = range(small.shape.vocabulary, shape.vocabulary)
+    added: dict[str, list[Any]] = {"tokens": [f"<unused{i}>" for i in padding], "scores": [0.0] * len(padding)}
+    added["token_type"] = [int(gguf.TokenType.UNUSED)] * len(padding)
+    keys = {f"tokenizer.ggml.{name}": values for name, values in added.items()}
+    return {key: list(small.fields[key].contents()) + values for key, values in keys.items() if key in small.fields}
+
+
+def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
+    """The small model's, but for what the shape decides."""
+    epsilon = small.epsilon * small.shape.width
+    if shape.vocabulary > small.shape.vocabulary:
+        epsilon -= constant(small) ** 2
+    changed: dict[str, Any] = {
+        "llama.vocab_size": shape.vocabulary,
+        "llama.embedding_length": shape.width,
+        "llama.block_count": shape.layers,
+        "llama.feed_forward_length": shape.ffn,
+        "llama.attention.head_count": shape.heads,
+        "llama.attention.head_count_kv": shape.kv_heads,
+        "llama.attention.layer_norm_rms_epsilon": epsilon / shape.width,
+        "general.file_type": int(gguf.LlamaFileType.MOSTLY_F16),
+        **vocabulary_keys(small, shape),
+    }
+    for name in ("key_length", "value_length"):  # a head need not be width / heads
+        writer.add_uint32(f"llama.attention.{name}", small.head)
+    writer.add_uint32("llama.rope.dimension_count", small.head)
+    for key, field in small.fields.items():
+        written = key.startswith("GGUF.") or key == "general.architecture" or any(key in keys for keys in writer.kv_data)
+        if not written:
+            sub_type = field.types[1] if len(field.types) > 1 else None
+            writer.add_key_value(key, changed.get(key, field.contents()), field.types[0], sub_type)
+    if "llama.attention.head_count_kv" not in small.fields:
+        writer.add_uint32("llama.attention.head_count_kv", shape.kv_heads)
+
+
+def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Callable[[float], None]) -> None:
+    """In one stream to a temporary file beside `out`, which is renamed when it is whole."""
+    check(small, shape)
+    plan = list(tensors(small, shape))
+    size = sum(tensor.bytes for tensor in plan)
+    if not out.parent.is_dir():
+        raise WidenError(f"{out.parent}: no such folder")
+    if (free := shutil.disk_usage(out.parent).free) < size + (64 << 20):
+        raise WidenError(f"{out} would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in {out.parent}")
+    part = out.with_name(out.name + ".part")
+    writer = gguf.GGUFWriter(part, "llama")
+    try:
+        write_keys(writer, small, shape)
+        for tensor in plan:
+            is_matrix = isinstance(tensor, Matrix)
+            size_of = (tensor.rows, tensor.columns) if isinstance(tensor, Matrix) else tensor.values.shape
+            writer.add_tensor_info(tensor.name, size_of, np.dtype(np.float16 if is_matrix else np.float32), tensor.bytes)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        assert writer.fout is not None
+        file, filler, written = writer.fout[0], Filler(seed), 0
+        for tensor in plan:
+            writer.write_padding(file, file.tell())
+            for block in blocks(tensor, filler) if isinstance(tensor, Matrix) else [tensor.values]:
+                file.write(block.data)
+                written += block.nbytes
+                progress(written / size)
+        writer.write_padding(file, file.tell())
+        writer.close()
+        part.replace(out)
+    finally:
+        writer.close()
+        part.unlink(missing_ok=True)
+
+
+def parameters(small: Small, shape: Shape) -> int:
+    return sum(t.rows * t.columns if isinstance(t, Matrix) else t.values.size for t in tensors(small, shape))
+
+
+# ---- Command line
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("shape", choices=[*NAMED, "same"], help="a size, or the small model's own")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--model", default=None, help="target, draft or a GGUF file (default: target; perturbed: draft)")
+    for name in ("layers", "width", "ffn", "heads", "kv-heads", "vocabulary"):
+        parser.add_argument(f"--{name}", type=int, help="instead of the shape's" if name != "vocabulary" else "padded to this")
+    noise = parser.add_mutually_exclusive_group()
+    noise.add_argument("--perturb", type=float, metavar="STRENGTH", help="noise on every matrix, in standard deviations of it")
+    noise.add_argument("--acceptance", type=float, help="perturb by what gave this rate with the bundled draft")
+    parser.add_argument("--seed", type=int, default=0, help="of the noise and of the random weights")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is there")
+    return parser.parse_args(arguments)
+
+
+def shape_of(options: argparse.Namespace, small: Small) -> Shape:
+    shape = small.shape
+    if options.shape != "same":
+        shape = Shape(*NAMED[options.shape], vocabulary=shape.vocabulary)
+    return replace(shape, **{name: value for name in vars(shape) if (value := getattr(options, name)) is not None})
+
+
+def run(options: argparse.Namespace) -> None:
+    out: pathlib.Path = options.out
+    if out.exists() and not options.force:
+        raise WidenError(f"{out} is there already; --force replaces it")
+    strength = options.perturb if options.acceptance is None else strength_for(options.acceptance)
+    name = options.model or ("target" if strength is None else "draft")
+    bundled = MODELS / f"stdlib-{name}-f16.gguf"
+    small = perturbed(read(bundled if bundled.exists() else pathlib.Path(name)), strength or 0.0, options.seed)
+    shape = shape_of(options, small)
+    check(small, shape)
+    shown = itertools.count()
+
+    def progress(share: float) -> None:
+        if sys.stderr.isatty() and next(shown) % 16 == 0:
+            print(f"\r{out.name}: {share:4.0%}", end="", file=sys.stderr, flush=True)
+
+    write(small, shape, out, options.seed, progress)
+    noise = f", noise {strength:.4g}" if strength else ""
+    count, gigabytes = parameters(small, shape), out.stat().st_size / 1e9
+    print(f"{out}: {name}{noise} as {count / 1e6:.1f}M parameters, {gigabytes:.2f} GB")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    try:
+        run(parse(arguments))
+    except (WidenError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
