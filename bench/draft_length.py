@@ -74,7 +74,7 @@ def models_of(size: str, workshop: Workshop, acceptance: str) -> list[tuple[str,
         draft = models / "stdlib-draft-f16.gguf"
         return [
             ("bundled F16", models / "stdlib-target-f16.gguf", draft),
-            ("bundled", workshop.make("bundled-target", "mxfp6"), draft),
+            ("bundled", workshop.make("same-target", "mxfp6"), draft),
         ]
     return [(size, workshop.make(f"{size}-{acceptance}", "mxfp6"), workshop.make("115m-draft", "mxfp6"))]
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "sampling/exponential.h"
 #include "sampling/require.h"
 
 namespace specdec::sampling {
@@ -23,17 +24,85 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
                               ": no token has a probability above zero");
 }
 
+constexpr int kBlock = 64;
+
+template <class Logit>
+Logit round_down(double x) {
+  const auto rounded = static_cast<Logit>(x);
+  return static_cast<double>(rounded) <= x ? rounded : std::nextafter(rounded, -std::numeric_limits<Logit>::infinity());
+}
+
+// Whether any of kBlock logits is above the floor, or NaN.
+template <class Logit>
+inline bool any_above(const Logit* logits, Logit floor) {
+  int above = 0;
+  for (int i = 0; i < kBlock; ++i) above |= !(logits[i] <= floor);
+  return above != 0;
+}
+
+// Where the next block with something above the floor begins, from begin on in steps of kBlock; the first that is not
+// whole if there is none.
+SPECDEC_VECTOR_CLONES Token next_block_above(const float* logits, Token begin, int size, float floor) {
+  while (begin + kBlock <= size && !any_above(logits + begin, floor)) begin += kBlock;
+  return begin;
+}
+SPECDEC_VECTOR_CLONES Token next_block_above(const double* logits, Token begin, int size, double floor) {
+  while (begin + kBlock <= size && !any_above(logits + begin, floor)) begin += kBlock;
+  return begin;
+}
+
 // Calls visit(logit, token) for every logit above floor, in ascending token order; visit returns the new floor.
 // NaN and +inf are never at or below a floor, so they are found on the way, at no cost.
 template <class Logit, class Visit>
-void visit_above_floor(const Logit* logits, int size, Visit visit) {
-  double floor = -kInfinity;
-  for (Token token = 0; token < size; ++token) {
-    const double logit = logits[token];
-    if (logit <= floor) continue;
-    if (!(logit < kInfinity)) throw_bad_logit(logit, token);
-    floor = visit(logit, token);
+void visit_above_floor(const Logit* logits, int size, double floor, Visit visit) {
+  for (Token begin = 0; begin < size; begin += kBlock) {
+    // No logit lies between the floor and the next float below it.
+    begin = next_block_above(logits, begin, size, round_down<Logit>(floor));
+    for (Token token = begin; token < std::min(begin + kBlock, size); ++token) {
+      const double logit = logits[token];
+      if (logit <= floor) continue;
+      if (!(logit < kInfinity)) throw_bad_logit(logit, token);
+      floor = visit(logit, token);
+    }
   }
+}
+
+// Sum of exp(logit - max_logit), in sixteen sums side by side.
+template <class Logit>
+inline double sum_of_weights(const Logit* logits, int size, double max_logit) {
+  constexpr int lanes = 16;
+  double sums[lanes] = {}, total = 0.0;
+  int i = 0;
+  for (; i + lanes <= size; i += lanes) {
+    for (int lane = 0; lane < lanes; ++lane) sums[lane] += exp_not_positive(static_cast<double>(logits[i + lane]) - max_logit);
+  }
+  for (; i < size; ++i) total += exp_not_positive(static_cast<double>(logits[i]) - max_logit);
+  for (const double sum : sums) total += sum;
+  return total;
+}
+SPECDEC_VECTOR_CLONES double row_mass(const float* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
+SPECDEC_VECTOR_CLONES double row_mass(const double* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
+
+constexpr double smallest_exponent = -708.0;  // below it a weight would not be a normal double
+
+SPECDEC_VECTOR_CLONES double exponentials(double* weights, std::size_t count) {
+  constexpr std::size_t lanes = 16;
+  double sums[lanes] = {}, total = 0.0;
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += weights[i + lane] = exp_not_positive(weights[i + lane]);
+  }
+  for (; i < count; ++i) total += weights[i] = exp_not_positive(weights[i]);
+  for (const double sum : sums) total += sum;
+  return total;
+}
+SPECDEC_VECTOR_CLONES void divide(double* weights, std::size_t count, double total) {
+  for (std::size_t i = 0; i < count; ++i) weights[i] /= total;
+}
+
+// exponents, all <= 0 -> probabilities.
+void normalised_exponentials(std::vector<double>& exponents) {
+  divide(exponents.data(), exponents.size(), exponentials(exponents.data(), exponents.size()));
 }
 
 }  // namespace
@@ -79,7 +148,7 @@ void Transforms::apply_row(const Logit* logits, int size, const Token* history, 
 template <class Logit>
 Token argmax_of(const Logit* logits, int size) {
   Token best = -1;
-  visit_above_floor(logits, size, [&](double logit, Token token) {
+  visit_above_floor(logits, size, -kInfinity, [&](double logit, Token token) {
     best = token;
     return logit;
   });
@@ -138,22 +207,48 @@ bool Transforms::precedes(const Candidate& a, const Candidate& b) noexcept {
 
 template <class Logit>
 void Transforms::transform(const Logit* logits, int size, Distribution& out) {
-  keep_top_k(logits, size);
-  if (candidates_.empty()) throw_nothing_finite(size);
-  const double max_logit = std::min_element(candidates_.begin(), candidates_.end(), precedes)->logit;
-  keep_top_p(max_logit);
+  double max_logit = 0.0, total = 0.0;  // total: only for top-p
+  if (params_.top_k > 0 && params_.top_k < size) {
+    keep_top_k(logits, size, static_cast<std::size_t>(params_.top_k));
+    max_logit = std::min_element(candidates_.begin(), candidates_.end(), precedes)->logit;
+    if (params_.top_p < 1.0) total = mass(0, candidates_.size(), max_logit);
+  } else {
+    max_logit = static_cast<double>(logits[argmax_of(logits, size)]);
+    if (params_.top_p >= 1.0 && params_.min_p <= 0.0) return softmax_all(logits, size, max_logit, out);
+    if (params_.top_p < 1.0) total = row_mass(logits, size, max_logit);
+    keep_likely(logits, size, max_logit, total);
+  }
+  if (params_.top_p < 1.0) keep_top_p(max_logit, total);
   keep_min_p(max_logit);
   softmax(max_logit, out);
+}
+
+// Without top-k: all that top-p and min-p can leave. Of a row of n, tokens below an n-th of 1 - top_p of the likeliest one's
+// weight have less than 1 - top_p together, so they are not in top-p's prefix; often far fewer tokens reach top_p already.
+template <class Logit>
+void Transforms::keep_likely(const Logit* logits, int size, double max_logit, double total) {
+  const double surely_enough = params_.top_p < 1.0 ? (1.0 - params_.top_p) / size : 0.0;
+  const double clear_of_rounding = 1e-9 * (1.0 + std::abs(max_logit));
+  for (const double perhaps_enough : {1e-3, 0.0}) {
+    const double weight = std::max({perhaps_enough, params_.min_p, surely_enough});
+    if (perhaps_enough > 0.0 && params_.top_p >= 1.0 && params_.min_p < perhaps_enough) continue;
+    const double floor = weight > 0.0 ? max_logit + std::log(weight) - clear_of_rounding : -kInfinity;
+    candidates_.clear();
+    visit_above_floor(logits, size, floor, [&](double logit, Token token) {
+      candidates_.push_back({logit, token});
+      return floor;
+    });
+    if (params_.min_p >= perhaps_enough || mass(0, candidates_.size(), max_logit) >= params_.top_p * total) return;
+  }
 }
 
 // One pass over the row: a logit at or below the k-th best so far is out (ids ascend, so a tie goes to the earlier
 // one); the others are gathered, and cut to the best k whenever there are 2k of them.
 template <class Logit>
-void Transforms::keep_top_k(const Logit* logits, int size) {
-  const auto k = static_cast<std::size_t>(params_.top_k > 0 ? std::min(params_.top_k, size) : std::max(size, 0));
+void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
   double kth_best = -kInfinity;
   candidates_.clear();
-  visit_above_floor(logits, size, [&](double logit, Token token) {
+  visit_above_floor(logits, size, kth_best, [&](double logit, Token token) {
     candidates_.push_back({logit, token});
     if (candidates_.size() == 2 * k) {
       truncate_to_best(k);
@@ -161,6 +256,7 @@ void Transforms::keep_top_k(const Logit* logits, int size) {
     }
     return kth_best;
   });
+  if (candidates_.empty()) throw_nothing_finite(size);
   if (candidates_.size() > k) truncate_to_best(k);
 }
 
@@ -180,12 +276,7 @@ double Transforms::mass(std::size_t first, std::size_t last, double max_logit) c
 
 // The smallest prefix of the candidates, best first, whose share of the un-tempered softmax reaches top_p. Found by
 // bisection, with no sort: the prefix has all of [0, first), whose mass is `before`, and ends within (first, last].
-void Transforms::keep_top_p(double max_logit) {
-  if (params_.top_p >= 1.0) return;
-  const double total = mass(0, candidates_.size(), max_logit);
-  // Together, candidates below an equal share of 1 - top_p cannot hold that much: the prefix is among the others.
-  drop_lighter((1.0 - params_.top_p) * total / static_cast<double>(candidates_.size()), max_logit);
-
+void Transforms::keep_top_p(double max_logit, double total) {
   std::size_t first = 0, last = candidates_.size();
   double before = 0.0;
   while (last - first > 1) {
@@ -215,8 +306,8 @@ void Transforms::drop_lighter(double weight, double max_logit) {
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
 }
 
-// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows. A weight below the
-// smallest normal double is zero, which leaves no zero among the probabilities; the maximum's weight is 1.
+// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows. A weight that would not be
+// a normal double is left out, so that there is no zero among the probabilities; the maximum's weight is 1.
 void Transforms::softmax(double max_logit, Distribution& out) {
   const auto ascending = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), ascending)) {
@@ -224,15 +315,30 @@ void Transforms::softmax(double max_logit, Distribution& out) {
   }
   out.tokens.clear();
   out.probs.clear();
-  double total = 0.0;
   for (const Candidate& candidate : candidates_) {
-    const double weight = std::exp((candidate.logit - max_logit) / params_.temperature);
-    if (weight < std::numeric_limits<double>::min()) continue;
+    const double exponent = (candidate.logit - max_logit) / params_.temperature;
+    if (exponent < smallest_exponent) continue;
     out.tokens.push_back(candidate.token);
-    out.probs.push_back(weight);
-    total += weight;
+    out.probs.push_back(exponent);
   }
-  for (double& prob : out.probs) prob /= total;
+  normalised_exponentials(out.probs);
+}
+
+// The same for a whole row.
+template <class Logit>
+void Transforms::softmax_all(const Logit* logits, int size, double max_logit, Distribution& out) {
+  out.tokens.resize(static_cast<std::size_t>(size));
+  out.probs.resize(static_cast<std::size_t>(size));
+  std::size_t count = 0;
+  for (Token token = 0; token < size; ++token) {  // what is left out is overwritten
+    const double exponent = (static_cast<double>(logits[token]) - max_logit) / params_.temperature;
+    out.tokens[count] = token;
+    out.probs[count] = exponent;
+    count += exponent >= smallest_exponent ? 1 : 0;
+  }
+  out.tokens.resize(count);
+  out.probs.resize(count);
+  normalised_exponentials(out.probs);
 }
 
 }  // namespace specdec::sampling

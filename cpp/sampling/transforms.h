@@ -64,13 +64,17 @@ class Transforms {
   template <class Logit>
   void transform(const Logit* logits, int size, Distribution& out);
   template <class Logit>
-  void keep_top_k(const Logit* logits, int size);
+  void keep_top_k(const Logit* logits, int size, std::size_t k);
+  template <class Logit>
+  void keep_likely(const Logit* logits, int size, double max_logit, double total);
   void truncate_to_best(std::size_t count);
   double mass(std::size_t first, std::size_t last, double max_logit) const noexcept;
-  void keep_top_p(double max_logit);
+  void keep_top_p(double max_logit, double total);
   void keep_min_p(double max_logit);
   void drop_lighter(double weight, double max_logit);
   void softmax(double max_logit, Distribution& out);
+  template <class Logit>
+  void softmax_all(const Logit* logits, int size, double max_logit, Distribution& out);
 
   SamplingParams params_;
   std::vector<Candidate> candidates_;  // what the transforms so far have left, in any order
