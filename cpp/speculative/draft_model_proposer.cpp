@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sampling/race.h"
 #include "speculative/error.h"
 #include "speculative/prefill.h"
 
@@ -40,9 +41,15 @@ void DraftModelProposer::read_last_tokens(const std::vector<ProposalRequest>& re
 Token DraftModelProposer::sample(Sequence& s, const float* logits) {
   const int place = s.num_drafted();
   const int history = static_cast<int>(s.tokens.size());
-  if (s.transforms.params().greedy()) return s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
+  const bool greedy = s.transforms.params().greedy();
+  if (greedy || s.drafting == Drafting::argmax) {
+    const Token best = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
+    if (!greedy) s.draft_row(place).set_one_hot(best);
+    return best;
+  }
   sampling::Distribution& row = s.draft_row(place);
   s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row);
+  if (s.verification == Verification::invariant) return sampling::race(row, *s.uniforms, history);
   return sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
 }
 
