@@ -28,7 +28,7 @@ Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* 
   for (int i = 0; i < num_drafted && keep > 0.0; ++i) {
     const Distribution& target_probs = target_row(i);
     const double rest = set_excess(target_probs, keep, draft_probs[i], excess);
-    if (i == 0 || uniform(i - 1) * (rest + 1.0 - keep) < rest) {  // h_i of the paper, not divided
+    if (i == 0 || uniform(i - 1) * (rest + (1.0 - keep)) < rest) {  // h_i of the paper, not divided
       num_accepted = i;
       std::swap(excess, correction);
       normalise(correction, rest, target_probs);
