@@ -96,7 +96,7 @@ Group sampling_group(Request& request) {
           {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
           {{"--verification"}, "MODE",
            "how drafts are judged, always with the target's law. block: together, which accepts the most; token: one by one; "
-           "invariant: a seed gives the same text for any draft and any -k, which accepts less (default: token)",
+           "invariant: a seed gives the same text for any draft and any -k, which accepts less (default: block)",
            set_verification},
           {{"--drafting"}, "MODE", "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens (default: sampled)",
            set_drafting},

@@ -35,7 +35,7 @@ struct Request {
   std::optional<std::uint64_t> seed;       // none: a random one
   std::optional<int> num_draft_tokens;     // none: the generator's
   int max_tokens = 224;                    // 0 produces nothing
-  Verification verification = Verification::token;
+  Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;
 
   void validate() const;  // throws std::invalid_argument

@@ -43,7 +43,7 @@ struct Sequence {
   int num_draft_tokens = 0;  // K; 0 decodes without a draft
   int remaining = 0;         // tokens still to be produced at most
   Finish finish = Finish::none;
-  Verification verification = Verification::token;
+  Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;
 
   sampling::Transforms transforms;

@@ -211,7 +211,7 @@ class Generator:
         stop: str | Sequence[str] = (),
         seed: int | None = None,
         num_draft_tokens: int | None = None,
-        verification: Verification = "token",
+        verification: Verification = "block",
         drafting: Drafting = "sampled",
     ) -> Stream:
         """Generate a text piece by piece. The prompt is read before this returns.
@@ -224,12 +224,12 @@ class Generator:
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
         stop: strings that end the text; not part of it.
-        seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text. None: a random one (see
+        seed: 0 to 2^64 - 1; the same seed and arguments give the same text. None: a random one (see
             `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
-        verification: how drafts are judged (docs/losslessness.md). "token": one by one, Chen et al. 2302.01318 and Leviathan
-            et al. 2211.17192. "block": together, which accepts more, Sun et al. 2403.10444. "invariant": a seed gives the
-            same text with any draft, any num_draft_tokens or none, which accepts less, Daliri et al. 2408.07978.
+        verification: how drafts are judged (docs/losslessness.md). "block": together, which accepts the most, Sun et al.
+            2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
+            gives the same text with any draft, any num_draft_tokens or none, which accepts less, Daliri et al. 2408.07978.
         drafting: what a draft model proposes, tokens drawn from its distribution ("sampled") or its most likely ("argmax").
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;

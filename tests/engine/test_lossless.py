@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import specdec_native as sd
+from specdec_native._generator import Drafting, StreamOptions, Verification
 
 MAX_TOKENS = 48
 
@@ -66,13 +67,16 @@ SAMPLES = 2000
 ALPHA = 0.001
 
 
-def first_two(gen: sd.Generator, k: int, first_seed: int) -> collections.Counter[tuple[int, ...]]:
+def first_two(
+    gen: sd.Generator, k: int, first_seed: int, verification: Verification = "token", drafting: Drafting = "sampled"
+) -> collections.Counter[tuple[int, ...]]:
     """max_tokens is K + 2, so that no cycle's K is clipped below what it would be in a long text."""
     counts: collections.Counter[tuple[int, ...]] = collections.Counter()
+    options: StreamOptions = {"temperature": 0.8, "top_k": 40, "top_p": 1.0, "min_p": 0.0, "num_draft_tokens": k}
+    options |= {"max_tokens": k + 2, "verification": verification, "drafting": drafting}
     for seed in range(first_seed, first_seed + SAMPLES):
-        with gen.stream(
-            PROMPT, max_tokens=k + 2, temperature=0.8, top_k=40, top_p=1.0, min_p=0.0, seed=seed, num_draft_tokens=k
-        ) as stream:
+        options["seed"] = seed
+        with gen.stream(PROMPT, **options) as stream:
             counts[tuple(next(stream).token for _ in range(2))] += 1
     return counts
 
@@ -99,10 +103,13 @@ def plain_counts(gen: sd.Generator) -> collections.Counter[tuple[int, ...]]:
     return first_two(gen, 0, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("verification", "drafting"), [("token", "sampled"), ("block", "sampled"), ("block", "argmax"), ("invariant", "sampled")]
+)
 def test_sampling_with_a_draft_has_the_targets_law(
-    gen: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]]
+    gen: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]], verification: Verification, drafting: Drafting
 ) -> None:
-    speculative = first_two(gen, 3, 50_000)
+    speculative = first_two(gen, 3, 50_000, verification, drafting)
     assert len(plain_counts) > 30  # the law is not trivial
     assert chi_square_z(plain_counts, speculative) < CRITICAL
 
