@@ -123,7 +123,7 @@ void register_generator(py::module_& m) {
           "start",
           [](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
              specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
-             std::optional<int> num_draft_tokens, int max_tokens) {
+             std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) {
             specdec::Request request;
             if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
             else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
@@ -132,10 +132,12 @@ void register_generator(py::module_& m) {
             request.seed = seed;
             request.num_draft_tokens = num_draft_tokens;
             request.max_tokens = max_tokens;
+            request.verification = specdec::verification_named(verification);
+            request.drafting = specdec::drafting_named(drafting);
             self.run([&](Generator& generator) { generator.start(request); });
           },
-          py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a,
-          "Begins a text; reads the prompt into both caches.")
+          py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
+          "drafting"_a, "Begins a text; reads the prompt into both caches.")
       .def(
           "next", [](GuardedGenerator& self) { return piece_to_python(self.run([](Generator& generator) { return generator.next(); })); },
           "The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.")

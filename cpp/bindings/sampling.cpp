@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "bindings/register.h"
+#include "sampling/race.h"
 #include "sampling/require.h"
 #include "sampling/speedup.h"
 #include "sampling/transforms.h"
+#include "sampling/verify_block.h"
 #include "sampling/verify_token.h"
 
 namespace py = pybind11;
@@ -145,6 +147,10 @@ std::vector<double> checked_uniforms(const Doubles& uniforms) {
   return checked;
 }
 
+using Verification = Verdict (*)(const std::vector<Token>&, const std::vector<Distribution>&, const std::vector<Distribution>&,
+                                 const std::vector<double>&);
+
+template <Verification verification>
 Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Doubles& target_probs,
                const Doubles& uniforms) {
   check_shape(draft_tokens, "draft_tokens", {-1}, "[K]");
@@ -160,7 +166,13 @@ Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Do
   const std::vector<Distribution> draft_rows = checked_rows(draft_probs, "draft_probs");
   check_drawn(drafted, draft_rows);
   const std::vector<Distribution> target_rows = checked_rows(target_probs, "target_probs");
-  return verify_token(drafted, draft_rows, target_rows, checked_uniforms(uniforms));
+  return verification(drafted, draft_rows, target_rows, checked_uniforms(uniforms));
+}
+
+Token race_of(const Doubles& probs, std::uint64_t seed, std::int64_t position) {
+  check_shape(probs, "probs", {-1}, "[V]");
+  if (position < 0) throw_invalid("position", static_cast<double>(position), "0 or more");
+  return race(checked_distribution(probs.data(), probs.size(), "probs"), PhiloxUniforms(seed, 0), position);
 }
 
 double speedup(double rate, int num_draft_tokens, double t_draft, double t_target,
@@ -214,6 +226,22 @@ Chen et al., arXiv:2302.01318, algorithm 2 and theorem 1; Leviathan et al., arXi
 
 ValueError, besides the module's: a drafted token of draft probability zero.)";
 
+constexpr const char* kVerifyBlockDoc =
+    R"(Block verification: which drafted tokens to keep, and the token after them. Arguments as for verify_token.
+
+The drafts are judged together: the longest prefix whose test succeeds is kept, uniforms[i] testing the one that ends with
+draft_tokens[i]. The law is the target's, as with verify_token; the expected number of tokens kept is at least as large.
+Sun et al., arXiv:2403.10444, algorithm 2.)";
+
+constexpr const char* kRaceDoc =
+    R"(The token that a seed chooses at a position of the text, with the law `probs`: argmin E / probs over exponential noise E
+of the seed, the position and the token, the same as argmax(log(probs) + Gumbel noise).
+
+probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the text, 0 or more
+
+Drafter-invariant speculative decoding accepts drafts while they are what the target chooses so; similar distributions
+choose the same token often. Daliri, Musco and Suresh, arXiv:2408.07978.)";
+
 constexpr const char* kSpeedupDoc =
     R"(Speculative over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch), K = num_draft_tokens.
 
@@ -250,8 +278,11 @@ void register_sampling(py::module_& m) {
         py::arg("frequency_penalty") = 0.0, py::arg("presence_penalty") = 0.0, py::arg("penalty_last_n") = 64,
         py::arg("logit_bias") = py::none(), py::arg("history") = py::none());
   m.def("residual", &residual_of, kResidualDoc, py::arg("target_probs"), py::arg("draft_probs"));
-  m.def("verify_token", &verify, kVerifyTokenDoc, py::arg("draft_tokens"), py::arg("draft_probs"),
+  m.def("verify_token", &verify<verify_token>, kVerifyTokenDoc, py::arg("draft_tokens"), py::arg("draft_probs"),
         py::arg("target_probs"), py::arg("uniforms"));
+  m.def("verify_block", &verify<verify_block>, kVerifyBlockDoc, py::arg("draft_tokens"), py::arg("draft_probs"),
+        py::arg("target_probs"), py::arg("uniforms"));
+  m.def("race", &race_of, kRaceDoc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
   m.def("predicted_speedup", &speedup, kSpeedupDoc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"),
         py::arg("t_target"), py::arg("t_target_batch") = py::none());
 }

@@ -83,6 +83,8 @@ Group sampling_group(Request& request) {
     if (text != "-1") request.seed = parse_unsigned(text);
   };
   const auto add_bias = [&params](const std::string& text) { params.logit_bias.push_back(parse_logit_bias(text)); };
+  const auto set_verification = [&request](const std::string& text) { request.verification = verification_named(text); };
+  const auto set_drafting = [&request](const std::string& text) { request.drafting = drafting_named(text); };
   return {
       "Sampling",
       {
@@ -97,6 +99,12 @@ Group sampling_group(Request& request) {
           real({"--frequency-penalty"}, params.frequency_penalty, {}, "the same for each time that they occur, 0: off"),
           integer({"--repeat-last-n"}, params.penalty_last_n, -1, INT_MAX, "tokens back that the penalties look, -1: all (default: 64)"),
           {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
+          {{"--verification"}, "MODE",
+           "how drafts are judged, always with the target's law. block: together, which accepts the most; token: one by one; "
+           "invariant: a seed gives the same text for any draft and any -k, which accepts less (default: block)",
+           set_verification},
+          {{"--drafting"}, "MODE", "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens (default: sampled)",
+           set_drafting},
       }};
 }
 

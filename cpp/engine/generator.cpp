@@ -41,6 +41,19 @@ std::uint64_t random_seed() {
 
 }  // namespace
 
+Verification verification_named(const std::string& name) {
+  if (name == "token") return Verification::token;
+  if (name == "block") return Verification::block;
+  if (name == "invariant") return Verification::invariant;
+  throw std::invalid_argument("verification is \"" + name + "\"; it must be token, block or invariant");
+}
+
+Drafting drafting_named(const std::string& name) {
+  if (name == "sampled") return Drafting::sampled;
+  if (name == "argmax") return Drafting::argmax;
+  throw std::invalid_argument("drafting is \"" + name + "\"; it must be sampled or argmax");
+}
+
 const char* name(FinishReason reason) {
   switch (reason) {
     case FinishReason::length: return "length";
@@ -144,6 +157,8 @@ void Generator::start(const Request& request) {
   sequence->tokens = std::move(tokens);
   sequence->num_draft_tokens = request.num_draft_tokens.value_or(options_.num_draft_tokens);
   sequence->remaining = request.max_tokens;
+  sequence->verification = request.verification;
+  sequence->drafting = request.drafting;
   sequence_ = std::move(sequence);
   text_ = std::move(text);
   seed_ = seed;

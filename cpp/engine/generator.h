@@ -36,9 +36,15 @@ struct Request {
   std::optional<std::uint64_t> seed;       // none: a random one
   std::optional<int> num_draft_tokens;     // none: the generator's
   int max_tokens = 224;                    // 0 produces nothing
+  Verification verification = Verification::block;
+  Drafting drafting = Drafting::sampled;
 
   void validate() const;  // throws std::invalid_argument
 };
+
+// From the names of the enumerators. Throw std::invalid_argument.
+Verification verification_named(const std::string& name);
+Drafting drafting_named(const std::string& name);
 
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);

@@ -42,26 +42,35 @@ Token draw(const Distribution& distribution, double uniform) noexcept {
   return distribution.tokens[last_positive];
 }
 
-void residual(const Distribution& target, const Distribution& draft, Distribution& out) {
+double set_excess(const Distribution& target, double weight, const Distribution& draft, Distribution& out) {
   out.tokens.clear();
   out.probs.clear();
-  double total = 0.0;
+  double sum = 0.0;
   std::size_t d = 0;  // both supports ascend: one merge
   for (std::size_t t = 0; t < target.tokens.size(); ++t) {
     const Token token = target.tokens[t];
     while (d < draft.tokens.size() && draft.tokens[d] < token) ++d;
     const bool drafted = d < draft.tokens.size() && draft.tokens[d] == token;
-    const double excess = target.probs[t] - (drafted ? draft.probs[d] : 0.0);
+    const double excess = weight * target.probs[t] - (drafted ? draft.probs[d] : 0.0);
     if (!(excess > 0.0)) continue;
     out.tokens.push_back(token);
     out.probs.push_back(excess);
-    total += excess;
+    sum += excess;
   }
+  return sum;
+}
+
+void normalise(Distribution& out, double sum, const Distribution& fallback) {
   if (out.tokens.empty()) {
-    out = target;
+    out = fallback;
     return;
   }
-  for (double& prob : out.probs) prob /= total;
+  for (double& prob : out.probs) prob /= sum;
+}
+
+void residual(const Distribution& target, const Distribution& draft, Distribution& out) {
+  const double sum = set_excess(target, 1.0, draft, out);
+  normalise(out, sum, target);
 }
 
 }  // namespace specdec::sampling

@@ -27,6 +27,11 @@ struct Distribution {
 // [0, 1). Where rounding lets the CDF end below uniform, the last token of positive probability.
 Token draw(const Distribution& distribution, double uniform) noexcept;
 
+// out = max(0, weight * target - draft), not normalised; returns its sum. out must be neither of the inputs.
+double set_excess(const Distribution& target, double weight, const Distribution& draft, Distribution& out);
+// Divides by the sum. Where rounding left nothing, out = fallback.
+void normalise(Distribution& out, double sum, const Distribution& fallback);
+
 // out = normalise(max(0, target - draft)), the distribution of the correction token. Where rounding leaves that
 // empty (the two are equal up to it), out = target. out must be neither of the inputs.
 void residual(const Distribution& target, const Distribution& draft, Distribution& out);

@@ -9,32 +9,44 @@
 namespace specdec::sampling {
 
 // draft: draws the drafted token of a place. accept: decides on it. next: draws the last token of a cycle, that is
-// the correction token or the bonus token.
-enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2 };
+// the correction token or the bonus token. race: chooses a token in the drafter-invariant mode, see race.h.
+enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, race = 3 };
+
+enum class RaceBits : std::uint32_t { high = 0, low = 1 };
 
 class UniformSource {
  public:
   virtual ~UniformSource() = default;
   // In [0, 1). position: index of the first token of the cycle; place: 0..K within it.
   virtual double uniform(std::int64_t position, int place, Purpose purpose) const = 0;
+  // For a race at an index of the text, whatever the cycle: 32 bits of each token of a group, 4 * group .. 4 * group + 3.
+  virtual PhiloxCounter race_bits(std::int64_t position, std::int32_t group, RaceBits half) const = 0;
 };
 
 // The key is the seed. The counter is (position, low; position, high; place and purpose; request): two different
 // arguments never share a counter while request, of 64 bits, and position are below 2^32, and place below 2^30.
+// The place of race bits is 2 * group + half.
 class PhiloxUniforms final : public UniformSource {
  public:
   PhiloxUniforms(std::uint64_t seed, std::uint64_t request) noexcept : seed_(seed), request_(request) {}
 
   double uniform(std::int64_t position, int place, Purpose purpose) const noexcept override {
-    const auto index = static_cast<std::uint64_t>(position);
-    const PhiloxCounter counter = {low(index), high(index) ^ high(request_),
-                                   static_cast<std::uint32_t>(place) << 2 | static_cast<std::uint32_t>(purpose),
-                                   low(request_)};
-    const PhiloxCounter words = philox4x32(counter, {low(seed_), high(seed_)});
-    return uniform53(words[0], words[1]);
+    const PhiloxCounter bits = words(position, static_cast<std::uint32_t>(place), purpose);
+    return uniform53(bits[0], bits[1]);
+  }
+
+  PhiloxCounter race_bits(std::int64_t position, std::int32_t group, RaceBits half) const noexcept override {
+    return words(position, static_cast<std::uint32_t>(group) << 1 | static_cast<std::uint32_t>(half), Purpose::race);
   }
 
  private:
+  PhiloxCounter words(std::int64_t position, std::uint32_t place, Purpose purpose) const noexcept {
+    const auto index = static_cast<std::uint64_t>(position);
+    const PhiloxCounter counter = {low(index), high(index) ^ high(request_), place << 2 | static_cast<std::uint32_t>(purpose),
+                                   low(request_)};
+    return philox4x32(counter, {low(seed_), high(seed_)});
+  }
+
   static constexpr std::uint32_t low(std::uint64_t bits) noexcept { return static_cast<std::uint32_t>(bits); }
   static constexpr std::uint32_t high(std::uint64_t bits) noexcept { return static_cast<std::uint32_t>(bits >> 32); }
 

@@ -3,6 +3,7 @@
 // law exactly, given that drafted[i] was drawn from draft_probs[i] and that the uniforms are independent of it.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "sampling/distribution.h"
@@ -43,6 +44,9 @@ Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* 
   }
   return {num_drafted, draw(target_row(num_drafted), uniform(num_drafted))};
 }
+
+// Throws std::invalid_argument unless the lengths are K, K, K + 1 and K + 1.
+void check_lengths(std::size_t drafted, std::size_t draft_probs, std::size_t target_probs, std::size_t uniforms);
 
 // The same with every row at hand. Lengths: drafted and draft_probs K, target_probs and uniforms K + 1; others throw
 // std::invalid_argument.

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "sampling/log_softmax.h"
+#include "sampling/race.h"
+#include "sampling/verify_block.h"
 #include "sampling/verify_token.h"
 #include "speculative/error.h"
 #include "speculative/prefill.h"
@@ -12,9 +14,9 @@
 namespace specdec {
 namespace {
 
-// Accept while the draft is what the target would have chosen: Modified Rejection Sampling of one-hot distributions.
+// Where the target's choice is certain: greedy, or given the noise of its position.
 template <class TargetChoice>
-sampling::Verdict verify_greedy(const Token* drafted, int num_drafted, TargetChoice&& target_choice) {
+sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, TargetChoice&& target_choice) {
   for (int place = 0;; ++place) {
     const Token choice = target_choice(place);
     if (place == num_drafted || drafted[place] != choice) return {place, choice};
@@ -101,32 +103,41 @@ void Decoder::score(const std::vector<Sequence*>& sequences) {
 }
 
 void Decoder::verify(Sequence& s, int first_row) {
+  const sampling::Verdict decided = verdict(s, first_row);
+  stats_.drafted += s.num_drafted();
+  if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, decided.num_accepted, decided.next_token);
+  commit(s, decided.num_accepted, decided.next_token, first_row);
+}
+
+sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   const Token* drafted = s.tokens.data() + s.num_committed;
   const int num_drafted = s.num_drafted(), size = target_.vocabulary_size();
   const auto logits = [&](int place) { return target_.logits(first_row + place); };
   // The penalties of place i see the drafts before it.
   const auto history = [&](int place) { return s.num_committed + place; };
-
-  sampling::Verdict verdict{};
   if (s.transforms.params().greedy()) {
-    verdict = verify_greedy(drafted, num_drafted,
-                            [&](int place) { return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place)); });
-  } else {
-    verdict = sampling::verify_token(
-        drafted, num_drafted, s.draft_probs.data(),
-        [&](int place) -> const sampling::Distribution& {
-          s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_);
-          return row_;
-        },
-        [&](int place) {
-          return place < num_drafted ? s.uniforms->uniform(s.num_committed, place, sampling::Purpose::accept)
-                                     : s.uniforms->uniform(s.num_committed, 0, sampling::Purpose::next);
-        },
-        residual_);
+    return accept_while_equal(drafted, num_drafted, [&](int place) {
+      return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place));
+    });
   }
-  stats_.drafted += num_drafted;
-  if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, verdict.num_accepted, verdict.next_token);
-  commit(s, verdict.num_accepted, verdict.next_token, first_row);
+
+  const auto target_row = [&](int place) -> const sampling::Distribution& {
+    s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_);
+    return row_;
+  };
+  const auto uniform = [&](int place) {
+    return place < num_drafted ? s.uniforms->uniform(s.num_committed, place, sampling::Purpose::accept)
+                               : s.uniforms->uniform(s.num_committed, 0, sampling::Purpose::next);
+  };
+  switch (s.verification) {
+    case Verification::invariant:
+      return accept_while_equal(drafted, num_drafted,
+                                [&](int place) { return sampling::race(target_row(place), *s.uniforms, history(place)); });
+    case Verification::block:
+      return sampling::verify_block(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_, longest_residual_);
+    default:
+      return sampling::verify_token(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_);
+  }
 }
 
 // Nothing follows an end-of-generation token, wherever in the accepted drafts it stands.

@@ -1,12 +1,13 @@
 // The speculative decoding loop: draft, score in one target pass, verify, roll back.
 //
-// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2. The law of the output is the target's
-// whatever the proposer does. Every cycle yields at least one token of the target, so there is no live-lock.
+// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; the other verifications are named in
+// sampling/. The law of the output is the target's whatever the proposer does. Every cycle yields at least one token of the target, so there is no live-lock.
 #pragma once
 
 #include <vector>
 
 #include "sampling/distribution.h"
+#include "sampling/verify_token.h"
 #include "speculative/draft_length.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
@@ -44,6 +45,7 @@ class Decoder {
   void propose(const std::vector<Sequence*>& sequences);
   void score(const std::vector<Sequence*>& sequences);
   void verify(Sequence& sequence, int first_row);
+  sampling::Verdict verdict(Sequence& sequence, int first_row);
   void commit(Sequence& sequence, int num_accepted, Token next_token, int first_row);
   void restore(Sequence& sequence);
 
@@ -53,7 +55,7 @@ class Decoder {
   Stats stats_;
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;
-  sampling::Distribution row_, residual_;
+  sampling::Distribution row_, residual_, longest_residual_;
 };
 
 }  // namespace specdec

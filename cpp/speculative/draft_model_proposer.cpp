@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "sampling/log_softmax.h"
+#include "sampling/race.h"
 #include "speculative/error.h"
 #include "speculative/prefill.h"
 
@@ -54,18 +55,25 @@ bool DraftModelProposer::draft(const ProposalRequest& request, const float* logi
   Sequence& s = *request.sequence;
   const int place = s.num_drafted();
   const int history = static_cast<int>(s.tokens.size());
+  const auto worth_a_draft = [&](double row_confidence) {
+    return request.adaptive == nullptr || request.adaptive->worth_a_draft(s, row_confidence);
+  };
   Token token = 0;
   double row_confidence = 0.0, confidence = 0.0;
-  if (s.transforms.params().greedy()) {
+  const bool greedy = s.transforms.params().greedy();
+  if (greedy || s.drafting == Drafting::argmax) {
     token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
     if (request.adaptive != nullptr) row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
-    if (request.adaptive != nullptr && !request.adaptive->worth_a_draft(s, row_confidence)) return false;
+    if (!worth_a_draft(row_confidence)) return false;
+    if (!greedy) s.draft_row(place).set_one_hot(token);
   } else {
     sampling::Distribution& row = s.draft_row(place);
     s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row);
     row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
-    if (request.adaptive != nullptr && !request.adaptive->worth_a_draft(s, row_confidence)) return false;
-    token = sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
+    if (!worth_a_draft(row_confidence)) return false;
+    token = s.verification == Verification::invariant
+                ? sampling::race(row, *s.uniforms, history)
+                : sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
     confidence = row.probability(token);
   }
   s.tokens.push_back(token);

@@ -1,4 +1,4 @@
-// Drafts sampled from a small language model, one pass per place for all sequences together.
+// Drafts from a small language model, sampled or its most likely tokens: one pass per place for all sequences together.
 #pragma once
 
 #include <vector>

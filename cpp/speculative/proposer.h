@@ -21,7 +21,8 @@ class Proposer {
 
   // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs (row i belongs to draft i) the
   // distribution that each was really sampled from; greedy sequences need no rows. Whether place i + 1 is drafted may
-  // depend on drafts 1..i, never on a draft that is then withdrawn: every token sampled is submitted.
+  // depend on drafts 1..i and on the row that draft i + 1 would be sampled from, never on a draft that is then withdrawn: every
+  // token sampled is submitted. (One-hot proposals, and any under Verification::invariant, may be withdrawn freely.)
   virtual void propose(const std::vector<ProposalRequest>& requests, Stats& stats) = 0;
 
   // The largest K this proposer can serve after num_committed tokens (its own context may be the shorter one).

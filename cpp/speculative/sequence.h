@@ -35,6 +35,13 @@ struct DraftPlan {
     withheld = -1;
   }
 };
+// How drafts are judged. All three give the target's law.
+// token: one by one. block: together, which accepts more. invariant: a draft is accepted if it is what the target chooses
+// with the noise of its position, so that a seed fixes the text whatever is drafted.
+enum class Verification { token, block, invariant };
+
+// What a draft model proposes: a token drawn from its distribution, or its most likely one, recorded as certain.
+enum class Drafting { sampled, argmax };
 
 // A token of the output, in order.
 struct Emission {
@@ -53,6 +60,8 @@ struct Sequence {
   int num_draft_tokens = 0;  // K; 0 decodes without a draft; or auto_draft_tokens
   int remaining = 0;         // tokens still to be produced at most
   Finish finish = Finish::none;
+  Verification verification = Verification::block;
+  Drafting drafting = Drafting::sampled;
 
   sampling::Transforms transforms;
   std::unique_ptr<const sampling::UniformSource> uniforms;

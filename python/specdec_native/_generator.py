@@ -7,11 +7,16 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from . import _core
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 FinishReason = Literal["stop", "length", "context"]
+Verification = Literal["token", "block", "invariant"]
+Drafting = Literal["sampled", "argmax"]
 
 # Beside this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
@@ -83,6 +88,28 @@ class _Arguments(TypedDict):
     seed: int | None
     num_draft_tokens: int | None
     max_tokens: int
+    verification: str
+    drafting: str
+
+
+class StreamOptions(TypedDict, total=False):
+    """The keyword arguments of `Generator.stream`."""
+
+    max_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repeat_penalty: float
+    frequency_penalty: float
+    presence_penalty: float
+    penalty_last_n: int
+    logit_bias: Mapping[int, float] | None
+    stop: str | Sequence[str]
+    seed: int | None
+    num_draft_tokens: int | Literal["auto"] | None
+    verification: Verification
+    drafting: Drafting
 
 
 class Stream(Iterator[Piece]):
@@ -186,11 +213,12 @@ class Generator:
         stop: str | Sequence[str] = (),
         seed: int | None = None,
         num_draft_tokens: int | Literal["auto"] | None = None,
+        verification: Verification = "block",
+        drafting: Drafting = "sampled",
     ) -> Stream:
         """Generate a text piece by piece. The prompt is read before this returns.
 
-        The distribution of the text is the target's own under the same transforms, whatever the draft proposes:
-        Modified Rejection Sampling, Chen et al. 2302.01318 and Leviathan et al. 2211.17192.
+        The distribution of the text is the target's own under the same transforms, whatever the draft proposes.
 
         prompt: text, or token ids. A text may contain special tokens written out.
         max_tokens: exactly so many tokens unless the text ends before; 0 produces nothing.
@@ -201,6 +229,10 @@ class Generator:
         seed: 0 to 2^64 - 1; the same seed, prompt and num_draft_tokens give the same text ("auto" depends on timing: give a
             number to repeat a sampled text). None: a random one (see `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
+        verification: how drafts are judged (docs/losslessness.md). "block": together, which accepts the most, Sun et al.
+            2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
+            gives the same text with any draft, any num_draft_tokens or none, which accepts less, Daliri et al. 2408.07978.
+        drafting: what a draft model proposes, tokens drawn from its distribution ("sampled") or its most likely ("argmax").
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
         the Generator stays usable.
@@ -222,46 +254,16 @@ class Generator:
             "seed": _seed(seed),
             "num_draft_tokens": None if num_draft_tokens is None else _draft_tokens(num_draft_tokens),
             "max_tokens": max_tokens,
+            "verification": verification,
+            "drafting": drafting,
         }
         self._running += 1
         self._core.start(**arguments)
         return Stream(self, self._running)
 
-    def generate(
-        self,
-        prompt: str | Sequence[int],
-        *,
-        max_tokens: int = 224,
-        temperature: float = 0.8,
-        top_k: int = 40,
-        top_p: float = 0.95,
-        min_p: float = 0.05,
-        repeat_penalty: float = 1.0,
-        frequency_penalty: float = 0.0,
-        presence_penalty: float = 0.0,
-        penalty_last_n: int = 64,
-        logit_bias: Mapping[int, float] | None = None,
-        stop: str | Sequence[str] = (),
-        seed: int | None = None,
-        num_draft_tokens: int | Literal["auto"] | None = None,
-    ) -> Completion:
-        """The whole text at once; arguments and errors as for `stream`."""
-        with self.stream(
-            prompt,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
-            frequency_penalty=frequency_penalty,
-            presence_penalty=presence_penalty,
-            penalty_last_n=penalty_last_n,
-            logit_bias=logit_bias,
-            stop=stop,
-            seed=seed,
-            num_draft_tokens=num_draft_tokens,
-        ) as stream:
+    def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
+        """The whole text at once; arguments, their defaults and errors as for `stream`."""
+        with self.stream(prompt, **options) as stream:
             pieces = list(stream)
         return Completion(
             text="".join(piece.text for piece in pieces),

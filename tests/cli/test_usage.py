@@ -34,7 +34,8 @@ def test_help_names_every_option_with_its_range(specdec: pathlib.Path) -> None:
     text = run(specdec, "generate", "--help").stdout
     names = "-m -md -p -f -n -c -t -s --temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n --presence-penalty -ngl"
     names += " --frequency-penalty -l --logit-bias -r --stop -k --draft-max --spec-draft-n-max -b --json --color"
-    names += " --no-display-prompt --no-stats --model-draft --spec-draft-model --n-predict"
+    names += " --no-display-prompt --no-stats --model-draft --spec-draft-model --n-predict --verification"
+    names += " --drafting"
     for name in names.split():
         assert any(name in line.replace(",", " ").split() for line in text.splitlines()), name
     for default in ["224", "0.8", "40", "0.95", "0.05", "0 to 63", "the bundled pair"]:
@@ -88,6 +89,8 @@ WRONG = {
     "generate -p x -l +1": "-l: expected a whole number",
     "generate -p x -l 5+inf": "-l: expected a number",
     "generate -p x -l 5+1x": "-l: expected a number",
+    "generate -p x --verification blok": 'verification is "blok"; it must be token, block or invariant',
+    "generate -p x --drafting greedy": 'drafting is "greedy"; it must be sampled or argmax',
     "generate -f /dev/null": "the prompt is empty",
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import specdec_native as sd
+from specdec_native._generator import StreamOptions, Verification
 
 MAX_TOKENS = 48
 
@@ -66,13 +67,16 @@ SAMPLES = 2000
 ALPHA = 0.001
 
 
-def first_two(gen: sd.Generator, k: int, first_seed: int) -> collections.Counter[tuple[int, ...]]:
+def first_two(
+    gen: sd.Generator, k: int, first_seed: int, verification: Verification = "token"
+) -> collections.Counter[tuple[int, ...]]:
     """max_tokens is K + 2, so that no cycle's K is clipped below what it would be in a long text."""
     counts: collections.Counter[tuple[int, ...]] = collections.Counter()
+    options: StreamOptions = {"temperature": 0.8, "top_k": 40, "top_p": 1.0, "min_p": 0.0, "num_draft_tokens": k}
+    options |= {"max_tokens": k + 2, "verification": verification}
     for seed in range(first_seed, first_seed + SAMPLES):
-        with gen.stream(
-            PROMPT, max_tokens=k + 2, temperature=0.8, top_k=40, top_p=1.0, min_p=0.0, seed=seed, num_draft_tokens=k
-        ) as stream:
+        options["seed"] = seed
+        with gen.stream(PROMPT, **options) as stream:
             counts[tuple(next(stream).token for _ in range(2))] += 1
     return counts
 
@@ -95,18 +99,25 @@ CRITICAL = 3.0902  # standard normal quantile of 1 - ALPHA
 
 
 @pytest.fixture(scope="module")
-def plain_counts(gen: sd.Generator) -> collections.Counter[tuple[int, ...]]:
-    return first_two(gen, 0, 10_000)
+def sampler() -> sd.Generator:
+    """On one thread: these models are small and the texts many."""
+    return sd.Generator(n_threads=1)
 
 
+@pytest.fixture(scope="module")
+def plain_counts(sampler: sd.Generator) -> collections.Counter[tuple[int, ...]]:
+    return first_two(sampler, 0, 10_000)
+
+
+@pytest.mark.parametrize("verification", ["token", "block", "invariant"])
 def test_sampling_with_a_draft_has_the_targets_law(
-    gen: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]]
+    sampler: sd.Generator, plain_counts: collections.Counter[tuple[int, ...]], verification: Verification
 ) -> None:
-    speculative = first_two(gen, 3, 50_000)
+    speculative = first_two(sampler, 3, 50_000, verification)
     assert len(plain_counts) > 30  # the law is not trivial
     assert chi_square_z(plain_counts, speculative) < CRITICAL
 
 
 def test_control_the_drafts_own_law_is_told_apart(draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]) -> None:
-    draft = sd.Generator(draft_path)
+    draft = sd.Generator(draft_path, n_threads=1)
     assert chi_square_z(plain_counts, first_two(draft, 0, 90_000)) > 2 * CRITICAL

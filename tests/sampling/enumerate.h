@@ -24,6 +24,13 @@ using Model = std::function<Distribution(const Sequence&)>;  // the next token's
 using Verify = std::function<Verdict(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                      const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms)>;
 
+struct Cell {
+  double left, right;
+};
+// For each uniform, the intervals on which a verification is constant.
+using Cells = std::function<std::vector<std::vector<Cell>>(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                                                           const std::vector<Distribution>& target_probs, int vocabulary)>;
+
 inline Verdict verify_by_the_book(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                   const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
   return specdec::sampling::verify_token(drafted, draft_probs, target_probs, uniforms);
@@ -60,10 +67,6 @@ inline std::vector<Distribution> rows_along(const Model& model, const Sequence& 
   for (std::size_t i = 0; i < count; ++i) rows.push_back(model({sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(i)}));
   return rows;
 }
-
-struct Cell {
-  double left, right;
-};
 
 inline std::vector<Cell> cells_between(std::vector<double> breakpoints) {
   breakpoints.insert(breakpoints.end(), {0.0, 1.0});
@@ -106,6 +109,31 @@ inline std::vector<std::vector<Cell>> cells_of(const Sequence& drafted, const st
   return cells;
 }
 
+// The same for block verification: Sun et al., algorithm 2, with their p_i and h_i.
+inline std::vector<std::vector<Cell>> block_cells_of(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                                                     const std::vector<Distribution>& target_probs, int vocabulary) {
+  std::vector<std::vector<Cell>> cells;
+  std::vector<double> last;
+  double p = 1.0;
+  for (std::size_t i = 0; i <= drafted.size(); ++i) {
+    double rest = 0.0;
+    std::vector<double> target, excess;
+    for (Token token = 0; token < vocabulary; ++token) {
+      target.push_back(target_probs[i].probability(token));
+      if (i == drafted.size()) continue;
+      excess.push_back(std::max(0.0, p * target.back() - draft_probs[i].probability(token)));
+      rest += excess.back();
+    }
+    add_cdf(i == drafted.size() || i == 0 ? target : excess, last);  // at 0 for an empty residual
+    add_cdf(excess, last);
+    if (i > 0) cells.push_back(cells_between({i == drafted.size() ? p : rest / (rest + (1.0 - p))}));
+    if (i == drafted.size()) break;
+    p = std::min(1.0, p * target[static_cast<std::size_t>(drafted[i])] / draft_probs[i].probability(drafted[i]));
+  }
+  cells.push_back(cells_between(last));
+  return cells;
+}
+
 inline Sequence emitted(const Sequence& drafted, const Verdict& verdict) {
   return followed_by({drafted.begin(), drafted.begin() + verdict.num_accepted}, verdict.next_token);
 }
@@ -113,12 +141,12 @@ inline Sequence emitted(const Sequence& drafted, const Verdict& verdict) {
 // The law of the tokens one cycle emits, of one to num_drafted + 1 tokens. drafting: what the drafted tokens are
 // drawn from; recorded: what verification is told they were drawn from (the same, unless it is done wrong).
 inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
-                     int vocabulary, const Verify& verify) {
+                     int vocabulary, const Verify& verify, const Cells& cells_for = cells_of) {
   Law law;
   for (const auto& [drafted, drafted_weight] : law_of(drafting, num_drafted)) {
     const auto draft_probs = rows_along(recorded, drafted, num_drafted);
     const auto target_probs = rows_along(target, drafted, num_drafted + 1);
-    const auto cells = cells_of(drafted, draft_probs, target_probs, vocabulary);
+    const auto cells = cells_for(drafted, draft_probs, target_probs, vocabulary);
 
     std::vector<std::size_t> cell(num_drafted + 1, 0);  // counts through the product of the cells
     std::size_t place = 0;
@@ -159,8 +187,8 @@ inline double distance(const Law& a, const Law& b) {
 
 // How far the first num_drafted + 1 tokens (the cycle's, then the target's own) are from the target's law.
 inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
-                             int vocabulary, const Verify& verify = verify_by_the_book) {
-  const Law cycle = cycle_law(drafting, recorded, target, num_drafted, vocabulary, verify);
+                             int vocabulary, const Verify& verify = verify_by_the_book, const Cells& cells_for = cells_of) {
+  const Law cycle = cycle_law(drafting, recorded, target, num_drafted, vocabulary, verify, cells_for);
   return distance(extended(cycle, target, num_drafted + 1), law_of(target, num_drafted + 1));
 }
 

@@ -7,6 +7,7 @@
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/error.h"
+#include "speculative/ngram_proposer.h"
 #include "toy_model.h"
 
 namespace {
@@ -72,6 +73,99 @@ TEST(greedy_with_any_draft_is_plain_greedy) {
       Decoder decoder(target, &proposer);
       CHECK(run(decoder, *sequence_of(prompt, k, 40, 0.0)) == expected);
       if (seed == 1) CHECK(decoder.stats().accepted == decoder.stats().drafted);
+    }
+  }
+}
+
+// Drafter-invariant verification: Philox noise as in the engine.
+
+namespace {
+
+// K differs from cycle to cycle, and drafts are withdrawn for what they are: harmless in this mode.
+class Capricious final : public Proposer {
+ public:
+  explicit Capricious(Proposer& real) : real_(real) {}
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override {
+    std::vector<ProposalRequest> fewer = requests;
+    for (ProposalRequest& request : fewer) request.num_tokens = 1 + request.sequence->num_committed * 7 % request.num_tokens;
+    real_.propose(fewer, stats);
+    for (ProposalRequest& request : fewer) {
+      Text& tokens = request.sequence->tokens;
+      if (request.sequence->num_drafted() > 0 && tokens.back() % 3 == 0) tokens.pop_back();
+    }
+  }
+  int room(int n) const override { return real_.room(n); }
+  void prefill(const Sequence& s) override { real_.prefill(s); }
+  void truncate(int slot, int length) override { real_.truncate(slot, length); }
+
+ private:
+  Proposer& real_;
+};
+
+enum class Proposals { model, perfect_model, ngram, capricious };
+
+Text sampled_text(Verification verification, Drafting drafting, Proposals proposals, int k, std::uint64_t seed) {
+  toy::Model target(8, 1), draft(8, proposals == Proposals::perfect_model ? 1 : 2);
+  target.end_of_generation = draft.end_of_generation = 6;
+  DraftModelProposer model(draft, 8);
+  NgramProposer ngram;
+  Capricious capricious(model);
+  Proposer* const proposer = proposals == Proposals::ngram        ? static_cast<Proposer*>(&ngram)
+                             : proposals == Proposals::capricious ? &capricious
+                                                                  : static_cast<Proposer*>(&model);
+  Decoder decoder(target, k == 0 ? nullptr : proposer);
+  auto s = sequence_of(prompt, k, 30, 1.2, 0, seed);
+  s->verification = verification;
+  s->drafting = drafting;
+  return run(decoder, *s);
+}
+
+}  // namespace
+
+TEST(a_seed_gives_the_same_text_whatever_is_drafted) {
+  int different_seeds = 0, different_by_token_verification = 0;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const auto text = [&](Drafting drafting, Proposals proposals, int k) {
+      return sampled_text(Verification::invariant, drafting, proposals, k, seed);
+    };
+    const Text expected = text(Drafting::sampled, Proposals::model, 0);
+    for (const int k : {1, 2, 3, 5, 7, 20}) {
+      for (const Proposals proposals : {Proposals::model, Proposals::perfect_model, Proposals::ngram, Proposals::capricious}) {
+        for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) CHECK(text(drafting, proposals, k) == expected);
+      }
+    }
+    different_seeds += expected != sampled_text(Verification::invariant, Drafting::sampled, Proposals::model, 0, seed + 1) ? 1 : 0;
+    different_by_token_verification +=
+        expected != sampled_text(Verification::token, Drafting::sampled, Proposals::model, 3, seed) ? 1 : 0;
+  }
+  CHECK(different_seeds > 45 && different_by_token_verification > 45);
+}
+
+TEST(a_perfect_draft_is_always_accepted_in_every_mode) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    toy::Model target(8, 1), draft(8, 1);
+    DraftModelProposer proposer(draft, 8);
+    Decoder decoder(target, &proposer);
+    auto s = sequence_of(prompt, 4, 50);
+    s->verification = verification;
+    run(decoder, *s);
+    CHECK(decoder.stats().target_calls == 10);
+  }
+}
+
+TEST(greedy_does_not_depend_on_the_mode) {
+  toy::Model alone(8, 1);
+  Decoder plain(alone, nullptr);
+  const Text expected = run(plain, *sequence_of(prompt, 0, 40, 0.0));
+  for (const Verification verification : {Verification::block, Verification::invariant}) {
+    for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
+      toy::Model target(8, 1), draft(8, 2);
+      DraftModelProposer proposer(draft, 8);
+      Decoder decoder(target, &proposer);
+      auto s = sequence_of(prompt, 3, 40, 0.0);
+      s->verification = verification;
+      s->drafting = drafting;
+      CHECK(run(decoder, *s) == expected);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "speculative/adaptive_draft_length.h"
+#include "sampling/race.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -77,6 +78,8 @@ struct Setting {
   bool exact_length = true;  // stop at max_tokens = L (K is clipped near the end), or go on past it
   SamplingParams params;
   std::uint64_t seed = 1;
+  Verification verification = Verification::token;
+  Drafting drafting = Drafting::sampled;
 };
 
 SamplingParams plain() {
@@ -104,6 +107,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       rejected_at_ = -1;
       return explorer_.choose(cdf(dense(draft_row(context(place)))));
     }
+    if (setting_.verification == Verification::block) return block_uniform(place, purpose, context);
     if (purpose == Purpose::accept) {
       const Token token = tokens[static_cast<std::size_t>(position + place)];
       const double target_prob = target_row(context(place)).probability(token);
@@ -113,16 +117,92 @@ class EnumeratedUniforms final : public sampling::UniformSource {
       return u;
     }
     if (rejected_at_ < 0) return explorer_.choose(cdf(dense(target_row(context(sequence->num_drafted())))));
-    std::vector<double> rest = dense(target_row(context(rejected_at_)));
-    const std::vector<double> proposed = dense(recorded(rejected_at_));
-    double total = 0.0;
-    for (std::size_t i = 0; i < rest.size(); ++i) total += rest[i] = std::max(0.0, rest[i] - proposed[i]);
+    std::vector<double> rest = excess(1.0, context(rejected_at_), rejected_at_);
+    const double total = sum(rest);
     for (double& p : rest) p /= total;
     rejected_at_ = -1;
     return explorer_.choose(cdf(rest));
   }
 
+  // Tokens 0 and 1 only: token 1 wins a race iff v = E1 / (E0 + E1), which is uniform, is below its probability. Every row
+  // that may ever race at this position has the same v, so all of them cut its interval.
+  sampling::PhiloxCounter race_bits(std::int64_t position, std::int32_t, sampling::RaceBits half) const override {
+    CHECK(setting_.vocabulary == 2);
+    if (noise_ignores_position) position = 0;
+    if (race_.count(position) == 0) {
+      std::vector<double> breakpoints;
+      const std::int64_t length = noise_ignores_position ? setting_.length - 1 : position - sequence_start;
+      for (int bits = 0; bits < 1 << length; ++bits) {
+        Text context(sequence->tokens.begin(), sequence->tokens.begin() + sequence_start);
+        for (std::int64_t i = 0; i <= length; ++i) {
+          if (noise_ignores_position || i == length) {
+            breakpoints.push_back(draft_row(context).probability(1));
+            breakpoints.push_back(target_row(context).probability(1));
+          }
+          context.push_back(bits >> i & 1);
+        }
+      }
+      race_[position] = explorer_.choose(breakpoints);
+    }
+    const double ratio = race_[position] / (1.0 - race_[position]);  // E1 / E0
+    sampling::PhiloxCounter words{};
+    for (const std::size_t token : {0u, 1u}) {
+      const double exponential = token == 0 ? std::min(1.0, 1.0 / ratio) : std::min(1.0, ratio);
+      const auto bits = static_cast<std::uint64_t>(-std::expm1(-exponential) * 0x1p53) << 11;  // as uniform53 reads them
+      words[token] = static_cast<std::uint32_t>(half == sampling::RaceBits::high ? bits >> 32 : bits);
+    }
+    return words;
+  }
+
+  std::int64_t sequence_start = 0;      // length of the prompt
+  bool noise_ignores_position = false;  // a negative control
+
  private:
+  // Sun et al., algorithm 2: p_i and h_i written from the paper.
+  template <class Context>
+  double block_uniform(int place, Purpose purpose, const Context& context) const {
+    const int num_drafted = sequence->num_drafted();
+    const auto p = [&](int length) {
+      double product = 1.0;
+      for (int i = 0; i < length; ++i) {
+        const Token token = sequence->tokens[static_cast<std::size_t>(sequence->num_committed + i)];
+        product = std::min(1.0, product * target_row(context(i)).probability(token) / recorded(i).probability(token));
+      }
+      return product;
+    };
+    if (purpose == Purpose::accept) {
+      const int length = place + 1;
+      double h = p(length);
+      if (length < num_drafted) {
+        const double rest = sum(excess(p(length), context(length), length));
+        h = rest > 0.0 ? rest / (rest + 1.0 - p(length)) : 0.0;
+      }
+      const double u = explorer_.choose({h});
+      if (u < h) kept_ = length;
+      return u;
+    }
+    const int kept = kept_;
+    kept_ = 0;
+    if (kept == num_drafted) return explorer_.choose(cdf(dense(target_row(context(kept)))));
+    std::vector<double> rest = excess(p(kept), context(kept), kept);
+    const double total = sum(rest);
+    if (!(total > 0.0)) return explorer_.choose({});  // not reached, but for rounding
+    for (double& prob : rest) prob /= total;
+    return explorer_.choose(cdf(rest));
+  }
+
+  // max(0, weight * target - draft) at a place.
+  std::vector<double> excess(double weight, const Text& context, int place) const {
+    std::vector<double> rest = dense(target_row(context));
+    const std::vector<double> proposed = dense(recorded(place));
+    for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = std::max(0.0, weight * rest[i] - proposed[i]);
+    return rest;
+  }
+  static double sum(const std::vector<double>& row) {
+    double total = 0.0;
+    for (const double p : row) total += p;
+    return total;
+  }
   // What the proposer says its draft was sampled from. The thresholds follow from it; whether it is true, the law tells.
   const Distribution& recorded(int place) const { return sequence->draft_probs[static_cast<std::size_t>(place)]; }
   Distribution draft_row(const Text& context) const { return distribution_after(draft_, setting_.params, context, setting_.vocabulary); }
@@ -134,8 +214,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
   static std::vector<double> cdf(const std::vector<double>& probs) {
     std::vector<double> sums;
-    double sum = 0.0;
-    for (const double p : probs) sums.push_back(sum += p);
+    double total = 0.0;
+    for (const double p : probs) sums.push_back(total += p);
     sums.pop_back();
     return sums;
   }
@@ -144,12 +224,49 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   const toy::Model& target_;
   const toy::Model& draft_;
   const Setting& setting_;
-  mutable int rejected_at_ = -1;
+  mutable int rejected_at_ = -1;                 // token verification
+  mutable int kept_ = 0;                         // block verification
+  mutable std::map<std::int64_t, double> race_;  // v of a position
 };
 
 const Text prompt = {0, 1, 0};
 
 enum class Draft { model, ngram };
+
+// Whether to stop before the next place, which depends on the drafts so far and on the draft's next row.
+using Rule = bool (*)(const Sequence&, const Distribution& next_row);
+// Drafts until the rule says stop; may draft nothing at all.
+class StoppingProposer final : public Proposer {
+ public:
+  StoppingProposer(const toy::Model& draft, const Setting& setting, Rule rule) : draft_(draft), setting_(setting), rule_(rule) {}
+  void propose(const std::vector<ProposalRequest>& requests, Stats&) override {
+    Sequence& s = *requests.front().sequence;
+    for (int place = 0; place < requests.front().num_tokens; ++place) {
+      const Distribution next_row = distribution_after(draft_, setting_.params, s.tokens, setting_.vocabulary);
+      if (rule_(s, next_row)) return;
+      Distribution& row = s.draft_row(place);
+      row = next_row;
+      const auto position = static_cast<std::int64_t>(s.tokens.size());
+      if (s.drafting == Drafting::argmax) {
+        const auto best = std::max_element(row.probs.begin(), row.probs.end()) - row.probs.begin();
+        row.set_one_hot(row.tokens[static_cast<std::size_t>(best)]);
+        s.tokens.push_back(row.tokens[0]);
+      } else if (s.verification == Verification::invariant) {
+        s.tokens.push_back(sampling::race(row, *s.uniforms, position));
+      } else {
+        s.tokens.push_back(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)));
+      }
+    }
+  }
+  int room(int) const override { return max_draft_tokens; }
+  void prefill(const Sequence&) override {}
+  void truncate(int, int) override {}
+
+ private:
+  const toy::Model& draft_;
+  const Setting& setting_;
+  Rule rule_;
+};
 // What a broken proposer does after the real one; the law must then be wrong.
 using Tamper = void (*)(Sequence&);
 
@@ -213,40 +330,55 @@ class TimelessRule final : public DraftLength {
   AdaptiveDraftLength rule_;
 };
 
-using Rule = std::unique_ptr<DraftLength> (*)();
+using MakeDraftLength = std::unique_ptr<DraftLength> (*)();
 
-// Distribution of the first L tokens, over every choice the loop can make. lengths: counts the drafts of each cycle.
-Law law_of_loop(const Setting& setting, Draft kind, Tamper tamper = nullptr, toy::Model* target_given = nullptr, toy::Model* draft_given = nullptr,
-                Rule rule = nullptr, std::map<int, int>* lengths = nullptr) {
+// Distribution of the first L tokens, over every choice the loop can make.
+struct Replacements {
+  Tamper tamper = nullptr;
+  Rule rule = nullptr;
+  toy::Model* target = nullptr;
+  toy::Model* draft = nullptr;
+  bool noise_ignores_position = false;
+  MakeDraftLength draft_length = nullptr;
+  std::map<int, int>* lengths = nullptr;  // counts cycles by their number of drafts
+};
+
+Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace = {}) {
   Law law;
   Explorer explorer;
   double total = 0.0;
   do {
     explorer.restart();
     toy::Model target(setting.vocabulary, setting.seed), draft(setting.draft_vocabulary, setting.seed + 1000);
-    if (target_given) target.table = target_given->table;
-    if (draft_given) draft.table = draft_given->table;
+    if (replace.target) target.table = replace.target->table;
+    if (replace.draft) draft.table = replace.draft->table;
     DraftModelProposer model_proposer(draft, setting.vocabulary);
     NgramProposer ngram_proposer;
     Proposer* proposer = kind == Draft::model ? static_cast<Proposer*>(&model_proposer) : &ngram_proposer;
-    TamperedProposer tampered(*proposer, tamper);
-    const std::unique_ptr<DraftLength> draft_length = rule ? rule() : nullptr;
-    Decoder decoder(target, tamper ? &tampered : proposer, draft_length.get());
+    StoppingProposer stopping_proposer(draft, setting, replace.rule);
+    if (replace.rule) proposer = &stopping_proposer;
+    TamperedProposer tampered(*proposer, replace.tamper);
+    const std::unique_ptr<DraftLength> draft_length = replace.draft_length ? replace.draft_length() : nullptr;
+    Decoder decoder(target, replace.tamper ? &tampered : proposer, draft_length.get());
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
     Sequence sequence(0, setting.params, std::move(uniforms));
     source.sequence = &sequence;
+    source.sequence_start = static_cast<std::int64_t>(prompt.size());
+    source.noise_ignores_position = replace.noise_ignores_position;
+    sequence.verification = setting.verification;
+    sequence.drafting = setting.drafting;
     sequence.tokens = prompt;
     sequence.num_committed = static_cast<int>(prompt.size());
-    sequence.num_draft_tokens = rule ? auto_draft_tokens : setting.num_draft_tokens;
+    sequence.num_draft_tokens = replace.draft_length ? auto_draft_tokens : setting.num_draft_tokens;
     sequence.remaining = setting.exact_length ? setting.length : 60;
     decoder.prefill(sequence);
     const int wanted = static_cast<int>(prompt.size()) + setting.length;
     while (sequence.num_committed < wanted) {
       const std::int64_t drafted_before = decoder.stats().drafted;
       decoder.cycle({&sequence});
-      if (lengths) ++(*lengths)[static_cast<int>(decoder.stats().drafted - drafted_before)];
+      if (replace.lengths) ++(*replace.lengths)[static_cast<int>(decoder.stats().drafted - drafted_before)];
       CHECK(target.cache(0) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
       CHECK(draft.cache(0).size() < sequence.tokens.size());
       CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), sequence.tokens.begin()));
@@ -290,8 +422,8 @@ double largest_error(const Law& a, const Law& b) {
   return error;
 }
 
-double error_of(const Setting& setting, Draft kind, Tamper tamper = nullptr) {
-  return largest_error(law_of_loop(setting, kind, tamper), law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
+double error_of(const Setting& setting, Draft kind, const Replacements& replace = {}) {
+  return largest_error(law_of_loop(setting, kind, replace), law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
 }
 
 Setting setting_of(int vocabulary, int num_draft_tokens, int length, bool exact_length) {
@@ -356,17 +488,20 @@ TEST(law_holds_for_ngram_proposals) {
 
 // Any rule that looks at nothing but what it may: the law stays. The lengths really vary.
 TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
-  const auto check = [](Rule rule, Draft kind, Setting s, std::uint64_t first_seed) {
+  const auto check = [](MakeDraftLength rule, Draft kind, Setting s, std::uint64_t first_seed) {
     std::map<int, int> lengths;
-    for (s.seed = first_seed; s.seed < first_seed + 4; ++s.seed) {
-      const Law law = law_of_loop(s, kind, nullptr, nullptr, nullptr, rule, &lengths);
-      CHECK_NEAR(largest_error(law, law_of_target(s, toy::Model(s.vocabulary, s.seed))), 0.0, 1e-12);
+    Replacements replace;
+    replace.draft_length = rule;
+    replace.lengths = &lengths;
+    for (const Verification verification : {Verification::token, Verification::block}) {
+      s.verification = verification;
+      for (s.seed = first_seed; s.seed < first_seed + 4; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
     }
     CHECK(lengths.size() >= (kind == Draft::model ? 3u : 2u));
   };
-  const Rule arbitrary = []() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); };
-  const Rule adaptive = []() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); };
-  for (const Rule rule : {arbitrary, adaptive}) {
+  const MakeDraftLength arbitrary = []() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); };
+  const MakeDraftLength adaptive = []() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); };
+  for (const MakeDraftLength rule : {arbitrary, adaptive}) {
     check(rule, Draft::model, setting_of(2, 0, 4, true), 41);
     check(rule, Draft::model, setting_of(2, 0, 3, false), 51);
     check(rule, Draft::model, setting_of(3, 0, 3, true), 61);
@@ -374,7 +509,106 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
   }
 }
 
+// The other ways to draft and to verify.
+
+TEST(law_holds_for_argmax_drafts) {
+  for (Setting s : {setting_of(2, 3, 3, false), setting_of(3, 2, 3, true), setting_of(4, 3, 2, false)}) {
+    s.drafting = Drafting::argmax;
+    for (s.seed = 41; s.seed <= 43; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+  }
+}
+
+TEST(law_holds_for_block_verification) {
+  const Setting settings[] = {
+      setting_of(2, 1, 3, false), setting_of(2, 2, 3, false), setting_of(2, 3, 2, false), setting_of(2, 4, 2, false),
+      setting_of(3, 2, 2, false), setting_of(4, 2, 2, false), setting_of(2, 4, 4, true),  setting_of(3, 3, 3, true),
+      setting_of(3, 0, 2, true),
+  };
+  for (Setting s : settings) {
+    s.verification = Verification::block;
+    for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
+      s.drafting = drafting;
+      for (s.seed = 51; s.seed <= 53; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+    }
+    if (s.exact_length) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+  }
+}
+
+TEST(law_holds_for_block_verification_under_transforms) {
+  Setting s = setting_of(3, 2, 3, true);
+  s.verification = Verification::block;
+  const auto check = [&](void (*change)(SamplingParams&)) {
+    s.params = plain();
+    change(s.params);
+    for (s.seed = 61; s.seed <= 64; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+  };
+  check([](SamplingParams& p) { p.temperature = 0.6; });
+  check([](SamplingParams& p) { p.top_k = 2; });  // zero probabilities on both sides
+  check([](SamplingParams& p) { p.top_p = 0.7; });
+  check([](SamplingParams& p) { p.repeat_penalty = 1.8; });
+  check([](SamplingParams& p) { p.temperature = 0.0; });
+}
+
+TEST(law_holds_for_invariant_verification) {
+  for (int k = 0; k <= 4; ++k) {
+    Setting s = setting_of(2, k, k == 4 ? 4 : 3, true);
+    s.verification = Verification::invariant;
+    for (s.seed = 71; s.seed <= 73; ++s.seed) {
+      CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+      CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+    }
+    s.drafting = Drafting::argmax;
+    CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+  }
+}
+
+// The number of drafts may be decided on the way.
+const Rule on_the_next_row = [](const Sequence&, const Distribution& next_row) { return next_row.probability(0) > 0.55; };
+const Rule on_the_last_draft = [](const Sequence& s, const Distribution&) { return s.num_drafted() > 0 && s.tokens.back() == 1; };
+const Rule on_both = [](const Sequence& s, const Distribution& next_row) {
+  return s.num_drafted() > 0 && next_row.probability(s.tokens.back()) > 0.4;
+};
+
+TEST(law_holds_when_drafting_stops_early) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
+      for (const Rule rule : {on_the_next_row, on_the_last_draft, on_both}) {
+        for (Setting s : {setting_of(2, 3, 3, true), setting_of(2, 4, 2, false), setting_of(3, 3, 2, false)}) {
+          s.verification = verification;
+          s.drafting = drafting;
+          if (verification == Verification::invariant && !(s.vocabulary == 2 && s.exact_length)) continue;
+          for (s.seed = 81; s.seed <= 84; ++s.seed) CHECK_NEAR(error_of(s, Draft::model, {nullptr, rule}), 0.0, 1e-12);
+        }
+      }
+    }
+  }
+}
+
 // Negative controls: the enumeration must notice what is wrong.
+
+const Tamper drop_if_one = [](Sequence& s) {
+  if (s.num_drafted() > 0 && s.tokens.back() == 1) s.tokens.pop_back();
+};
+
+TEST(control_block_verification_of_a_draft_dropped_after_sampling) {
+  Setting s = setting_of(2, 3, 2, false);
+  s.verification = Verification::block;
+  s.seed = 91;
+  CHECK(error_of(s, Draft::model, {drop_if_one}) > 0.01);
+  // Where the token is certain given the past, or given the noise, it may be dropped.
+  s.drafting = Drafting::argmax;
+  CHECK_NEAR(error_of(s, Draft::model, {drop_if_one}), 0.0, 1e-12);
+  s.drafting = Drafting::sampled;
+  s.verification = Verification::invariant;
+  s.exact_length = true;
+  CHECK_NEAR(error_of(s, Draft::model, {drop_if_one}), 0.0, 1e-12);
+}
+
+TEST(control_noise_that_ignores_the_position) {
+  Setting s = setting_of(2, 1, 2, true);
+  s.verification = Verification::invariant;
+  CHECK(error_of(s, Draft::model, {nullptr, nullptr, nullptr, nullptr, true}) > 0.05);
+}
 
 TEST(control_wrong_proposal_distribution) {
   const Tamper argmax_recorded_as_softmax = [](Sequence& s) {
@@ -384,11 +618,11 @@ TEST(control_wrong_proposal_distribution) {
       s.tokens[static_cast<std::size_t>(s.num_committed + i)] = row.tokens[static_cast<std::size_t>(best)];
     }
   };
-  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, argmax_recorded_as_softmax) > 0.01);
+  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, {argmax_recorded_as_softmax}) > 0.01);
   const Tamper uniform_recorded = [](Sequence& s) {
     for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).probs.assign(s.draft_row(i).tokens.size(), 0.5);
   };
-  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, uniform_recorded) > 0.01);
+  CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, {uniform_recorded}) > 0.01);
 }
 
 // Not a control: a sampled token submitted as a one-hot proposal is accepted less often, but the law stays exact.
@@ -396,7 +630,7 @@ TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
   const Tamper recorded_as_one_hot = [](Sequence& s) {
     for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
   };
-  CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, recorded_as_one_hot), 0.0, 1e-12);
+  CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, {recorded_as_one_hot}), 0.0, 1e-12);
 }
 
 TEST(control_unlikely_draft_dropped_after_sampling) {
@@ -408,9 +642,9 @@ TEST(control_unlikely_draft_dropped_after_sampling) {
   const Tamper drop_unlikely = [](Sequence& seq) {
     if (seq.tokens.back() == 1) seq.tokens.pop_back();
   };
-  const Law fair = law_of_loop(s, Draft::model, nullptr, &target, &draft);
+  const Law fair = law_of_loop(s, Draft::model, {nullptr, nullptr, &target, &draft});
   CHECK_NEAR(fair.at({0}), 0.5, 1e-12);
-  const Law biased = law_of_loop(s, Draft::model, drop_unlikely, &target, &draft);
+  const Law biased = law_of_loop(s, Draft::model, {drop_unlikely, nullptr, &target, &draft});
   CHECK_NEAR(biased.at({0}), 0.55, 1e-6);
 }
 

@@ -9,7 +9,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['Verdict', 'predicted_speedup', 'residual', 'transform', 'verify_token']
+__all__: list[str] = ['Verdict', 'predicted_speedup', 'race', 'residual', 'transform', 'verify_block', 'verify_token']
 class Verdict:
     """
     What one verification decides. Unpacks as (num_accepted, next_token).
@@ -43,6 +43,16 @@ def predicted_speedup(rate: typing.SupportsFloat | typing.SupportsIndex, num_dra
     t_target_batch: time of one target pass over K + 1 tokens; None: t_target
     Leviathan et al., arXiv:2211.17192, section 3.3, with a measured rate.
     """
+def race(probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], *, seed: typing.SupportsInt | typing.SupportsIndex, position: typing.SupportsInt | typing.SupportsIndex) -> int:
+    """
+    The token that a seed chooses at a position of the text, with the law `probs`: argmin E / probs over exponential noise E
+    of the seed, the position and the token, the same as argmax(log(probs) + Gumbel noise).
+    
+    probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the text, 0 or more
+    
+    Drafter-invariant speculative decoding accepts drafts while they are what the target chooses so; similar distributions
+    choose the same token often. Daliri, Musco and Suresh, arXiv:2408.07978.
+    """
 def residual(target_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], draft_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.typing.NDArray[numpy.float64]:
     """
     normalise(max(0, target - draft)), float64 [V]: the law of the correction token after a rejection.
@@ -68,6 +78,14 @@ def transform(logits: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], *
     history: integers [n], the tokens so far, the newest last
     
     ValueError: NaN or +inf logits, nothing finite among them, a parameter or token id out of range.
+    """
+def verify_block(draft_tokens: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], draft_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], target_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], uniforms: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> Verdict:
+    """
+    Block verification: which drafted tokens to keep, and the token after them. Arguments as for verify_token.
+    
+    The drafts are judged together: the longest prefix whose test succeeds is kept, uniforms[i] testing the one that ends with
+    draft_tokens[i]. The law is the target's, as with verify_token; the expected number of tokens kept is at least as large.
+    Sun et al., arXiv:2403.10444, algorithm 2.
     """
 def verify_token(draft_tokens: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], draft_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], target_probs: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], uniforms: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> Verdict:
     """

@@ -1,0 +1,88 @@
+"""sampling.verify_block on numpy arrays, against a reference written from the paper. The exact laws are checked in C++."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specdec_native import sampling
+
+
+def draw(probs, uniform):
+    """Inverse CDF in ascending token order."""
+    candidates = np.flatnonzero(probs)
+    return int(candidates[min(np.searchsorted(np.cumsum(probs[candidates]), uniform, side="right"), len(candidates) - 1)])
+
+
+def reference(drafted, draft, target, uniforms):
+    """Sun et al., arXiv:2403.10444, algorithm 2. Returns the verdict and the distance of the nearest decision to a tie."""
+    k, margin = len(drafted), 1.0
+    p = [1.0]
+    for i, token in enumerate(drafted):
+        p.append(min(p[i] * target[i, token] / draft[i, token], 1.0))
+    longest = 0
+    for i in range(1, k + 1):
+        if i == k:
+            h = p[k]
+        else:
+            rest = np.maximum(p[i] * target[i] - draft[i], 0).sum()
+            h = rest / (rest + 1 - p[i]) if rest > 0 else 0.0
+        margin = min(margin, abs(uniforms[i - 1] - h))
+        if uniforms[i - 1] < h:
+            longest = i
+    last = target[k]
+    if longest < k:
+        last = np.maximum(p[longest] * target[longest] - draft[longest], 0)
+        if not last.any():
+            last = target[longest]
+        last = last / last.sum()
+    margin = min(margin, np.abs(np.cumsum(last)[:-1] - uniforms[k]).min(initial=1.0))
+    return (longest, draw(last, uniforms[k])), margin
+
+
+weights = st.sampled_from([0.0, 0.0, 1.0]) | st.floats(1e-6, 1)
+uniform = st.floats(0, 1, exclude_max=True)
+
+
+@st.composite
+def probability_rows(draw_from, count, vocabulary):
+    rows = np.array(
+        draw_from(st.lists(st.lists(weights, min_size=vocabulary, max_size=vocabulary), min_size=count, max_size=count))
+    )
+    rows = rows.reshape(count, vocabulary)
+    rows[rows.sum(axis=1) == 0] = 1
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@given(st.data(), st.integers(0, 5), st.integers(1, 6))
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_against_numpy(data, k, vocabulary):
+    draft = data.draw(probability_rows(k, vocabulary))
+    target = data.draw(probability_rows(k + 1, vocabulary))
+    drafted = [draw(row, data.draw(uniform)) for row in draft]
+    uniforms = data.draw(st.lists(uniform, min_size=k + 1, max_size=k + 1))
+    expected, margin = reference(drafted, draft, target, uniforms)
+    if margin > 1e-12:
+        assert tuple(sampling.verify_block(drafted, draft, target, uniforms)) == expected
+
+
+def test_it_accepts_more_than_token_verification():
+    """The introduction of the paper: target (1/3, 2/3), draft (2/3, 1/3), two drafts: 11/9 against 10/9 accepted."""
+    rng = np.random.default_rng(20260103)
+    draft, target = np.tile([2 / 3, 1 / 3], (2, 1)), np.tile([1 / 3, 2 / 3], (3, 1))
+    n = 20000
+    accepted = np.zeros((n, 2))
+    for i in range(n):
+        drafted, uniforms = [draw(row, u) for row, u in zip(draft, rng.random(2), strict=True)], rng.random(3)
+        for j, verify in enumerate([sampling.verify_token, sampling.verify_block]):
+            accepted[i, j] = verify(drafted, draft, target, uniforms).num_accepted
+    errors = accepted.std(axis=0) / np.sqrt(n)
+    assert np.all(np.abs(accepted.mean(axis=0) - [10 / 9, 11 / 9]) < 3.3 * errors)  # alpha 0.001
+
+
+def test_bad_input():
+    half = [0.5, 0.5]
+    with pytest.raises(ValueError, match=r"target_probs has shape \(1, 2\): must be \[K\+1, V\], K = 1"):
+        sampling.verify_block([0], [half], [half], [0, 0])
+    with pytest.raises(ValueError, match=r"draft_tokens\[0\] = 1 has probability 0 in draft_probs\[0\]"):
+        sampling.verify_block([1], [[1.0, 0.0]], [half, half], [0, 0])
