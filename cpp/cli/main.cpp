@@ -11,10 +11,12 @@
 
 #include "cli/generate.h"
 #include "cli/info.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/perplexity.h"
 #include "cli/quantize.h"
+#include "speculative/error.h"
 
 namespace specdec::cli {
 namespace {
@@ -109,6 +111,9 @@ int main(int argc, char** argv) {
     return report_usage(program, error);
   } catch (const std::invalid_argument& error) {
     return report_usage(program, error);
+  } catch (const specdec::Cancelled&) {
+    note(program + ": interrupted\n");
+    return exit_interrupted;
   } catch (const std::bad_alloc&) {
     note(program + ": not enough memory\n");
   } catch (const std::exception& error) {
