@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench.h"
 #include "cli/generate.h"
 #include "cli/info.h"
 #include "cli/interrupt.h"
@@ -27,6 +28,7 @@ struct Command {
   const char* help;
 };
 constexpr Command commands[] = {
+    {"bench", run_bench, "measure tokens per second with and without a draft and MXFP6"},
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show what a GGUF model file holds"},
     {"perplexity", run_perplexity, "measure how well a model predicts a text"},

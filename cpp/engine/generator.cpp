@@ -13,7 +13,6 @@
 namespace specdec {
 namespace {
 
-constexpr int default_context = 4096;  // unless the model was trained with less
 constexpr int slot = 0;
 
 void check_range(const char* name, long long value, long long low, long long high) {
@@ -186,6 +185,19 @@ void Generator::stop() {
   running_ = false;
   pending_.clear();
   if (sequence_) decoder_->truncate(*sequence_, num_delivered_);
+}
+
+PassTimes Generator::time_passes(int max_tokens, int repeats) {
+  check_range("max_tokens", max_tokens, 1, max_draft_tokens + 1);
+  check_range("repeats", repeats, 1, 1000);
+  if (!sequence_) throw std::logic_error("passes are timed after a text");
+  stop();
+  PassTimes times;
+  for (int n = 1; n <= max_tokens; ++n) times.target.push_back(time_pass(*target_, slot, sequence_->tokens, n, n, repeats));
+  if (draft_ == nullptr) return times;
+  proposer_->prefill(*sequence_);
+  times.draft = time_pass(*draft_, slot, sequence_->tokens, 1, 1, repeats);
+  return times;
 }
 
 std::string Generator::detokenize(const std::vector<Token>& tokens) const {

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/pass_times.h"
 #include "engine/text_stream.h"
+#include "llama/chat_template.h"
 #include "llama/context.h"
 #include "llama/model.h"
 #include "sampling/transforms.h"
@@ -17,10 +19,12 @@
 
 namespace specdec {
 
+constexpr int default_context = 4096;  // tokens, unless the target was trained with less
+
 struct GeneratorOptions {
   std::string target;         // GGUF path
   std::string draft;          // GGUF path, "ngram" (prompt lookup), or empty: no draft
-  int n_ctx = 0;              // tokens; 0: what the target was trained with, at most 4096
+  int n_ctx = 0;              // tokens; 0: what the target was trained with, at most default_context
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
   int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
@@ -69,6 +73,14 @@ class Generator {
   // Counters of the running or last text.
   const Stats& stats() const { return decoder_->stats(); }
   std::uint64_t seed() const { return seed_; }
+
+  // Passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last text, of which there must be
+  // one; ends it. Throws as next() does.
+  PassTimes time_passes(int max_tokens, int repeats);
+
+  bool has_chat_template() const { return specdec::has_chat_template(*target_model_); }
+  // A prompt for the target, as apply_chat_template() makes it.
+  std::string chat_prompt(const std::vector<ChatMessage>& messages) const { return apply_chat_template(*target_model_, messages); }
 
   // Asked now and then while models run, on the calling thread; true ends start() or next() with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
