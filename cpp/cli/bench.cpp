@@ -27,7 +27,7 @@ constexpr int warm_up_tokens = 16;
 constexpr int pass_repeats = 9;  // in each of the rounds
 
 const std::vector<std::string> default_prompts = {
-    "def bfs(graph, start):\n",
+    "def bfs(graph, start):",
     "class LRUCache:\n    def __init__(self, ",
     "import argparse\n\n\ndef main():\n",
     "def read_config(path):\n    \"\"\"Return the ",
@@ -95,6 +95,7 @@ class Bench {
     result_.max_tokens = arguments_.request.max_tokens;
     result_.temperature = arguments_.request.sampling.temperature;
     result_.seed = *arguments_.request.seed;
+    result_.n_threads = threads_->size();
     result_.interleaved = comparison_.loads.size() == 1;
     return std::move(result_);
   }
@@ -105,9 +106,9 @@ class Bench {
     generators_.resize(comparison_.files.size());
     for (const std::size_t file : files) {
       progress_.begin("loading " + comparison_.files[file].name);
-      generators_[file] = std::make_unique<Generator>(comparison_.files[file].options);
+      generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
       generators_[file]->set_cancel_check(interrupted);
-      result_.n_threads = generators_[file]->n_threads();
+      threads_ = generators_[file]->threads();
     }
     for (const BenchResult::Mode& mode : result_.modes) warm_up(mode);
     std::vector<std::vector<PassTimes>> passes(comparison_.files.size());
@@ -180,6 +181,7 @@ class Bench {
   ProgressLine& progress_;
   Comparison comparison_;
   std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
+  std::shared_ptr<ThreadPool> threads_;                 // of all of them
   int longest_pass_ = 0;                                // tokens; 0: not known yet
   BenchResult result_;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/chat.h"
 #include "cli/generate.h"
 #include "cli/info.h"
 #include "cli/interrupt.h"
@@ -17,6 +18,7 @@
 #include "cli/output.h"
 #include "cli/perplexity.h"
 #include "cli/quantize.h"
+#include "cli/race.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {
@@ -29,10 +31,12 @@ struct Command {
 };
 constexpr Command commands[] = {
     {"bench", run_bench, "measure tokens per second with and without a draft and MXFP6"},
+    {"chat", run_chat, "talk with a model, line by line"},
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show what a GGUF model file holds"},
     {"perplexity", run_perplexity, "measure how well a model predicts a text"},
     {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
+    {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
 };
 
 const Command* find_command(const std::string& name) {

@@ -53,7 +53,8 @@ void Request::validate() const {
   if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }
 
-Generator::Generator(const GeneratorOptions& options) : options_(options) {
+Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
+    : options_(options), threads_(std::move(threads)) {
   check_range("n_ctx", options.n_ctx, 0, 1 << 24);
   check_range("n_threads", options.n_threads, 0, 512);
   check_range("n_batch", options.n_batch, max_draft_tokens + 1, 1 << 16);
@@ -64,7 +65,7 @@ Generator::Generator(const GeneratorOptions& options) : options_(options) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
   }
-  threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
+  if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
   Context::Options context;
   context.context_length = options.n_ctx > 0 ? options.n_ctx : std::min(default_context, target_model_->trained_context());
   context.batch_size = options.n_batch;

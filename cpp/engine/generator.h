@@ -57,8 +57,9 @@ struct Piece {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch.
-  explicit Generator(const GeneratorOptions& options);
+  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. Generators that take turns should
+  // share their threads (null: new ones): threads without work look for some for a while, and slow others down.
+  explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
   // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends the text
   // that was running. Throws std::invalid_argument, ContextFull or Cancelled and can be called again after any of them.
@@ -90,6 +91,7 @@ class Generator {
   std::string detokenize(const std::vector<Token>& tokens) const;
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
+  const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
   int num_draft_tokens() const { return options_.num_draft_tokens; }
   bool has_draft() const { return proposer_ != nullptr; }
 

@@ -27,11 +27,12 @@ def speed_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
     axes.barh(places, medians, xerr=spread, color=colors, ecolor="0.3", capsize=3)
     axes.set_yticks(places, [mode["name"] for mode in modes])
     axes.invert_yaxis()
+    axes.set_xlim(right=1.4 * max(speed["high"] for speed in speeds))
     for place, mode in zip(places, modes, strict=True):
-        label = f" {mode['speedup']:.2f}x"
+        label = f"  {mode['speedup']:.2f}x"
         if mode["speculation"]:
             label += f", {mode['stats']['acceptance_rate']:.0%} accepted"
-        axes.text(0, place, label, va="center", color="white")
+        axes.text(mode["tokens_per_second"]["high"], place, label, va="center")
     axes.set_xlabel("tokens per second")
 
 
