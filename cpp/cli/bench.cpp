@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <climits>
-#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -143,21 +143,18 @@ class Bench {
     request.max_tokens = max_tokens;
     if (!mode.speculation) request.num_draft_tokens = 0;
     generator.start(request);
-    while (generator.next()) {
+    std::int64_t drafted = 0;
+    while (generator.next()) {  // at most one cycle each
+      longest_draft_ = std::max(longest_draft_, static_cast<int>(generator.stats().drafted - drafted));
+      drafted = generator.stats().drafted;
       if (interrupted()) throw Cancelled("interrupted");
     }
     add(stats, generator.stats());
   }
 
-  // Passes of 1 .. K + 1 tokens, K being the longest mean draft of the first round.
+  // Passes of 1 .. K + 1 tokens, K being the longest draft so far: of the first round, for all rounds.
   PassTimes time_passes(std::size_t file) {
-    if (longest_pass_ == 0) {
-      double k = 0.0;
-      for (const BenchResult::Mode& mode : result_.modes) {
-        if (!mode.rounds.empty()) k = std::max(k, mean_draft_length(mode.rounds.front()));
-      }
-      longest_pass_ = std::min(max_draft_tokens, static_cast<int>(std::ceil(k))) + 1;
-    }
+    if (longest_pass_ == 0) longest_pass_ = longest_draft_ + 1;
     progress_.begin("timing passes: " + comparison_.files[file].name);
     return generators_[file]->time_passes(longest_pass_, pass_repeats);
   }
@@ -182,6 +179,7 @@ class Bench {
   Comparison comparison_;
   std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
   std::shared_ptr<ThreadPool> threads_;                 // of all of them
+  int longest_draft_ = 0;                               // tokens
   int longest_pass_ = 0;                                // tokens; 0: not known yet
   BenchResult result_;
 };

@@ -145,6 +145,7 @@ class Chat {
     const History before = history_;
     request_.prompt = history_.ask(line);
     std::string answer;
+    bool ended = false;  // by a Ctrl-C, which a terminal shows
     try {
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
@@ -155,6 +156,7 @@ class Chat {
       }
     } catch (const Cancelled&) {
       generator_.stop();
+      ended = true;
       if (!input_is_terminal()) throw;  // a script, not someone who will go on
     } catch (const ContextFull& error) {
       note(std::string(error.what()) + "; /clear begins a new conversation\n");
@@ -163,7 +165,7 @@ class Chat {
     }
     clear_interrupt();
     history_.answer(answer);
-    write(answer.empty() || answer.back() != '\n' ? "\n" : "");
+    if (ended || answer.empty() || answer.back() != '\n') write("\n");
   }
 
   Request request_;

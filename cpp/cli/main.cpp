@@ -61,7 +61,7 @@ std::string overview() {
          "\nOptions:\n"
          "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own\n"
          "  --version   show the version\n\n"
-         "Without a model, generate uses the small pair that comes with the program.\n";
+         "Without a model, bench, chat, generate and race use the small pair that comes\nwith the program.\n";
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {
