@@ -47,9 +47,9 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec bench";
   line.arguments = "[options]";
   line.about =
-      "Measures tokens per second of the target as it is, of its MXFP6 version, and of that with a draft, and compares the gain with "
-      "what the time of single passes lets one predict. The modes take turns in every round, so that a machine that slows down slows "
-      "all of them down; reading prompts is not counted.";
+      "Measures tokens per second of the target as it is, of its MXFP6 version, and of that with a draft, and compares the "
+      "gain with what the time of single passes lets one predict. The modes take turns in every round, so that a machine "
+      "that slows down slows all of them down; reading prompts is not counted.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {
@@ -57,17 +57,21 @@ CommandLine command_line(Arguments& arguments) {
        {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX, "tokens per prompt at most (default: 64)")}},
+        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
+                "tokens per prompt at most (default: 64)")}},
       {"Comparison",
        {mxfp6_option(comparison),
-        texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
+        texts({"--also"}, "FILE", comparison.also,
+              "another version of the target, measured with and without the draft; repeatable"),
         integer({"--repeat"}, arguments.rounds, 1, 1000, "rounds (default: 5)"),
-        flag({"--sequential"}, comparison.sequential, "one target in memory at a time (default: only where memory cannot hold all)")}},
+        flag({"--sequential"}, comparison.sequential,
+             "one target in memory at a time (default: only where memory cannot hold all)")}},
       model_group(comparison.generator),
       sampling_group(arguments.request),
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
-        text({"--plot"}, "FILE", arguments.plot, "draw the result, too, as a PNG; needs pip install \"specdec_native[plot]\"")}},
+        text({"--plot"}, "FILE", arguments.plot,
+             "draw the result, too, as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
   return line;
 }

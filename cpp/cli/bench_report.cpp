@@ -85,12 +85,11 @@ std::size_t name_width(const BenchResult& result) {
 std::string number(const char* pattern, double value, std::size_t columns) { return pad_left(format(pattern, value), columns); }
 
 std::string heading(const BenchResult& result) {
-  std::string text = std::to_string(result.num_prompts) + (result.num_prompts == 1 ? " prompt" : " prompts") + " of at most " +
-                     std::to_string(result.max_tokens) + " tokens, " + std::to_string(result.modes.front().rounds.size()) + " rounds, " +
-                     (result.interleaved ? "interleaved" : "one file after another") + ", " + std::to_string(result.n_threads) +
-                     " threads,\n" + format("temperature %g", result.temperature) + ", seed " + std::to_string(result.seed) +
-                     "; median of the rounds, reading prompts not counted\n\n";
-  return text;
+  return std::to_string(result.num_prompts) + (result.num_prompts == 1 ? " prompt" : " prompts") + " of at most " +
+         std::to_string(result.max_tokens) + " tokens, " + std::to_string(result.modes.front().rounds.size()) + " rounds, " +
+         (result.interleaved ? "interleaved" : "one file after another") + ", " + std::to_string(result.n_threads) +
+         " threads,\n" + format("temperature %g", result.temperature) + ", seed " + std::to_string(result.seed) +
+         "; median of the rounds, reading prompts not counted\n\n";
 }
 
 std::string speed_table(const BenchResult& result) {
@@ -100,14 +99,16 @@ std::string speed_table(const BenchResult& result) {
   for (const BenchResult::Mode& mode : result.modes) {
     const Speed tokens = speed(mode);
     const Stats stats = sum(mode);
-    text += pad(mode.name, width) + number("%.1f", tokens.median, 9) + pad_left(format("%.1f - %.1f", tokens.low, tokens.high), 17) +
-            number("%.2fx", tokens.median / first, 9) + (mode.speculation ? number("%.3f", stats.acceptance_rate(), 10) : pad_left("-", 10)) +
+    text += pad(mode.name, width) + number("%.1f", tokens.median, 9) +
+            pad_left(format("%.1f - %.1f", tokens.low, tokens.high), 17) + number("%.2fx", tokens.median / first, 9) +
+            (mode.speculation ? number("%.3f", stats.acceptance_rate(), 10) : pad_left("-", 10)) +
             number("%.2f", stats.tokens_per_target_call(), 13) + "\n";
   }
   return text;
 }
 
-std::string pass_row(const std::string& name, const std::vector<double>& seconds, std::size_t from, std::size_t to, std::size_t width) {
+std::string pass_row(const std::string& name, const std::vector<double>& seconds, std::size_t from, std::size_t to,
+                     std::size_t width) {
   std::string text = pad(name, width);
   for (std::size_t i = from; i < std::min(to, seconds.size()); ++i) text += number("%.3f", 1e3 * seconds[i], 8);
   return text + "\n";
@@ -131,7 +132,8 @@ std::string pass_table(const BenchResult& result) {
 
 std::string cycle_row(const std::string& name, const Cycle& cycle, std::size_t width) {
   std::string text = pad(name, width);
-  for (const double seconds : {cycle.draft, cycle.target, cycle.sampling, cycle.rest, cycle.total()}) text += number("%.3f", 1e3 * seconds, 10);
+  for (const double seconds : {cycle.draft, cycle.target, cycle.sampling, cycle.rest, cycle.total()})
+    text += number("%.3f", 1e3 * seconds, 10);
   return text + "\n";
 }
 
@@ -142,8 +144,9 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   const Prediction prediction = predict(stats, result.files[mode.file].passes);
   const Cycle cycle = measured_cycle(stats), plain_cycle = measured_cycle(sum(plain));
   const std::size_t width = name_width(result);
-  std::string text = "\n" + mode.name + " over " + plain.name + ": predicted " + format("%.2fx", prediction.speedup) + ", measured " +
-                     format("%.2fx", speed(mode).median / speed(plain).median) + format(" (K %.1f, ", prediction.num_draft_tokens) +
+  std::string text = "\n" + mode.name + " over " + plain.name + ": predicted " + format("%.2fx", prediction.speedup) +
+                     ", measured " + format("%.2fx", speed(mode).median / speed(plain).median) +
+                     format(" (K %.1f, ", prediction.num_draft_tokens) +
                      format("%.2f tokens per cycle)\n", prediction.tokens_per_call);
   text += pad("ms per cycle", width) + "     draft    target  sampling      rest     total\n";
   text += cycle_row("predicted", prediction.speculation, width) + cycle_row("measured", cycle, width);
@@ -154,7 +157,11 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
 // ---- JSON
 
 Json cycle_json(const Cycle& cycle) {
-  return {{"draft", cycle.draft}, {"target", cycle.target}, {"sampling", cycle.sampling}, {"rest", cycle.rest}, {"total", cycle.total()}};
+  return {{"draft", cycle.draft},
+          {"target", cycle.target},
+          {"sampling", cycle.sampling},
+          {"rest", cycle.rest},
+          {"total", cycle.total()}};
 }
 
 Json prediction_json(const BenchResult& result, std::size_t at) {

@@ -31,18 +31,22 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers line after line of standard input, in the model's own chat template; a model without one continues the text so far. What "
-      "was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the conversation, /stats shows what "
-      "the last answer cost, /quit or the end of input leaves.";
+      "Answers line after line of standard input, in the model's own chat template; a model without one continues the text "
+      "so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the "
+      "conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
   line.positional_hint = "; write to standard input";
   line.groups = {
       {"Text",
        {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX, "tokens per answer at most (default: 512)"),
-        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop, "end an answer before this text; repeatable")}},
+        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
+                "tokens per answer at most (default: 512)"),
+        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop,
+              "end an answer before this text; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
-      {"Output", {choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+      {"Output",
+       {choice({"--color"}, {"auto", "always", "never"}, arguments.color,
+               "show accepted draft tokens in green; auto: on a terminal")}},
   };
   return line;
 }
@@ -117,7 +121,10 @@ class History {
 class Chat {
  public:
   explicit Chat(const Arguments& arguments)
-      : request_(arguments.request), color_(use_color(arguments.color)), generator_(arguments.generator), history_(generator_, arguments.system) {
+      : request_(arguments.request),
+        color_(use_color(arguments.color)),
+        generator_(arguments.generator),
+        history_(generator_, arguments.system) {
     generator_.set_cancel_check(interrupted);
     if (!generator_.has_chat_template()) note("note: this model has no chat template; it continues the text so far\n");
   }
@@ -152,7 +159,8 @@ class Chat {
         write(color_ && piece->from_draft ? "\x1b[32m" + piece->text + "\x1b[0m" : piece->text);
         answer += piece->text;
         if (interrupted()) throw Cancelled("interrupted");
-        if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear begins a new conversation\n");
+        if (piece->finish_reason == FinishReason::context)
+          note("\nthe context is full (-c); /clear begins a new conversation\n");
       }
     } catch (const Cancelled&) {
       generator_.stop();

@@ -48,12 +48,13 @@ void check_disk(const std::string& target, std::uint64_t bytes) {
   const fs::path folder = fs::temp_directory_path();
   const std::uint64_t available = fs::space(folder).available;
   if (bytes <= available) return;
-  throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " + size_text(available) +
-              " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE)");
+  throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " +
+              size_text(available) + " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE)");
 }
 
 // One load of everything where that fits, else one per file. `needs` are those of the files.
-std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files, const std::vector<MemoryNeed>& needs, bool sequential) {
+std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files, const std::vector<MemoryNeed>& needs,
+                                                 bool sequential) {
   const std::uint64_t available = available_memory();
   std::vector<std::vector<std::size_t>> loads;
   std::vector<std::size_t> all;
@@ -63,8 +64,9 @@ std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>
     loads.push_back({i});
     together += needs[i].total();
     if (available == 0 || needs[i].total() <= available) continue;
-    throw Error(files[i].name + " (" + files[i].options.target + ") needs " + size_text(needs[i].total()) + " of memory: weights " +
-                size_text(needs[i].weights) + ", caches " + size_text(needs[i].caches) + "; " + size_text(available) +
+    throw Error(files[i].name + " (" + files[i].options.target + ") needs " + size_text(needs[i].total()) +
+                " of memory: weights " + size_text(needs[i].weights) + ", caches " + size_text(needs[i].caches) + "; " +
+                size_text(available) +
                 " are available. End other programs, use smaller models, or ask for a shorter context (-c)");
   }
   const bool fits = available == 0 || together <= available;
@@ -106,14 +108,17 @@ TemporaryFolder::~TemporaryFolder() {
 
 Option mxfp6_option(ComparisonOptions& options) {
   return text({"--mxfp6"}, "FILE", options.mxfp6,
-              "the target with MXFP6 weights (default: quantized into a temporary file, which is removed at the end; TMPDIR names its folder)");
+              "the target with MXFP6 weights (default: quantized into a temporary file, which is removed at the end; TMPDIR "
+              "names its folder)");
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (given.draft.empty()) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
+  if (given.draft.empty())
+    throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
   const bool is_mxfp6 = weight_type(given.target) == mxfp6_type;
-  if (is_mxfp6 && !options.mxfp6.empty()) throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");
+  if (is_mxfp6 && !options.mxfp6.empty())
+    throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");
 
   add_file(comparison, weight_name(given.target), given, is_mxfp6);
   const bool make_file = !is_mxfp6 && options.mxfp6.empty();

@@ -48,9 +48,9 @@ struct Mode {
 
 struct Comparison {
   std::vector<ComparedFile> files;
-  std::vector<Mode> modes;                        // first without, then with a draft, file by file
-  std::vector<std::vector<std::size_t>> loads;    // files to have in memory together, load after load
-  std::optional<TemporaryFolder> temporary;       // where a file of ours is
+  std::vector<Mode> modes;                      // first without, then with a draft, file by file
+  std::vector<std::vector<std::size_t>> loads;  // files to have in memory together, load after load
+  std::optional<TemporaryFolder> temporary;     // where a file of ours is
 };
 
 // Checks that disk and memory suffice, then makes the MXFP6 file if that is asked for. The caller has caught termination

@@ -5,8 +5,8 @@ namespace specdec::cli {
 
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells expect
 
-void catch_interrupt();    // Ctrl-C; a second one kills the program
-void catch_interrupts();   // every Ctrl-C; a read() that waits ends with EINTR
+void catch_interrupt();   // Ctrl-C; a second one kills the program
+void catch_interrupts();  // every Ctrl-C; a read() that waits ends with EINTR
 // Ctrl-C, SIGTERM and SIGHUP, however often they come: for commands that leave nothing behind. A signal that the caller
 // ignores (nohup) stays ignored. A file size limit becomes an error of write().
 void catch_termination();

@@ -45,9 +45,9 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec race";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Shows the target as it is, its MXFP6 version, and that with a draft continue a prompt side by side. Each runs alone first; then "
-      "their texts are played together, every token at the time it came. Accepted draft tokens are green. Where standard output is not "
-      "a terminal, the texts come one after another.";
+      "Shows the target as it is, its MXFP6 version, and that with a draft continue a prompt side by side. Each runs alone "
+      "first; then their texts are played together, every token at the time it came. Accepted draft tokens are green. Where "
+      "standard output is not a terminal, the texts come one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
   const auto set_file = [&arguments](const std::string& text) { arguments.prompt.file = text; };
@@ -56,11 +56,13 @@ CommandLine command_line(Arguments& arguments) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is (default: the beginning of a function)", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
         flag({"-e", "--escape"}, arguments.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX, "tokens to produce at most (default: 128)")}},
+        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
+                "tokens to produce at most (default: 128)")}},
       {"Race",
        {mxfp6_option(arguments.comparison),
         real({"--speed"}, arguments.speed, {0.0, 1000.0, true}, "play so many times as fast as it was; below 1 is slower"),
-        choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+        choice({"--color"}, {"auto", "always", "never"}, arguments.color,
+               "show accepted draft tokens in green; auto: on a terminal")}},
       model_group(arguments.comparison.generator),
       sampling_group(arguments.request),
   };
@@ -126,12 +128,14 @@ std::string winner_text(const std::vector<Runner>& runners) {
   const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
   const Runner& first = runners.front();
   if (&winner == &first) return first.name + " wins: nothing here is faster than the target as it is";
-  return winner.name + " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) + first.name;
+  return winner.name + " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) +
+         first.name;
 }
 
 class Columns {
  public:
-  Columns(const std::vector<Runner>& runners, std::string prompt, bool color) : runners_(runners), prompt_(std::move(prompt)), color_(color) {}
+  Columns(const std::vector<Runner>& runners, std::string prompt, bool color)
+      : runners_(runners), prompt_(std::move(prompt)), color_(color) {}
 
   // All columns at a time since the start, seconds; of the text the last lines, so many that the whole has `rows` lines at
   // most (0: any number). No newline at the end.
@@ -143,12 +147,14 @@ class Columns {
       cells.push_back(text_until(runner, seconds).lines(width, color_));
       height = std::max(height, cells.back().size());
     }
-    const std::size_t room = rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // of the lines around the text
+    const std::size_t room =
+        rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // of the lines around the text
     std::string text = row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
         const bool has_line = i < cells[column].size();
-        text += (column > 0 ? separator : "") + (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
+        text +=
+            (column > 0 ? separator : "") + (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
       }
       text += "\n";
     }
@@ -170,7 +176,9 @@ class Columns {
  private:
   int count() const { return static_cast<int>(runners_.size()); }
   int total_width(int column) const { return count() * column + (count() - 1) * separator_width; }
-  int column_width(int columns) const { return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count()); }
+  int column_width(int columns) const {
+    return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count());
+  }
 
   ColumnText text_until(const Runner& runner, double seconds) const {
     ColumnText text;
@@ -193,7 +201,8 @@ class Columns {
   template <typename Text>
   std::string row(int width, Text&& text, Style style) const {
     std::string line;
-    for (const Runner& runner : runners_) line += (line.empty() ? "" : separator) + column_line(text(runner), width, style, color_);
+    for (const Runner& runner : runners_)
+      line += (line.empty() ? "" : separator) + column_line(text(runner), width, style, color_);
     return line;
   }
 
@@ -227,7 +236,8 @@ void play(const Columns& columns, double speed) {
 void print_in_turn(const std::vector<Runner>& runners, bool color) {
   for (const Runner& runner : runners) {
     std::string text = "== " + runner.name + "\n";
-    for (const TimedPiece& piece : runner.pieces) text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
+    for (const TimedPiece& piece : runner.pieces)
+      text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
     write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner.tokens_per_second()) + "\n\n");
   }
   write(winner_text(runners) + "\n");

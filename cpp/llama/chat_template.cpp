@@ -14,7 +14,8 @@ std::string apply_chat_template(const Model& model, const std::vector<ChatMessag
   for (const ChatMessage& message : messages) views.push_back({message.role.c_str(), message.content.c_str()});
   std::string text;
   while (true) {
-    const int length = llama_chat_apply_template(chat_template, views.data(), views.size(), true, text.data(), static_cast<int>(text.size()));
+    const int length =
+        llama_chat_apply_template(chat_template, views.data(), views.size(), true, text.data(), static_cast<int>(text.size()));
     if (length < 0) throw ModelError(model.path() + ": llama.cpp does not know this model's chat template");
     const bool complete = static_cast<std::size_t>(length) <= text.size();
     text.resize(static_cast<std::size_t>(length));

@@ -73,7 +73,7 @@ def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
     """What is played is what was generated, and without a terminal it comes in turn."""
     greedy = [*QUICK, "--temp", "0"]
     piped = subprocess.run([specdec, "race", *greedy], capture_output=True, text=True, timeout=120, check=True)
-    assert "\x1b" not in piped.stdout and piped.stderr == ""
+    assert "\x1b" not in piped.stdout
     parts = re.split(r"^== (.*)\n", piped.stdout, flags=re.MULTILINE)
     assert parts[0] == "" and parts[1::2] == NAMES
     texts = [re.fullmatch(r"(.*?)\n?[\d.]+ tokens/s\n\n(.* wins: .*\n)?", part, re.DOTALL) for part in parts[2::2]]
