@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/statistics.h"
 #include "engine/generator.h"
+#include "llama/chat_template.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {

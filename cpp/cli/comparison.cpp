@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "engine/memory.h"
+#include "llama/available_memory.h"
 #include "llama/gguf_quantizer.h"
 #include "speculative/error.h"
 

@@ -1,7 +1,6 @@
 #include "engine/memory.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -46,16 +45,6 @@ std::uint64_t trained_context(const GgufFile& file) {
 }
 
 }  // namespace
-
-std::uint64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::uint64_t kibibytes = 0;
-  for (std::string rest; meminfo >> key >> kibibytes; std::getline(meminfo, rest)) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
-}
 
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);

@@ -7,9 +7,6 @@
 
 namespace specdec {
 
-// Bytes that can be had without swapping; 0 where the system does not tell.
-std::uint64_t available_memory();
-
 // What a generator keeps in memory, in bytes. The weights are mapped files; unless they all stay in memory, every pass
 // reads them from disk again. The models' scratch space comes on top: little, as long as the models are not tiny.
 struct MemoryNeed {

@@ -16,7 +16,7 @@ from types import TracebackType
 
 
 class Terminal:
-    """Runs a command with a terminal as its input, output and (unless `errors`) its standard error.
+    """Runs a command with a terminal as its standard input, output and error.
 
     >>> with Terminal([specdec, "race"], columns=80) as terminal:
     ...     terminal.read_until(lambda text: "wins" in text)
