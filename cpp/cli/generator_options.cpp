@@ -3,9 +3,13 @@
 #include <climits>
 #include <filesystem>
 #include <limits>
+#include <random>
 #include <system_error>
 
+#include "cli/format.h"
+#include "cli/output.h"
 #include "engine/bundled_models.h"
+#include "engine/memory.h"
 
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
@@ -50,6 +54,15 @@ std::vector<std::string> model_folders() {
     }
   }
   return folders;
+}
+
+// A pass takes as long as its weights take to read.
+void warn_of_large_draft(const GeneratorOptions& options) {
+  if (options.draft.empty() || options.draft == "ngram") return;
+  const std::uint64_t target = model_bytes(options.target), draft = model_bytes(options.draft);
+  if (draft <= target) return;
+  note("warning: the draft " + options.draft + " (" + size_text(draft) + ") is larger than the target " + options.target + " (" +
+       size_text(target) + "); text will come later than without a draft\n");
 }
 
 }  // namespace
@@ -115,6 +128,11 @@ void resolve_models(GeneratorOptions& options) {
     if (options.draft.empty()) options.draft = pair.draft;
   }
   if (options.num_draft_tokens == 0) options.draft.clear();
+  warn_of_large_draft(options);
+}
+
+void fix_seed(Request& request) {
+  if (!request.seed) request.seed = std::random_device()();
 }
 
 }  // namespace specdec::cli

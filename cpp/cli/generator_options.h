@@ -9,7 +9,11 @@ namespace specdec::cli {
 Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 
-// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded.
+// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded. A draft
+// larger than the target gets a warning.
 void resolve_models(GeneratorOptions& options);
+
+// For texts that are to be compared: where none was given, one random seed for all of them.
+void fix_seed(Request& request);
 
 }  // namespace specdec::cli

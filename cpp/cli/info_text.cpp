@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <utility>
 #include <variant>
 
+#include "cli/format.h"
 #include "cli/output.h"
 #include "mxfp6/dispatch.h"
 
@@ -14,29 +14,6 @@ namespace {
 
 constexpr std::size_t width = 80;
 constexpr std::uint64_t few_elements = 16;  // of an array: more than fit into a line
-
-std::string format(const char* pattern, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
-}
-
-// Three or four digits and the largest unit that leaves a number of at least 1.
-std::string scaled(std::uint64_t value, double base, const std::vector<const char*>& units) {
-  double number = static_cast<double>(value);
-  std::size_t unit = 0;
-  for (; unit + 1 < units.size() && number >= base; ++unit) number /= base;
-  return format(unit == 0 ? "%.0f" : number < 10 ? "%.2f" : "%.1f", number) + units[unit];
-}
-std::string count_text(std::uint64_t count) { return scaled(count, 1000.0, {"", " k", " M", " B", " T"}); }
-std::string size_text(std::uint64_t bytes) { return scaled(bytes, 1024.0, {" B", " KiB", " MiB", " GiB", " TiB"}); }
-
-std::string pad(const std::string& text, std::size_t columns) {
-  return text.size() < columns ? text + std::string(columns - text.size(), ' ') : text;
-}
-std::string pad_left(const std::string& text, std::size_t columns) {
-  return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
-}
 
 std::string value_text(const GgufValue& value, std::uint64_t limit);
 

@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace specdec::cli {
 namespace {
@@ -9,15 +10,33 @@ volatile std::sig_atomic_t seen = 0;
 
 extern "C" void on_interrupt(int) { seen = 1; }
 
-}  // namespace
-
-void catch_interrupt() {
+void catch_signal(int number, int flags) {
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the second one finds the default action
-  sigaction(SIGINT, &action, nullptr);
+  action.sa_flags = flags;
+  sigaction(number, &action, nullptr);
+}
+
+bool ignored(int number) {
+  struct sigaction action = {};
+  sigaction(number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+void catch_interrupt() { catch_signal(SIGINT, static_cast<int>(SA_RESETHAND | SA_RESTART)); }
+
+void catch_interrupts() { catch_signal(SIGINT, 0); }
+
+void catch_termination() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!ignored(number)) catch_signal(number, 0);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() { return seen != 0; }
+void clear_interrupt() { seen = 0; }
 
 }  // namespace specdec::cli

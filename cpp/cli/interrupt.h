@@ -1,11 +1,17 @@
-// Ctrl-C: the first asks the running command to end cleanly, a second one kills the program.
+// Ctrl-C and the like: a signal asks the running command to end cleanly.
 #pragma once
 
 namespace specdec::cli {
 
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells expect
 
-void catch_interrupt();
-bool interrupted();
+void catch_interrupt();   // Ctrl-C; a second one kills the program
+void catch_interrupts();  // every Ctrl-C; a read() that waits ends with EINTR
+// Ctrl-C, SIGTERM and SIGHUP, however often they come: for commands that leave nothing behind. A signal that the caller
+// ignores (nohup) stays ignored. A file size limit becomes an error of write().
+void catch_termination();
+
+bool interrupted();  // since the start, or since it was cleared
+void clear_interrupt();
 
 }  // namespace specdec::cli

@@ -9,12 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "cli/bench.h"
+#include "cli/chat.h"
 #include "cli/generate.h"
 #include "cli/info.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/perplexity.h"
 #include "cli/quantize.h"
+#include "cli/race.h"
+#include "speculative/error.h"
 
 namespace specdec::cli {
 namespace {
@@ -25,10 +30,13 @@ struct Command {
   const char* help;
 };
 constexpr Command commands[] = {
+    {"bench", run_bench, "measure tokens per second with and without a draft and MXFP6"},
+    {"chat", run_chat, "talk with a model, line by line"},
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show what a GGUF model file holds"},
     {"perplexity", run_perplexity, "measure how well a model predicts a text"},
     {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
+    {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
 };
 
 const Command* find_command(const std::string& name) {
@@ -53,7 +61,7 @@ std::string overview() {
          "\nOptions:\n"
          "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own\n"
          "  --version   show the version\n\n"
-         "Without a model, generate uses the small pair that comes with the program.\n";
+         "Without a model, bench, chat, generate and race use the small pair that comes\nwith the program.\n";
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {
@@ -109,6 +117,9 @@ int main(int argc, char** argv) {
     return report_usage(program, error);
   } catch (const std::invalid_argument& error) {
     return report_usage(program, error);
+  } catch (const specdec::Cancelled&) {
+    note(program + ": interrupted\n");
+    return exit_interrupted;
   } catch (const std::bad_alloc&) {
     note(program + ": not enough memory\n");
   } catch (const std::exception& error) {

@@ -1,18 +1,16 @@
 #include "cli/perplexity.h"
 
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/prompt.h"
 #include "llama/evaluation.h"
-#include "speculative/error.h"
 
 namespace specdec::cli {
 namespace {
@@ -43,12 +41,6 @@ CommandLine command_line(Arguments& arguments) {
                    integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core)"),
                    flag({"--json"}, arguments.json, "one JSON object")}}};
   return line;
-}
-
-std::string format(const char* pattern, double a, double b = 0.0) {
-  char result[96];
-  std::snprintf(result, sizeof result, pattern, a, b);
-  return result;
 }
 
 std::string report(const Evaluation& result) {
@@ -91,21 +83,6 @@ std::string json_text(const Evaluation& result, int window) {
   return json.dump(2) + "\n";
 }
 
-// On a terminal only: one line that is overwritten.
-class ProgressLine {
- public:
-  bool update(int done, int total) {
-    if (shown_) note("\r" + std::to_string(done) + " of " + std::to_string(total) + " windows\x1b[K");
-    return !interrupted();
-  }
-  void clear() const {
-    if (shown_) note("\r\x1b[K");
-  }
-
- private:
-  bool shown_ = isatty(STDERR_FILENO) != 0;
-};
-
 }  // namespace
 
 int run_perplexity(int argc, const char* const* argv) {
@@ -123,21 +100,15 @@ int run_perplexity(int argc, const char* const* argv) {
 
   catch_interrupt();
   ProgressLine progress;
-  arguments.evaluation.progress = [&](int done, int total) { return progress.update(done, total); };
+  arguments.evaluation.progress = [&](int done, int total) {
+    progress.update([&] { return std::to_string(done) + " of " + std::to_string(total) + " windows"; });
+    return !interrupted();
+  };
   arguments.evaluation.cancelled = interrupted;
-  try {
-    const Evaluation result = evaluate(text, arguments.evaluation);
-    progress.clear();
-    write(arguments.json ? json_text(result, arguments.evaluation.window) : report(result));
-    return 0;
-  } catch (const Cancelled&) {
-    progress.clear();
-    note("specdec perplexity: interrupted\n");
-    return exit_interrupted;
-  } catch (...) {
-    progress.clear();
-    throw;
-  }
+  const Evaluation result = evaluate(text, arguments.evaluation);
+  progress.clear();
+  write(arguments.json ? json_text(result, arguments.evaluation.window) : report(result));
+  return 0;
 }
 
 }  // namespace specdec::cli

@@ -1,19 +1,17 @@
 #include "cli/quantize.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/prompt.h"
 #include "llama/calibrated_quantizer.h"
 #include "llama/gguf_quantizer.h"
@@ -61,90 +59,39 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
-// ---- Signals
-
-volatile std::sig_atomic_t stop_requested = 0;
-extern "C" void request_stop(int) { stop_requested = 1; }
-
-// The temporary file must go whatever ends the run, so a second Ctrl-C does not kill. A signal that the caller ignores (nohup)
-// stays ignored. SIGXFSZ, a file size limit, is ignored for write() to fail instead.
-void catch_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction action = {};
-    sigaction(number, nullptr, &action);
-    if (action.sa_handler == SIG_IGN) continue;
-    action = {};
-    action.sa_handler = request_stop;
-    sigaction(number, &action, nullptr);
-  }
-  std::signal(SIGXFSZ, SIG_IGN);
-}
-
 // ---- Progress
-
-std::string format(const char* pattern, double value) {
-  char result[64];
-  std::snprintf(result, sizeof result, pattern, value);
-  return result;
-}
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
   return whole < 60 ? std::to_string(whole) + " s" : std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
 }
 
-// On a terminal one line that is overwritten, elsewhere (a log) a line every few seconds.
-class ProgressLine {
+class QuantizeProgressLine {
  public:
-  bool update(const QuantizeProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (now - last_ >= interval_) {
-      last_ = now;
-      show(progress, std::chrono::duration<double>(now - start_).count());
-    }
-    return stop_requested == 0;
+  bool update(const QuantizeProgress& at) {
+    line_.update([&] { return text(at, std::chrono::duration<double>(Clock::now() - start_).count()); });
+    return !interrupted();
   }
-  bool update(const CalibrationProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (now - last_ >= interval_) {
-      last_ = now;
-      put("calibration: " + std::to_string(progress.tokens_done) + " of " + std::to_string(progress.tokens_total) + " tokens");
-    }
-    return stop_requested == 0;
+  bool update(const CalibrationProgress& at) {
+    line_.update([&] { return "calibration: " + std::to_string(at.tokens_done) + " of " + std::to_string(at.tokens_total) + " tokens"; });
+    return !interrupted();
   }
-  void clear() const {
-    if (terminal_ && shown_) note("\r\x1b[K");
-  }
+  void clear() { line_.clear(); }
 
  private:
-  void show(const QuantizeProgress& progress, double elapsed) {
+  static std::string text(const QuantizeProgress& progress, double elapsed) {
     const double done = static_cast<double>(progress.bytes_done), total = static_cast<double>(progress.bytes_total);
     std::string line = format("%3.0f %%", 100.0 * done / total);
     if (done > 0) line += ", " + duration_text(elapsed * (total - done) / done) + " left";
-    line += ", tensor " + std::to_string(progress.tensor_index + 1) + " of " + std::to_string(progress.num_tensors) + ": " +
-            printable(progress.tensor);
-    put(line);
-  }
-  void put(const std::string& line) {
-    note(terminal_ ? "\r" + shorten(line, 79) + "\x1b[K" : shorten(line, 80) + "\n");
-    shown_ = true;
+    return line + ", tensor " + std::to_string(progress.tensor_index + 1) + " of " + std::to_string(progress.num_tensors) + ": " +
+           printable(progress.tensor);
   }
 
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  Clock::duration interval_ = terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : std::chrono::seconds(5);
-  Clock::time_point start_ = Clock::now(), last_ = start_;
-  bool shown_ = false;
+  ProgressLine line_;
+  Clock::time_point start_ = Clock::now();
 };
 
 // ---- Results
-
-std::string pad(std::string text, std::size_t columns) {
-  if (text.size() < columns) text.resize(columns, ' ');
-  return text;
-}
-std::string pad_left(const std::string& text, std::size_t columns) {
-  return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
-}
 
 struct Totals {
   std::uint64_t elements = 0, bytes_before = 0, bytes = 0;
@@ -214,7 +161,7 @@ std::string json_text(const QuantizeReport& report) {
 }
 
 // Null without a calibration text. The text is read when the first tensor needs it.
-std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments, const std::string& model, ProgressLine& progress) {
+std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments, const std::string& model, QuantizeProgressLine& progress) {
   if (arguments.calibration_text.empty()) return nullptr;
   CalibrationOptions options;
   options.num_threads = arguments.quantize.num_threads;
@@ -237,10 +184,10 @@ int run_quantize(int argc, const char* const* argv) {
   arguments.quantize.type = arguments.type == "mxfp6_e2m3" ? mxfp6::Type::e2m3 : mxfp6::Type::e3m2;
   arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
 
-  catch_signals();
-  ProgressLine progress;
-  arguments.quantize.progress = [&](const QuantizeProgress& at) { return progress.update(at); };
+  catch_termination();
   try {
+    QuantizeProgressLine progress;
+    arguments.quantize.progress = [&](const QuantizeProgress& at) { return progress.update(at); };
     const auto calibrated = calibrated_quantizer(arguments, parsed.positionals[0], progress);
     arguments.quantize.quantizer = calibrated.get();
     const QuantizeReport report = quantize_gguf(parsed.positionals[0], parsed.positionals[1], arguments.quantize);
@@ -248,12 +195,8 @@ int run_quantize(int argc, const char* const* argv) {
     write(arguments.json ? json_text(report) : table(report));
     return 0;
   } catch (const Cancelled&) {
-    progress.clear();
     note("specdec quantize: interrupted, nothing was written\n");
     return exit_interrupted;
-  } catch (...) {
-    progress.clear();
-    throw;
   }
 }
 

@@ -1,16 +1,9 @@
 #include "cli/statistics.h"
 
-#include <cstdio>
+#include "cli/format.h"
 
 namespace specdec::cli {
 namespace {
-
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
 
 long long whole(std::int64_t value) { return value; }
 

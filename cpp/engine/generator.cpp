@@ -13,7 +13,6 @@
 namespace specdec {
 namespace {
 
-constexpr int default_context = 4096;  // unless the model was trained with less
 constexpr int slot = 0;
 
 void check_range(const char* name, long long value, long long low, long long high) {
@@ -69,7 +68,8 @@ void Request::validate() const {
   if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }
 
-Generator::Generator(const GeneratorOptions& options) : options_(options) {
+Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
+    : options_(options), threads_(std::move(threads)) {
   check_range("n_ctx", options.n_ctx, 0, 1 << 24);
   check_range("n_threads", options.n_threads, 0, 512);
   check_range("n_batch", options.n_batch, max_draft_tokens + 1, 1 << 16);
@@ -80,7 +80,7 @@ Generator::Generator(const GeneratorOptions& options) : options_(options) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
   }
-  threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
+  if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
   Context::Options context;
   context.context_length = options.n_ctx > 0 ? options.n_ctx : std::min(default_context, target_model_->trained_context());
   context.batch_size = options.n_batch;
@@ -204,6 +204,19 @@ void Generator::stop() {
   running_ = false;
   pending_.clear();
   if (sequence_) decoder_->truncate(*sequence_, num_delivered_);
+}
+
+PassTimes Generator::time_passes(int max_tokens, int repeats) {
+  check_range("max_tokens", max_tokens, 1, max_draft_tokens + 1);
+  check_range("repeats", repeats, 1, 1000);
+  if (!sequence_) throw std::logic_error("passes are timed after a text");
+  stop();
+  PassTimes times;
+  for (int n = 1; n <= max_tokens; ++n) times.target.push_back(time_pass(*target_, slot, sequence_->tokens, n, n, repeats));
+  if (draft_ == nullptr) return times;
+  proposer_->prefill(*sequence_);
+  times.draft = time_pass(*draft_, slot, sequence_->tokens, 1, 1, repeats);
+  return times;
 }
 
 std::string Generator::detokenize(const std::vector<Token>& tokens) const {

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/pass_times.h"
 #include "engine/text_stream.h"
+#include "llama/chat_template.h"
 #include "llama/context.h"
 #include "llama/model.h"
 #include "sampling/transforms.h"
@@ -18,10 +20,12 @@
 
 namespace specdec {
 
+constexpr int default_context = 4096;  // tokens, unless the target was trained with less
+
 struct GeneratorOptions {
   std::string target;         // GGUF path
   std::string draft;          // GGUF path, "ngram" (prompt lookup), or empty: no draft
-  int n_ctx = 0;              // tokens; 0: what the target was trained with, at most 4096
+  int n_ctx = 0;              // tokens; 0: what the target was trained with, at most default_context
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
   int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
@@ -60,8 +64,9 @@ struct Piece {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch.
-  explicit Generator(const GeneratorOptions& options);
+  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. Generators that take turns should
+  // share their threads (null: new ones): threads without work look for some for a while, and slow others down.
+  explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
   // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends the text
   // that was running. Throws std::invalid_argument, ContextFull or Cancelled and can be called again after any of them.
@@ -77,6 +82,14 @@ class Generator {
   const Stats& stats() const { return decoder_->stats(); }
   std::uint64_t seed() const { return seed_; }
 
+  // Passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last text, of which there must be
+  // one; ends it. Throws as next() does.
+  PassTimes time_passes(int max_tokens, int repeats);
+
+  bool has_chat_template() const { return specdec::has_chat_template(*target_model_); }
+  // A prompt for the target, as apply_chat_template() makes it.
+  std::string chat_prompt(const std::vector<ChatMessage>& messages) const { return apply_chat_template(*target_model_, messages); }
+
   // Asked now and then while models run, on the calling thread; true ends start() or next() with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
@@ -85,6 +98,7 @@ class Generator {
   std::string detokenize(const std::vector<Token>& tokens) const;
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
+  const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
 
  private:
   void load_draft();

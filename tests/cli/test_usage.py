@@ -22,7 +22,20 @@ def test_version(specdec: pathlib.Path) -> None:
     assert all(part.isdigit() for part in version.split("."))
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"], ["generate", "--help"], ["info", "-h"], ["help", "info"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["-h"],
+        ["help"],
+        ["generate", "--help"],
+        ["info", "-h"],
+        ["help", "info"],
+        ["bench", "--help"],
+        ["chat", "--help"],
+        ["race", "--help"],
+    ],
+)
 def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
     result = run(specdec, *arguments)
     assert (result.returncode, result.stderr) == (0, "")

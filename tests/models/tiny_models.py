@@ -66,6 +66,7 @@ class Vocabulary:
     model: str = "gpt2"
     renamed: Mapping[int, str] = field(default_factory=dict)  # ids with another text
     control: tuple[int, ...] = ()  # further ids of control tokens
+    chat_template: str = ""
 
     def texts(self) -> list[str]:
         merged = [merge.replace(" ", "") for merge in self.merges]
@@ -92,6 +93,8 @@ class Vocabulary:
         writer.add_bos_token_id(self.bos)
         writer.add_eos_token_id(self.eos)
         writer.add_add_bos_token(self.adds_bos)
+        if self.chat_template:
+            writer.add_chat_template(self.chat_template)
 
 
 # ---- A model

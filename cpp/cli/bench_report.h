@@ -1,0 +1,45 @@
+// What `specdec bench` found, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/pass_times.h"
+#include "speculative/stats.h"
+
+namespace specdec::cli {
+
+struct BenchResult {
+  struct File {
+    std::string name, path;
+    PassTimes passes;
+  };
+  struct Mode {
+    std::string name;
+    std::size_t file = 0;  // index into files
+    bool speculation = false;
+    std::vector<Stats> rounds;  // each summed over the prompts
+  };
+
+  std::string draft;  // path, or "ngram"
+  std::vector<File> files;
+  std::vector<Mode> modes;  // never empty; one with speculation follows that of the same file without
+  std::size_t num_prompts = 0;
+  int max_tokens = 0, n_threads = 0;
+  double temperature = 0.0;
+  std::uint64_t seed = 0;
+  bool interleaved = false;  // all files took turns in every round
+};
+
+std::string bench_text(const BenchResult& result);             // 80 to 100 columns
+nlohmann::ordered_json bench_json(const BenchResult& result);  // times in seconds
+
+// Adds the counters of one text to those of others.
+void add(Stats& sum, const Stats& one);
+
+// Drafted tokens per target call: the K really used.
+double mean_draft_length(const Stats& stats);
+
+}  // namespace specdec::cli

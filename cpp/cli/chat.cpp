@@ -1,0 +1,204 @@
+#include "cli/chat.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/generator_options.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/statistics.h"
+#include "engine/generator.h"
+#include "llama/chat_template.h"
+#include "speculative/error.h"
+
+namespace specdec::cli {
+namespace {
+
+struct Arguments {
+  GeneratorOptions generator;
+  Request request;
+  std::string system, color = "auto";
+};
+
+CommandLine command_line(Arguments& arguments) {
+  CommandLine line;
+  line.command = "specdec chat";
+  line.arguments = "[options]";
+  line.about =
+      "Answers line after line of standard input, in the model's own chat template; a model without one continues the text "
+      "so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the "
+      "conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
+  line.positional_hint = "; write to standard input";
+  line.groups = {
+      {"Text",
+       {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
+        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
+                "tokens per answer at most (default: 512)"),
+        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop,
+              "end an answer before this text; repeatable")}},
+      model_group(arguments.generator),
+      sampling_group(arguments.request),
+      {"Output",
+       {choice({"--color"}, {"auto", "always", "never"}, arguments.color,
+               "show accepted draft tokens in green; auto: on a terminal")}},
+  };
+  return line;
+}
+
+// Lines of standard input. A terminal gets a prompt, and a Ctrl-C there begins the line anew.
+class Lines {
+ public:
+  // None at the end of input; a last line may lack its newline.
+  std::optional<std::string> next() {
+    if (terminal_) write("> ");
+    while (true) {
+      const std::size_t end = bytes_.find('\n');
+      if (end != std::string::npos) return take(end, end + 1);
+      char chunk[4096];
+      const ssize_t count = read(STDIN_FILENO, chunk, sizeof chunk);
+      if (count > 0) {
+        bytes_.append(chunk, static_cast<std::size_t>(count));
+      } else if (count < 0 && errno == EINTR) {
+        if (interrupted() && terminal_) write("\n(/quit or Ctrl-D leaves)\n> ");
+        if (interrupted() && !terminal_) throw Cancelled("interrupted");
+        clear_interrupt();
+      } else if (count < 0) {
+        throw Error("standard input cannot be read: " + std::generic_category().message(errno));
+      } else {
+        if (bytes_.empty()) return std::nullopt;
+        return take(bytes_.size(), bytes_.size());
+      }
+    }
+  }
+
+ private:
+  std::string take(std::size_t length, std::size_t drop) {
+    const std::string line = bytes_.substr(0, length);
+    bytes_.erase(0, drop);
+    return valid_utf8(!line.empty() && line.back() == '\r' ? line.substr(0, length - 1) : line);
+  }
+
+  bool terminal_ = input_is_terminal() && output_is_terminal();
+  std::string bytes_;
+};
+
+// The conversation so far, as a prompt.
+class History {
+ public:
+  History(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) { clear(); }
+
+  void clear() {
+    text_ = system_;
+    messages_.clear();
+    if (!system_.empty()) messages_.push_back({"system", system_});
+  }
+  // The prompt for the answer to this line.
+  std::string ask(const std::string& line) {
+    if (!generator_->has_chat_template()) {
+      text_ += (text_.empty() ? "" : "\n") + line;
+      return text_;
+    }
+    messages_.push_back({"user", line});
+    return generator_->chat_prompt(messages_);
+  }
+  void answer(const std::string& answer) {
+    text_ += answer;
+    messages_.push_back({"assistant", answer});
+  }
+
+ private:
+  const Generator* generator_;
+  std::string system_, text_;
+  std::vector<ChatMessage> messages_;
+};
+
+class Chat {
+ public:
+  explicit Chat(const Arguments& arguments)
+      : request_(arguments.request),
+        color_(use_color(arguments.color)),
+        generator_(arguments.generator),
+        history_(generator_, arguments.system) {
+    generator_.set_cancel_check(interrupted);
+    if (!generator_.has_chat_template()) note("note: this model has no chat template; it continues the text so far\n");
+  }
+
+  void run() {
+    Lines lines;
+    while (const std::optional<std::string> line = lines.next()) {
+      if (*line == "/quit" || *line == "/exit") return;
+      if (*line == "/clear") {
+        history_.clear();
+      } else if (*line == "/stats") {
+        note(statistics_text(generator_.stats()));
+      } else if (!line->empty() && line->front() == '/' && line->find(' ') == std::string::npos) {
+        note("unknown command " + printable(*line) + "; there are /clear, /stats and /quit\n");
+      } else if (!line->empty()) {
+        respond(*line);
+      }
+    }
+  }
+
+ private:
+  // Writes an answer, which a Ctrl-C ends; what was written is part of the conversation.
+  void respond(const std::string& line) {
+    clear_interrupt();
+    const History before = history_;
+    request_.prompt = history_.ask(line);
+    std::string answer;
+    bool ended = false;  // by a Ctrl-C, which a terminal shows
+    try {
+      generator_.start(request_);
+      while (const std::optional<Piece> piece = generator_.next()) {
+        write(color_ && piece->from_draft ? "\x1b[32m" + piece->text + "\x1b[0m" : piece->text);
+        answer += piece->text;
+        if (interrupted()) throw Cancelled("interrupted");
+        if (piece->finish_reason == FinishReason::context)
+          note("\nthe context is full (-c); /clear begins a new conversation\n");
+      }
+    } catch (const Cancelled&) {
+      generator_.stop();
+      ended = true;
+      if (!input_is_terminal()) throw;  // a script, not someone who will go on
+    } catch (const ContextFull& error) {
+      note(std::string(error.what()) + "; /clear begins a new conversation\n");
+      history_ = before;
+      return;
+    }
+    clear_interrupt();
+    history_.answer(answer);
+    if (ended || answer.empty() || answer.back() != '\n') write("\n");
+  }
+
+  Request request_;
+  bool color_;
+  Generator generator_;
+  History history_;
+};
+
+}  // namespace
+
+int run_chat(int argc, const char* const* argv) {
+  Arguments arguments;
+  arguments.request.max_tokens = 512;
+  const CommandLine line = command_line(arguments);
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  arguments.request.prompt = "?";
+  arguments.request.validate();  // before models are loaded
+  resolve_models(arguments.generator);
+  catch_interrupts();
+  Chat(arguments).run();
+  return 0;
+}
+
+}  // namespace specdec::cli

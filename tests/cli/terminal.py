@@ -1,0 +1,83 @@
+"""A program at a terminal of our own making."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+
+class Terminal:
+    """Runs a command with a terminal as its standard input, output and error.
+
+    >>> with Terminal([specdec, "race"], columns=80) as terminal:
+    ...     terminal.read_until(lambda text: "wins" in text)
+    """
+
+    def __init__(
+        self, command: list[str | pathlib.Path], columns: int = 80, rows: int = 24, env: dict[str, str] | None = None
+    ) -> None:
+        self._primary, secondary = pty.openpty()
+        self.resize(columns, rows)
+        self.process = subprocess.Popen(
+            command,
+            stdin=secondary,
+            stdout=secondary,
+            stderr=secondary,
+            env={"PATH": os.environ["PATH"], "TERM": "xterm", **(env or {})},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+        )
+        os.close(secondary)
+        self._bytes = b""
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._primary)
+
+    @property
+    def text(self) -> str:
+        """Everything that was shown."""
+        return self._bytes.decode(errors="replace")
+
+    def resize(self, columns: int, rows: int = 24) -> None:
+        fcntl.ioctl(self._primary, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self._primary, text.encode())
+
+    def read_until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> str:
+        end = time.monotonic() + seconds
+        while not condition(self.text):
+            assert time.monotonic() < end, f"not seen in {seconds} s: {self.text[-2000:]!r}"
+            assert self._read(end), f"the program ended: {self.text[-2000:]!r}"
+        return self.text
+
+    def read_all(self, seconds: float = 60.0) -> tuple[str, int]:
+        """To the end of the program; with its exit status."""
+        end = time.monotonic() + seconds
+        while self._read(end):
+            pass
+        return self.text, self.process.wait(timeout=60)
+
+    def _read(self, end: float) -> bool:
+        ready, _, _ = select.select([self._primary], [], [], max(0.0, end - time.monotonic()))
+        assert ready, f"nothing more came: {self.text[-2000:]!r}"
+        try:
+            chunk = os.read(self._primary, 65536)
+        except OSError:  # Linux reports the closed other end so
+            return False
+        self._bytes += chunk
+        return bool(chunk)

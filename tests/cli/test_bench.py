@@ -1,0 +1,250 @@
+"""`specdec bench`: its numbers agree with each other, files and memory are checked before it starts, nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from tests.cli.test_quantize import zeros
+from tests.models.mxfp6_files import quantize
+
+import specdec_native as sd
+
+QUICK = ["-p", "def bfs(graph, start):", "-n", "24", "-t", "1", "-s", "7"]
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    """Where temporary files go; to be found empty."""
+    path = tmp_path / "temporary"
+    path.mkdir()
+    return path
+
+
+def run(
+    specdec: pathlib.Path, folder: pathlib.Path, *arguments: object, code: int = 0, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [str(specdec), "bench", *map(str, arguments)]
+    environment = {**os.environ, "TMPDIR": str(folder), **(env or {})}
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert result.returncode == code, result.stderr
+    assert list(folder.iterdir()) == []
+    return result
+
+
+def run_json(specdec: pathlib.Path, folder: pathlib.Path, *arguments: object) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(run(specdec, folder, *arguments, "--json").stdout)
+    return result
+
+
+def names(result: dict[str, Any]) -> list[str]:
+    return [mode["name"] for mode in result["modes"]]
+
+
+# ---- Numbers
+
+
+def check_consistent(result: dict[str, Any]) -> None:
+    first = result["modes"][0]["tokens_per_second"]["median"]
+    speeds = {mode["name"]: mode["tokens_per_second"]["median"] for mode in result["modes"]}
+    passes = {file["name"]: file["pass_seconds"] for file in result["files"]}
+    for mode in result["modes"]:
+        speed = mode["tokens_per_second"]
+        assert speed["median"] == pytest.approx(sorted(speed["rounds"])[len(speed["rounds"]) // 2])
+        assert (speed["low"], speed["high"]) == (min(speed["rounds"]), max(speed["rounds"]))
+        assert mode["speedup"] == pytest.approx(speed["median"] / first)
+        stats = mode["stats"]
+        assert stats["tokens"] > 0 and (stats["drafted"] > 0) == mode["speculation"]
+        if not mode["speculation"]:
+            assert mode["prediction"] is None and stats["tokens_per_target_call"] == 1.0
+            continue
+        prediction = mode["prediction"]
+        assert prediction["measured_speedup"] == pytest.approx(speed["median"] / speeds[prediction["over"]])
+        drafts = stats["drafted"] / stats["target_calls"]
+        assert prediction["num_draft_tokens"] == pytest.approx(drafts)
+        cycle, plain = prediction["predicted_cycle"], prediction["predicted_cycle_without"]
+        assert cycle["draft"] == pytest.approx(drafts * result["draft"]["pass_seconds"])
+        assert min(passes[mode["file"]]) <= cycle["target"] <= max(passes[mode["file"]])
+        assert plain["target"] == passes[mode["file"]][0]
+        by_hand = stats["tokens_per_target_call"] * plain["total"] / cycle["total"]
+        assert prediction["predicted_speedup"] == pytest.approx(by_hand)
+        measured = prediction["measured_cycle"]
+        assert measured["total"] * stats["target_calls"] == pytest.approx(stats["seconds"])
+        assert measured["total"] == pytest.approx(sum(measured[part] for part in ("draft", "target", "sampling", "rest")))
+
+
+def test_the_bundled_pair(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    result = run_json(specdec, folder, *QUICK, "-k", 3, "--repeat", 3)
+    assert names(result) == ["F16", "MXFP6", "MXFP6 + speculation"]
+    assert [len(file["pass_seconds"]) for file in result["files"]] == [4, 4]
+    assert all(seconds > 0 for file in result["files"] for seconds in file["pass_seconds"])
+    assert (result["interleaved"], result["rounds"], result["seed"], result["threads"]) == (True, 3, 7, 1)
+    check_consistent(result)
+
+
+def test_predicted_speedup_is_the_formula(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    result = run_json(specdec, folder, *QUICK[:4], "-t", 1, "--temp", 0, "-n", 25, "-k", 1, "--repeat", 1)
+    mode = result["modes"][2]
+    stats, seconds = mode["stats"], result["files"][1]["pass_seconds"]
+    if stats["drafted"] == stats["target_calls"]:  # else the end of the text cut a draft
+        rate = stats["tokens_per_target_call"] / 2
+        expected = sd.sampling.predicted_speedup(rate, 1, result["draft"]["pass_seconds"], seconds[0], seconds[1])
+        assert mode["prediction"]["predicted_speedup"] == pytest.approx(expected)
+    assert stats["drafted"] >= stats["target_calls"] - 1
+
+
+def test_other_files_one_after_another(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
+    result = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--also", target_path, "--sequential", "-md", "ngram")
+    other = "stdlib-target-f16"
+    assert names(result) == ["F16", "MXFP6", "MXFP6 + speculation", other, f"{other} + speculation"]
+    assert not result["interleaved"]
+    assert [len(file["pass_seconds"]) for file in result["files"]] == [3, 3, 3]
+    assert result["draft"] == {"path": "ngram", "pass_seconds": 0.0}
+    check_consistent(result)
+
+
+def test_a_file_in_mxfp6(
+    specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    source = tmp_path / "model.gguf"
+    shutil.copy(target_path, source)
+    quantized = quantize(specdec, source)
+    given = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--mxfp6", quantized)
+    assert names(given) == ["F16", "MXFP6", "MXFP6 + speculation"]
+    assert given["files"][1]["path"] == str(quantized)
+    alone = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "-m", quantized, "-md", "ngram")
+    assert names(alone) == ["MXFP6", "MXFP6 + speculation"]
+    refused = run(specdec, folder, *QUICK, "-m", quantized, "-md", "ngram", "--mxfp6", quantized, code=2)
+    assert "is MXFP6 already" in refused.stderr
+
+
+def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    text = run(specdec, folder, *QUICK, "-k", 3, "--repeat", 2).stdout
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert all(
+        term in text for term in ("tokens/s", "speedup", "accepted", "tokens/call", "ms per pass of", "predicted", "measured")
+    )
+    rows = {}
+    for name in ("F16", "MXFP6", "MXFP6 + speculation"):
+        row = re.compile(re.escape(name) + r" +([\d.]+) +([\d.]+) - ([\d.]+) +([\d.]+)x +(-|0\.\d+) +([\d.]+)")
+        (rows[name],) = [match for match in map(row.fullmatch, lines) if match]
+    first = float(rows["F16"][1])
+    for name, row in rows.items():
+        assert float(row[2]) <= float(row[1]) <= float(row[3])
+        assert float(row[4]) == pytest.approx(float(row[1]) / first, abs=0.02)
+        assert (row[5] == "-") == (name != "MXFP6 + speculation")
+
+
+# ---- Refusals, before anything starts
+
+
+def test_too_little_memory(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    huge = zeros(tmp_path / "huge.gguf", 4096, 2**29)
+    message = run(specdec, folder, *QUICK, "--also", huge, code=1).stderr
+    assert re.search(r"huge \(.*huge.gguf\) needs 8.00 TiB of memory: weights 8.00 TiB, .*; .* are available", message)
+
+
+def test_too_little_memory_for_the_context(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    meminfo = pathlib.Path("/proc/meminfo")
+    if not meminfo.exists() or int(meminfo.read_text().split("MemAvailable:")[1].split()[0]) > 60 << 20:
+        pytest.skip("this machine has room for it, or does not tell")
+    message = run(specdec, folder, *QUICK, "-c", 16 << 20, code=1).stderr
+    assert "needs 64.0 GiB of memory: weights 14.1 MiB, caches 64.0 GiB" in message and "-c" in message
+
+
+def test_too_little_disk(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    huge = zeros(tmp_path / "huge.gguf", 4096, 2**29)
+    if shutil.disk_usage(tmp_path).free > 1.5 * 2**40:
+        pytest.skip("this disk is large enough")
+    message = run(specdec, folder, *QUICK, "-m", huge, "-md", "ngram", code=1).stderr
+    assert f"needs 1.56 TiB in {folder}, which has " in message
+    assert "--mxfp6 FILE" in message and "TMPDIR" in message
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["-k", "0"], "nothing to compare with: name a draft"),
+        (["--repeat", "0"], "--repeat: expected a whole number from 1"),
+        (["-n", "0"], "-n: expected a whole number from 1"),
+        (["-p", ""], "the prompt is empty"),
+        (["--sequental"], "did you mean --sequential?"),
+    ],
+)
+def test_usage(specdec: pathlib.Path, folder: pathlib.Path, arguments: list[str], message: str) -> None:
+    refused = run(specdec, folder, *arguments, code=2)
+    assert message in refused.stderr and refused.stdout == ""
+
+
+def test_a_target_without_a_draft(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
+    assert "name a draft (-md FILE" in run(specdec, folder, "-m", target_path, code=2).stderr
+
+
+def test_a_draft_larger_than_its_target(
+    specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path
+) -> None:
+    warning = f"warning: the draft {target_path} (14.1 MiB) is larger than the target {draft_path} (1.69 MiB)"
+    swapped = ["-m", draft_path, "-md", target_path, *QUICK[2:]]
+    assert run(specdec, folder, *swapped, "--repeat", 1).stderr.startswith(warning)
+    command = [str(specdec), "generate", *map(str, swapped), "-p", "import"]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr.startswith(warning)
+    assert "warning" not in run(specdec, folder, *QUICK, "--repeat", 1).stderr
+
+
+# ---- Interruption
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interruption_leaves_nothing(specdec: pathlib.Path, folder: pathlib.Path, number: signal.Signals) -> None:
+    command = [str(specdec), "bench", "-t", "1", "-n", "2000", "-l", "0-inf"]
+    with subprocess.Popen(
+        command, env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        end = time.monotonic() + 60
+        while not list(folder.glob("*/*")):
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(number)
+        process.send_signal(number)  # does not kill
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, b"")
+    assert errors.endswith(b"specdec bench: interrupted\n")
+    assert list(folder.iterdir()) == []
+
+
+# ---- Plots
+
+
+def plot_environment(*python_path: pathlib.Path) -> dict[str, str]:
+    python = pathlib.Path(sys.executable)
+    names = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    package = pathlib.Path(sd.__file__).parents[1]
+    return {**names, "PYTHONPATH": os.pathsep.join(map(str, [*python_path, package]))}
+
+
+def test_plot(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "a plot.png"
+    run(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--plot", path, env=plot_environment())
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert path.stat().st_size > 10_000
+    refused = run(specdec, folder, *QUICK, "--plot", tmp_path / "none" / "plot.png", env=plot_environment(), code=1)
+    assert "none/plot.png: cannot be written" in refused.stderr and refused.stdout == ""
+
+
+def test_a_plot_needs_matplotlib(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
+    path = tmp_path / "plot.png"
+    refused = run(specdec, folder, *QUICK, "--plot", path, env=plot_environment(tmp_path), code=1)
+    assert 'matplotlib is missing; pip install "specdec_native[plot]"' in refused.stderr
+    assert refused.stdout == "" and not path.exists()

@@ -1,0 +1,125 @@
+"""`specdec chat`, piped and at a terminal: the prompt is the model's template, answers are those of `generate`."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+from tests.cli.terminal import Terminal
+from tests.models.tiny_models import Vocabulary, make
+
+CHATML = "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+GREEDY = ["--temp", "0", "-t", "1"]
+LONG = ["-t", "1", "-n", "3000", "-c", "4096", "-l", "0-inf"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("chat") / "chat.gguf"
+    return make("llama", seed=4, vocabulary=Vocabulary(chat_template=CHATML)).write(path)
+
+
+def run(
+    specdec: pathlib.Path, command: str, *arguments: object, stdin: str = "", code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    line = [str(specdec), command, *map(str, arguments)]
+    result = subprocess.run(line, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == code, result.stderr
+    return result
+
+
+def shown(answer: str) -> str:
+    return answer if answer.endswith("\n") else answer + "\n"
+
+
+def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 12, "-m", model]
+
+    def answer(prompt: str) -> str:
+        return run(specdec, "generate", *options, "-p", prompt).stdout
+
+    def turn(role: str, text: str) -> str:
+        return f"<|im_start|>{role}\n{text}<|im_end|>\n"
+
+    begin = "<|im_start|>assistant\n"
+    system = turn("system", "be brief")
+    one = answer(system + turn("user", "hello") + begin)
+    two = answer(system + turn("user", "hello") + turn("assistant", one) + turn("user", "ünd?") + begin)
+    fresh = answer(system + turn("user", "ünd?") + begin)
+    assert len({one, two, fresh}) == 3
+    spoken = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello\n\nünd?\n/clear\nünd?")
+    assert spoken.stdout == shown(one) + shown(two) + shown(fresh)
+    assert spoken.stderr == ""
+    assert run(specdec, "chat", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n").stdout == shown(one)
+
+
+def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    result = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n")
+    first, second = [line for line in result.stderr.splitlines() if line.startswith("prompt ")]
+    assert "(0 of them cached)" in first
+    read, cached = int(first.split()[1]), int(second.split("(")[1].split()[0])
+    assert cached >= read
+    assert "unknown command /foo; there are /clear, /stats and /quit" in result.stderr
+
+
+def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 16]
+    one = run(specdec, "generate", *options, "-p", "import os").stdout
+    two = run(specdec, "generate", *options, "-p", f"import os{one}\nclass A:").stdout
+    result = run(specdec, "chat", *options, stdin="import os\nclass A:\n")
+    assert result.stdout == shown(one) + shown(two)
+    assert result.stderr == "note: this model has no chat template; it continues the text so far\n"
+
+
+def test_a_template_that_is_not_known(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = make("llama", vocabulary=Vocabulary(chat_template="{{ messages }}")).write(tmp_path / "odd.gguf")
+    result = run(specdec, "chat", "-m", path, "-t", 1, stdin="hello\n", code=1)
+    assert result.stderr == f"specdec chat: {path}: llama.cpp does not know this model's chat template\n"
+
+
+def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    result = run(specdec, "chat", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n")
+    assert result.stderr.count("/clear begins a new conversation") >= 2
+    assert result.stdout != "", "what did not fit is not part of the conversation"
+
+
+def test_no_input(specdec: pathlib.Path) -> None:
+    assert run(specdec, "chat", "-t", 1).stdout == ""
+    assert "unexpected argument" in run(specdec, "chat", "hello", code=2).stderr
+
+
+def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
+    with Terminal([specdec, "chat", *LONG]) as terminal:
+        terminal.read_until(lambda text: text.endswith("> "))
+        for count in (1, 2):
+            start = len(terminal.text)
+            terminal.type("import os\n")
+            terminal.read_until(lambda text, start=start: len(text) > start + 200)  # type: ignore[misc]
+            terminal.type("\x03")
+            terminal.read_until(lambda text: text.endswith("\r\n> "))
+            assert terminal.process.poll() is None, count
+        terminal.type("\x03")
+        terminal.read_until(lambda text: text.endswith("(/quit or Ctrl-D leaves)\r\n> "))
+        terminal.type("/stats\n")
+        terminal.read_until(lambda text: "tokens per call" in text and text.endswith("> "))
+        terminal.type("\x04")
+        text, code = terminal.read_all()
+    assert code == 0
+    assert "\x1b[32m" in text
+
+
+def test_an_interrupt_ends_a_pipe(specdec: pathlib.Path) -> None:
+    command = [str(specdec), "chat", *LONG]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"import os\nimport sys\n")
+        process.stdin.flush()
+        process.stdout.read(100)
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert errors.endswith(b"specdec chat: interrupted\n")

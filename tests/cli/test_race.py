@@ -1,0 +1,161 @@
+"""`specdec race` at a terminal of 80 columns and in a pipe."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import unicodedata
+
+import pytest
+from tests.cli.terminal import Terminal
+
+NAMES = ["F16", "MXFP6", "MXFP6 + speculation"]
+QUICK = ["-p", "def bfs(graph, start):", "-n", "40", "-t", "1", "-s", "7", "-k", "3"]
+SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"
+SECOND_SCREEN, FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+STYLE = re.compile(r"\x1b\[\d+m")
+
+
+def width(line: str) -> int:
+    cells = 0
+    for character in line:
+        assert unicodedata.category(character) not in ("Cc", "Cf"), repr(line)
+        if unicodedata.combining(character) == 0:
+            cells += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return cells
+
+
+def frames(text: str) -> list[list[str]]:
+    """The complete frames on the second screen, without colours."""
+    drawn = text.split(SECOND_SCREEN, 1)[1].split(FIRST_SCREEN, 1)[0]
+    complete = re.findall(r"\x1b\[H(.*?)\x1b\[K\x1b\[J", drawn, re.DOTALL)
+    return [re.split(r"\x1b\[K\r+\n", STYLE.sub("", frame)) for frame in complete]
+
+
+def final_lines(text: str) -> list[str]:
+    """What stays on the first screen."""
+    return STYLE.sub("", text.rsplit(FIRST_SCREEN, 1)[1]).split("\r\n")
+
+
+def check_frame(frame: list[str], columns: int, rows: int) -> None:
+    assert len(frame) <= rows
+    assert max(map(width, frame)) <= columns
+    assert [name.strip() for name in frame[0].split("│")] == NAMES
+    rule = max(i for i, line in enumerate(frame) if line.startswith("─"))
+    assert all(line.count("│") == 2 for line in frame[2:rule])
+    assert len({width(line) for line in frame[: rule + 1]}) == 1
+    assert all(re.fullmatch(r" *([\d.]+ tokens/s)? *", cell) for cell in frame[rule + 1].split("│"))
+
+
+def test_three_columns_in_80(specdec: pathlib.Path) -> None:
+    with Terminal([specdec, "race", *QUICK], columns=80, rows=20) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0
+    assert (text.count(SECOND_SCREEN), text.count(HIDDEN), text.count(SHOWN), text.count(FIRST_SCREEN)) == (1, 1, 1, 1)
+    shown = frames(text)
+    assert shown
+    for frame in shown:
+        check_frame(frame, 80, 20)
+    assert "\x1b[32m" in text, "accepted drafts are green"
+    *lines, winner, end = final_lines(text)
+    assert end == ""
+    check_frame(lines, 80, 10**6)
+    assert re.match(r"(F16|MXFP6|MXFP6 \+ speculation) wins: ", winner)
+    assert all("tokens/s" in cell for cell in lines[-1].split("│"))
+    columns = ["".join(line.split("│")[i] for line in lines[2:-2]).replace(" ", "") for i in range(3)]
+    assert all(column.startswith("defbfs(graph,start):") for column in columns)
+
+
+def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
+    """What is played is what was generated, and without a terminal it comes in turn."""
+    greedy = [*QUICK, "--temp", "0"]
+    piped = subprocess.run([specdec, "race", *greedy], capture_output=True, text=True, timeout=120, check=True)
+    assert "\x1b" not in piped.stdout
+    parts = re.split(r"^== (.*)\n", piped.stdout, flags=re.MULTILINE)
+    assert parts[0] == "" and parts[1::2] == NAMES
+    texts = [re.fullmatch(r"(.*?)\n?[\d.]+ tokens/s\n\n(.* wins: .*\n)?", part, re.DOTALL) for part in parts[2::2]]
+    assert all(texts) and texts[2] is not None and texts[2][2]
+    with Terminal([specdec, "race", *greedy], columns=80) as terminal:
+        lines = final_lines(terminal.read_all()[0])[2:-4]
+    for i, text in enumerate(texts):
+        assert text is not None
+        column = "".join(line.split("│")[i] for line in lines)
+        assert "".join(column.split()) == "".join((QUICK[1] + text[1]).split())
+    assert texts[1] is not None and texts[1][1] == texts[2][1], "greedy text does not depend on the draft"
+
+
+def test_colors_can_be_off(specdec: pathlib.Path) -> None:
+    with Terminal([specdec, "race", *QUICK], env={"NO_COLOR": "1"}) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0 and not STYLE.search(text)
+    colored = subprocess.run(
+        [specdec, "race", *QUICK, "--color", "always"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "\x1b[32m" in colored.stdout
+    with Terminal([specdec, "race", *QUICK], env={"TERM": "dumb"}) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0 and "== F16\r\n" in text and HIDDEN not in text
+
+
+def test_wide_characters_tabs_and_controls(specdec: pathlib.Path) -> None:
+    prompt = "\tx = '漢字かな" + "漢" * 30 + "' # e\u0301 \x1b[2J \x9b 😀\r|"
+    with Terminal([specdec, "race", *QUICK[2:], "-p", prompt], columns=80) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0 and "\x1b[2J" not in text and "\x9b" not in text
+    *lines, _, _ = final_lines(text)
+    check_frame(lines, 80, 10**6)
+    first = [line.split("│")[0] for line in lines[2:-2]]
+    assert first[0].startswith("        x = '漢字かな")
+    column = "".join(line.removesuffix(" ") for line in first)
+    assert "漢" * 10 in column and "e\u0301" in column
+    assert "\\x1b[2J" in "".join("".join(first).split())
+
+
+def test_a_resized_terminal(specdec: pathlib.Path) -> None:
+    slow = [*QUICK, "--speed", "0.01"]
+    with Terminal([specdec, "race", *slow], columns=120) as terminal:
+        terminal.read_until(lambda text: SECOND_SCREEN in text and len(frames(text)) >= 2)
+        assert max(map(width, frames(terminal.text)[0])) > 80
+        terminal.resize(70)
+        before = len(frames(terminal.text))
+        terminal.read_until(lambda text: len(frames(text)) > before + 10)
+        check_frame(frames(terminal.text)[-1], 70, 24)
+        terminal.type("\x03")
+        assert terminal.read_all()[1] == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interruption_restores_the_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    slow = [*QUICK, "--speed", "0.01"]
+    with Terminal([specdec, "race", *slow], env={"TMPDIR": str(tmp_path)}) as terminal:
+        terminal.read_until(lambda text: SECOND_SCREEN in text and len(frames(text)) >= 2)
+        assert HIDDEN in terminal.text and SHOWN not in terminal.text
+        terminal.process.send_signal(number)
+        text, code = terminal.read_all()
+    assert code == 130
+    assert text.endswith(SHOWN + FIRST_SCREEN + "specdec race: interrupted\r\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_leaves(specdec: pathlib.Path) -> None:
+    script = f"'{specdec}' race -n 40 -t 1 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=os.environ, check=True)
+    assert result.stdout == "== F16\n0\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--speed", "0"], "--speed: expected a number above 0"),
+        (["-k", "0"], "nothing to compare with"),
+        (["-p", "a", "-f", "b"], "give -p or -f, not both"),
+        (["prompt"], 'unexpected argument "prompt"; a prompt goes after -p'),
+    ],
+)
+def test_usage(specdec: pathlib.Path, arguments: list[str], message: str) -> None:
+    result = subprocess.run([specdec, "race", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
