@@ -84,6 +84,12 @@ std::size_t name_width(const BenchResult& result) {
 
 std::string number(const char* pattern, double value, std::size_t columns) { return pad_left(format(pattern, value), columns); }
 
+// Four digits or so.
+std::string milliseconds(double seconds, std::size_t columns) {
+  const double value = 1e3 * seconds;
+  return number(value < 10.0 ? "%.3f" : value < 100.0 ? "%.2f" : value < 1000.0 ? "%.1f" : "%.0f", value, columns);
+}
+
 std::string heading(const BenchResult& result) {
   return std::to_string(result.num_prompts) + (result.num_prompts == 1 ? " prompt" : " prompts") + " of at most " +
          std::to_string(result.max_tokens) + " tokens, " + std::to_string(result.modes.front().rounds.size()) + " rounds, " +
@@ -110,7 +116,7 @@ std::string speed_table(const BenchResult& result) {
 std::string pass_row(const std::string& name, const std::vector<double>& seconds, std::size_t from, std::size_t to,
                      std::size_t width) {
   std::string text = pad(name, width);
-  for (std::size_t i = from; i < std::min(to, seconds.size()); ++i) text += number("%.3f", 1e3 * seconds[i], 8);
+  for (std::size_t i = from; i < std::min(to, seconds.size()); ++i) text += milliseconds(seconds[i], 8);
   return text + "\n";
 }
 
@@ -133,7 +139,7 @@ std::string pass_table(const BenchResult& result) {
 std::string cycle_row(const std::string& name, const Cycle& cycle, std::size_t width) {
   std::string text = pad(name, width);
   for (const double seconds : {cycle.draft, cycle.target, cycle.sampling, cycle.rest, cycle.total()})
-    text += number("%.3f", 1e3 * seconds, 10);
+    text += milliseconds(seconds, 10);
   return text + "\n";
 }
 

@@ -83,7 +83,11 @@ void quantize(const std::string& in, const std::string& out, ProgressLine& progr
     });
     return !interrupted();
   };
-  quantize_gguf(in, out, options);
+  try {
+    quantize_gguf(in, out, options);
+  } catch (const ModelError& error) {
+    throw ModelError(std::string(error.what()) + "; or name a quantized file (--mxfp6 FILE)");
+  }
 }
 
 void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options, bool speculation) {
