@@ -66,6 +66,7 @@ void ThreadPool::Free::operator()(ggml_threadpool* pool) const { ggml_threadpool
 ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
   start_backend();
   ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
+  params.poll = 1;  // look for work for about 2 ms, then sleep: the default's 100 ms take a core from other generators
   pool_.reset(ggml_threadpool_new(&params));
   if (!pool_) throw Error("cannot start " + std::to_string(num_threads) + " threads");
 }

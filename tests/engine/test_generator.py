@@ -22,6 +22,17 @@ def gen() -> sd.Generator:
     return sd.Generator(num_draft_tokens=7)  # a number, so that a seed fixes the text
 
 
+def test_an_idle_generator_takes_no_processor_time() -> None:
+    gen = sd.Generator(n_threads=2, num_draft_tokens=3)
+    idle = []
+    for seed in range(5):
+        gen.generate(PROMPT, max_tokens=8, seed=seed)
+        before = time.process_time()
+        time.sleep(0.3)
+        idle.append(time.process_time() - before)
+    assert min(idle) < 0.04, idle
+
+
 def test_a_stream_of_pieces(gen: sd.Generator) -> None:
     pieces = list(gen.stream(PROMPT, max_tokens=40, seed=1))
     assert len(pieces) == 40
