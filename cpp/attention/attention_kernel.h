@@ -1,14 +1,15 @@
 // The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous namespace
-//   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum, power_of_two_times (p * 2^n, n whole),
-//   load_f16 (sixteen halves), Count, and block_vectors: how many vectors of scores or dimensions fit the registers.
+//   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
+//   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole), transpose (16 x 16),
+//   load_f16, load_i8 (sixteen halves, sixteen bytes),
+//   full_tile (rows of the largest tile of `product`, a power of two) and tile_strips(rows): tiles that fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
-constexpr int tile_rows = 4;
 constexpr float minus_infinity = -__builtin_inff();
 
-// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2.
+// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2. NaN stays NaN.
 inline Lanes exp_not_positive(Lanes x) {
-  const Lanes clamped = maximum(x, broadcast(-87.0f));
+  const Lanes clamped = maximum(broadcast(-87.0f), x);
   const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: rounds to the nearest integer
   const Lanes n = add(fused(clamped, broadcast(1.44269504f), magic), broadcast(-12582912.0f));
   Lanes r = fused(n, broadcast(-0.693145752f), clamped);  // ln2 in two parts
@@ -24,183 +25,238 @@ inline Lanes exp_not_positive(Lanes x) {
   return power_of_two_times(p, n, x);
 }
 
-inline float exp_of(float x) {
-  float lane[lanes];
-  store(lane, exp_not_positive(broadcast(x)));
-  return lane[0];
+// --- cells to f32 -----------------------------------------------------------------------------------------------
+
+const std::uint16_t* halves(const char* p) { return reinterpret_cast<const std::uint16_t*>(p); }
+
+// Sixteen numbers of a row, from number d on; exact.
+template <CacheType type>
+inline Lanes load_cell(const char* row, int d) {
+  if constexpr (type == CacheType::f16) return load_f16(halves(row) + d);
+  const char* block = row + d / 32 * 34;
+  return multiply(load_i8(reinterpret_cast<const std::int8_t*>(block + 2 + d % 32)), broadcast(half(block)));
 }
 
-struct Scratch {
-  float* keys;     // [head_size][block_cells], transposed
-  float* values;   // [block_cells][value_size]
-  float* queries;  // [rows][head_size], scaled
-  float* sums;     // [rows][value_size] of weighted values
-  float* maxima;   // [rows] largest score so far
-  float* totals;   // [rows] sum of weights so far
-  float* scores;   // [tile_rows][block_cells]
-};
-
-Scratch divide(float* memory, int head_size, int value_size) {
-  Scratch s;
-  s.keys = memory;
-  s.values = s.keys + block_cells * head_size;
-  s.queries = s.values + block_cells * value_size;
-  s.sums = s.queries + max_rows * head_size;
-  s.scores = s.sums + max_rows * value_size;
-  s.maxima = s.scores + tile_rows * block_cells;
-  s.totals = s.maxima + max_rows;
-  return s;
+// The next block's cells come from memory while this one's are converted.
+template <CacheType type>
+inline void prefetch_row(const char* row, int size) {
+  const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
+  for (int at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
 }
 
-const std::uint16_t* halves(const char* base, std::int64_t offset) { return reinterpret_cast<const std::uint16_t*>(base + offset); }
-
-void read_block(const Problem& p, std::int64_t first_cell, const Scratch& s) {
-  for (int cell = 0; cell < block_cells; ++cell) {
-    const std::uint16_t* key = halves(p.keys, (first_cell + cell) * p.key_stride);
+// keys[strip][d][lane]: strips of sixteen cells, transposed.
+template <CacheType type>
+void read_keys(const Problem& p, std::int64_t first_cell, bool has_next, float* keys) {
+  for (int cell = 0; cell < block_cells; cell += lanes) {
+    const char* row = p.keys + (first_cell + cell) * p.key_stride;
     for (int d = 0; d < p.head_size; d += lanes) {
-      float lane[lanes];
-      store(lane, load_f16(key + d));
-      for (int i = 0; i < lanes; ++i) s.keys[(d + i) * block_cells + cell] = lane[i];
+      Lanes x[lanes];
+      for (int i = 0; i < lanes; ++i) x[i] = load_cell<type>(row + i * p.key_stride, d);
+      transpose(x);
+      for (int i = 0; i < lanes; ++i) store(keys + cell * p.head_size + (d + i) * lanes, x[i]);
     }
-    const std::uint16_t* value = halves(p.values, (first_cell + cell) * p.value_stride);
-    for (int d = 0; d < p.value_size; d += lanes) store(s.values + cell * p.value_size + d, load_f16(value + d));
+    if (has_next) {
+      for (int i = 0; i < lanes; ++i) prefetch_row<type>(row + (block_cells + i) * p.key_stride, p.head_size);
+    }
   }
 }
 
-bool all_masked(const std::uint16_t* mask) {
+// values[strip][cell][lane]: strips of sixteen dimensions.
+template <CacheType type>
+void read_values(const Problem& p, std::int64_t first_cell, bool has_next, float* values) {
   for (int cell = 0; cell < block_cells; ++cell) {
-    if (mask[cell] != 0xFC00) return false;  // -inf
+    const char* row = p.values + (first_cell + cell) * p.value_stride;
+    for (int d = 0; d < p.value_size; d += lanes) store(values + d * block_cells + cell * lanes, load_cell<type>(row, d));
+    if (has_next) prefetch_row<type>(row + block_cells * p.value_stride, p.value_size);
+  }
+}
+
+// --- scores and weighted values ---------------------------------------------------------------------------------
+
+// c[row][strip][lane] = c * factors[row] (or 0 without factors) + sum over i of a[row][i] * b[strip][i][lane], i ascending.
+struct Product {
+  const float* a;  // [rows], a_stride apart
+  int a_stride;
+  const float* b;  // [strips][depth][lanes]
+  int depth;
+  float* c;  // [rows], c_stride apart
+  int c_stride;
+  const float* factors;  // [rows]
+
+  template <int rows, int strips>
+  void tile(int row, int strip) const {
+    const float *a0 = a + row * a_stride, *b0 = b + strip * depth * lanes;
+    float* c0 = c + row * c_stride + strip * lanes;
+    Lanes sums[rows][strips];
+    for (int r = 0; r < rows; ++r) {
+      for (int s = 0; s < strips; ++s) {
+        sums[r][s] = factors == nullptr ? broadcast(0.0f) : multiply(load(c0 + r * c_stride + s * lanes), broadcast(factors[row + r]));
+      }
+    }
+    for (int i = 0; i < depth; ++i) {
+      Lanes right[strips];
+      for (int s = 0; s < strips; ++s) right[s] = load(b0 + (s * depth + i) * lanes);
+      for (int r = 0; r < rows; ++r) {
+        const Lanes left = broadcast(a0[r * a_stride + i]);
+        for (int s = 0; s < strips; ++s) sums[r][s] = fused(left, right[s], sums[r][s]);
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      for (int s = 0; s < strips; ++s) store(c0 + r * c_stride + s * lanes, sums[r][s]);
+    }
+  }
+
+  // Strips outside, rows inside: the strips of a tile stay in the first cache level.
+  template <int rows>
+  void tiles(int row, int row_end, int num_strips) const {
+    constexpr int strips = tile_strips(rows);
+    int strip = 0;
+    for (; strip + strips <= num_strips; strip += strips) {
+      for (int r = row; r + rows <= row_end; r += rows) tile<rows, strips>(r, strip);
+    }
+    for (; strip < num_strips; ++strip) {
+      for (int r = row; r + rows <= row_end; r += rows) tile<rows, 1>(r, strip);
+    }
+    if constexpr (rows > 1) tiles<rows / 2>(row + (row_end - row) / rows * rows, row_end, num_strips);
+  }
+
+  void run(int num_rows, int num_strips) const { tiles<full_tile>(0, num_rows, num_strips); }
+};
+
+// Where a call's memory goes; scratch_floats counts it.
+struct Scratch {
+  Scratch(float* memory, int head_size, int value_size) : keys(memory) {
+    values = keys + block_cells * head_size;
+    queries = values + block_cells * value_size;
+    scores = queries + max_rows * head_size;
+    factors = scores + max_rows * block_cells;
+  }
+  float *keys, *values;
+  float* queries;  // [rows][head_size], scaled
+  float* scores;   // [rows][block_cells], then the weights exp(score - maximum)
+  float* factors;  // [rows] for what was summed under the old maximum
+};
+
+float& maximum_in(float* state, int value_size) { return state[value_size]; }
+float& total_in(float* state, int value_size) { return state[value_size + 1]; }
+
+// Scores of num_rows rows to weights; masks[row] as many. Updates the states but for their sums.
+void softmax(const Scratch& s, const std::uint16_t* const* masks, int num_rows, float* states, int value_size) {
+  const int state = state_floats(value_size);
+  for (int row = 0; row < num_rows; ++row) {
+    float* scores = s.scores + row * block_cells;
+    Lanes top = broadcast(minus_infinity);
+    for (int cell = 0; cell < block_cells; cell += lanes) {
+      Lanes x = load(scores + cell);
+      if (masks[row] != nullptr) store(scores + cell, x = add(x, load_f16(masks[row] + cell)));
+      top = maximum(top, x);
+    }
+    float& so_far = maximum_in(states + row * state, value_size);
+    const float block = largest_of(top), larger = block > so_far ? block : so_far;
+    s.factors[row] = so_far - larger;
+    so_far = larger;
+  }
+  for (int row = 0; row < num_rows; row += lanes) store(s.factors + row, exp_not_positive(load(s.factors + row)));
+  for (int row = 0; row < num_rows; ++row) {
+    float* scores = s.scores + row * block_cells;
+    const Lanes top = broadcast(-maximum_in(states + row * state, value_size));
+    Lanes sum = broadcast(0.0f);
+    for (int cell = 0; cell < block_cells; cell += lanes) {
+      const Lanes weights = exp_not_positive(add(load(scores + cell), top));
+      store(scores + cell, weights);
+      sum = add(sum, weights);
+    }
+    float& total = total_in(states + row * state, value_size);
+    total = __builtin_fmaf(total, s.factors[row], sum_of(sum));
+  }
+}
+
+bool all_hidden(const std::uint16_t* mask) {
+  for (int cell = 0; cell < block_cells; cell += 4) {
+    std::uint64_t four;
+    __builtin_memcpy(&four, mask + cell, sizeof four);
+    if (four != 0xFC00FC00FC00FC00u) return false;  // -inf
   }
   return true;
 }
 
-// scores[row][cell] = sum over d of query[row][d] * key[cell][d], for tile_rows rows.
-void score(const float* queries, int head_size, const Scratch& s) {
-  for (int first = 0; first < block_cells; first += lanes * block_vectors) {
-    Lanes sums[tile_rows][block_vectors];
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < block_vectors; ++v) sums[row][v] = broadcast(0.0f);
+template <CacheType key_type, CacheType value_type>
+void read_cells(const Problem& p, std::int64_t row_begin, int rows, std::int64_t first_cell, std::int64_t end_cell, float* states, const Scratch& s) {
+  const int state = state_floats(p.value_size);
+  for (; first_cell < end_cell; first_cell += block_cells) {
+    const std::uint16_t* masks[max_rows];
+    bool hidden[max_rows];
+    for (int row = 0; row < rows; ++row) {
+      const std::int64_t query = (row_begin + row) / p.group;
+      masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + first_cell;
+      hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
-    for (int d = 0; d < head_size; ++d) {
-      Lanes keys[block_vectors];
-      for (int v = 0; v < block_vectors; ++v) keys[v] = load(s.keys + d * block_cells + first + v * lanes);
-      for (int row = 0; row < tile_rows; ++row) {
-        const Lanes query = broadcast(queries[row * head_size + d]);
-        for (int v = 0; v < block_vectors; ++v) sums[row][v] = fused(query, keys[v], sums[row][v]);
-      }
-    }
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < block_vectors; ++v) store(s.scores + row * block_cells + first + v * lanes, sums[row][v]);
-    }
-  }
-}
-
-float largest(const float* scores) {
-  Lanes m = load(scores);
-  for (int cell = lanes; cell < block_cells; cell += lanes) m = maximum(m, load(scores + cell));
-  float lane[lanes];
-  store(lane, m);
-  float result = lane[0];
-  for (int i = 1; i < lanes; ++i) result = lane[i] > result ? lane[i] : result;
-  return result;
-}
-
-// Turns a row's scores into weights exp(score - maximum); returns the factor for what was summed under the old maximum.
-float softmax(float* scores, const std::uint16_t* mask, float& maximum_so_far, float& total) {
-  if (mask != nullptr) {
-    for (int cell = 0; cell < block_cells; cell += lanes) store(scores + cell, add(load(scores + cell), load_f16(mask + cell)));
-  }
-  const float block_max = largest(scores);
-  if (block_max == minus_infinity) {  // all cells hidden
-    for (int cell = 0; cell < block_cells; ++cell) scores[cell] = 0.0f;
-    return 1.0f;
-  }
-  const float new_max = block_max > maximum_so_far ? block_max : maximum_so_far;
-  const float factor = maximum_so_far == minus_infinity ? 0.0f : exp_of(maximum_so_far - new_max);
-  Lanes sum = broadcast(0.0f);
-  for (int cell = 0; cell < block_cells; cell += lanes) {
-    const Lanes weights = exp_not_positive(add(load(scores + cell), broadcast(-new_max)));
-    store(scores + cell, weights);
-    sum = add(sum, weights);
-  }
-  float lane[lanes];
-  store(lane, sum);
-  for (int width = lanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  }
-  total = __builtin_fmaf(total, factor, lane[0]);
-  maximum_so_far = new_max;
-  return factor;
-}
-
-// sums[row][d] = factor[row] * sums[row][d] + sum over cells of weight[row][cell] * value[cell][d]
-void accumulate(float* sums, const float* factors, int value_size, const Scratch& s) {
-  const int step = value_size % (lanes * block_vectors) == 0 ? block_vectors : 1;
-  const auto dimensions = [&](int d, auto vectors) {
-    constexpr int count = decltype(vectors)::value;
-    Lanes out[tile_rows][count];
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < count; ++v) out[row][v] = multiply(load(sums + row * value_size + d + v * lanes), broadcast(factors[row]));
-    }
-    for (int cell = 0; cell < block_cells; ++cell) {
-      Lanes values[count];
-      for (int v = 0; v < count; ++v) values[v] = load(s.values + cell * value_size + d + v * lanes);
-      for (int row = 0; row < tile_rows; ++row) {
-        const Lanes weight = broadcast(s.scores[row * block_cells + cell]);
-        for (int v = 0; v < count; ++v) out[row][v] = fused(weight, values[v], out[row][v]);
-      }
-    }
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < count; ++v) store(sums + row * value_size + d + v * lanes, out[row][v]);
-    }
-  };
-  if (step == block_vectors) {
-    for (int d = 0; d < value_size; d += lanes * block_vectors) dimensions(d, Count<block_vectors>());
-  } else {
-    for (int d = 0; d < value_size; d += lanes) dimensions(d, Count<1>());
-  }
-}
-
-const std::uint16_t* mask_of(const Problem& p, std::int64_t row, std::int64_t first_cell) {
-  return p.mask == nullptr ? nullptr : halves(p.mask, row / p.group * p.mask_stride) + first_cell;
-}
-
-void attend(const Problem& p, std::int64_t row_begin, std::int64_t row_end, float* memory) {
-  const Scratch s = divide(memory, p.head_size, p.value_size);
-  const int rows = static_cast<int>(row_end - row_begin);
-  const int padded = (rows + tile_rows - 1) / tile_rows * tile_rows;  // rows that fill the last tile are computed in vain
-  for (int row = 0; row < padded; ++row) {
-    const std::int64_t r = row_begin + (row < rows ? row : 0);
-    const float* query = reinterpret_cast<const float*>(p.queries + r / p.group * p.query_stride + r % p.group * p.query_head_stride);
-    for (int d = 0; d < p.head_size; ++d) s.queries[row * p.head_size + d] = query[d] * p.scale;
-    for (int d = 0; d < p.value_size; ++d) s.sums[row * p.value_size + d] = 0.0f;
-    s.maxima[row] = minus_infinity;
-    s.totals[row] = 0.0f;
-  }
-  for (std::int64_t first_cell = 0; first_cell < p.num_cells; first_cell += block_cells) {
     bool is_read = false;
-    for (int tile = 0; tile < padded; tile += tile_rows) {
-      const std::uint16_t* masks[tile_rows];
-      bool hidden = true;
-      for (int row = 0; row < tile_rows; ++row) {
-        masks[row] = mask_of(p, row_begin + (tile + row < rows ? tile + row : 0), first_cell);
-        if (tile + row < rows && (row == 0 || masks[row] != masks[row - 1])) hidden = hidden && masks[row] != nullptr && all_masked(masks[row]);
+    for (int row = 0; row < rows;) {  // runs of rows that see something of the block
+      int end = row;
+      while (end < rows && !hidden[end]) ++end;
+      if (end == row) {
+        ++row;
+        continue;
       }
-      if (hidden) continue;
-      if (!is_read) read_block(p, first_cell, s);
-      is_read = true;
-      score(s.queries + tile * p.head_size, p.head_size, s);
-      float factors[tile_rows];
-      for (int row = 0; row < tile_rows; ++row) {
-        factors[row] = softmax(s.scores + row * block_cells, masks[row], s.maxima[tile + row], s.totals[tile + row]);
+      if (!is_read) {
+        const bool has_next = first_cell + block_cells < p.num_cells;
+        read_keys<key_type>(p, first_cell, has_next, s.keys);
+        read_values<value_type>(p, first_cell, has_next, s.values);
+        is_read = true;
       }
-      accumulate(s.sums + tile * p.value_size, factors, p.value_size, s);
+      const Product scores{s.queries + row * p.head_size, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr};
+      scores.run(end - row, block_cells / lanes);
+      softmax(s, masks + row, end - row, states + row * state, p.value_size);
+      const Product sums{s.scores, block_cells, s.values, block_cells, states + row * state, state, s.factors};
+      sums.run(end - row, p.value_size / lanes);
+      row = end;
     }
   }
+}
+
+void read_chunk(const Problem& p, std::int64_t row_begin, std::int64_t row_end, std::int64_t chunk, float* states, float* memory) {
+  const Scratch s(memory, p.head_size, p.value_size);
+  const int rows = static_cast<int>(row_end - row_begin);
   for (int row = 0; row < rows; ++row) {
     const std::int64_t r = row_begin + row;
+    const float* query = reinterpret_cast<const float*>(p.queries + r / p.group * p.query_stride + r % p.group * p.query_head_stride);
+    for (int d = 0; d < p.head_size; ++d) s.queries[row * p.head_size + d] = query[d] * p.scale;
+    float* state = states + row * state_floats(p.value_size);
+    for (int d = 0; d < p.value_size; ++d) state[d] = 0.0f;
+    maximum_in(state, p.value_size) = minus_infinity;
+    total_in(state, p.value_size) = 0.0f;
+  }
+  const std::int64_t first_cell = chunk * chunk_cells, end = first_cell + chunk_cells < p.num_cells ? first_cell + chunk_cells : p.num_cells;
+  constexpr CacheType f16 = CacheType::f16, q8_0 = CacheType::q8_0;
+  if (p.key_type == f16) {
+    if (p.value_type == f16) read_cells<f16, f16>(p, row_begin, rows, first_cell, end, states, s);
+    else read_cells<f16, q8_0>(p, row_begin, rows, first_cell, end, states, s);
+  } else {
+    if (p.value_type == f16) read_cells<q8_0, f16>(p, row_begin, rows, first_cell, end, states, s);
+    else read_cells<q8_0, q8_0>(p, row_begin, rows, first_cell, end, states, s);
+  }
+}
+
+void merge(int value_size, std::int64_t num_rows, float* states, const float* later) {
+  for (; num_rows > 0; --num_rows, states += state_floats(value_size), later += state_floats(value_size)) {
+    const float first = states[value_size], second = later[value_size];
+    if (second == minus_infinity) continue;  // nothing seen there
+    const float top = second > first ? second : first;
+    const Lanes factor = exp_not_positive(broadcast(first - top)), factor_later = exp_not_positive(broadcast(second - top));
+    // The last sixteen hold the total.
+    for (int d = 0; d <= value_size; d += lanes) {
+      store(states + d, fused(load(later + d), factor_later, multiply(load(states + d), factor)));
+    }
+    states[value_size] = top;
+  }
+}
+
+void finish(const Problem& p, std::int64_t row_begin, std::int64_t row_end, const float* states) {
+  for (std::int64_t r = row_begin; r < row_end; ++r, states += state_floats(p.value_size)) {
     float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + r % p.group * p.out_head_stride);
-    const float inverse = s.totals[row] > 0.0f ? 1.0f / s.totals[row] : 0.0f;
-    for (int d = 0; d < p.value_size; ++d) out[d] = s.sums[row * p.value_size + d] * inverse;
+    const float total = states[p.value_size + 1];
+    const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
+    for (int d = 0; d < p.value_size; ++d) out[d] = states[d] * inverse;
   }
 }

@@ -60,6 +60,7 @@ struct Case {
     p.out_stride = row(value_size * group, sizeof(float));
     p.out_head_stride = row(value_size, sizeof(float));
     p.num_cells = cells;
+    p.key_type = p.value_type = CacheType::f16;
     p.head_size = head_size;
     p.value_size = value_size;
     p.group = group;
@@ -67,11 +68,19 @@ struct Case {
     return p;
   }
 
-  Floats run(Attend attend, int rows_at_a_time) const {
-    Floats out, scratch(scratch_floats(head_size, value_size));
+  // Chunks merged one by one.
+  Floats run(const Kernels& kernels, int rows_at_a_time) const {
+    const auto state = static_cast<std::size_t>(state_floats(value_size));
+    Floats out, states(max_rows * state), later(states.size()), scratch(scratch_floats(head_size, value_size));
     const Problem p = problem(out);
     for (int row = 0; row < queries * group; row += rows_at_a_time) {
-      attend(p, row, std::min(queries * group, row + rows_at_a_time), scratch.data());
+      const int end = std::min(queries * group, row + rows_at_a_time);
+      kernels.read_chunk(p, row, end, 0, states.data(), scratch.data());
+      for (int chunk = 1; chunk < p.num_chunks(); ++chunk) {
+        kernels.read_chunk(p, row, end, chunk, later.data(), scratch.data());
+        kernels.merge(value_size, end - row, states.data(), later.data());
+      }
+      kernels.finish(p, row, end, states.data());
     }
     return out;
   }
@@ -118,15 +127,15 @@ const Case cases[] = {
 
 TEST(agrees_with_float64) {
   for (const Case& c : cases) {
-    for (const specdec::mxfp6::Kernels* isa : specdec::mxfp6::supported_kernels()) CHECK(c.error(c.run(attend_for(isa->name), max_rows)) < 3e-6);
+    for (const auto* isa : specdec::mxfp6::supported_kernels()) CHECK(c.error(c.run(kernels_for(isa->name), max_rows)) < 3e-6);
   }
 }
 
 TEST(same_bits_for_every_instruction_set_and_split) {
   for (const Case& c : cases) {
-    const Floats expected = c.run(attend_scalar, max_rows);
-    for (const specdec::mxfp6::Kernels* isa : specdec::mxfp6::supported_kernels()) {
-      for (const int rows : {1, 2, 3, 4, 5, 8, 64, max_rows}) CHECK(same_bits(c.run(attend_for(isa->name), rows), expected));
+    const Floats expected = c.run(kernels_scalar, max_rows);
+    for (const auto* isa : specdec::mxfp6::supported_kernels()) {
+      for (const int rows : {1, 2, 3, 4, 5, 8, 64, max_rows}) CHECK(same_bits(c.run(kernels_for(isa->name), rows), expected));
     }
   }
 }
@@ -138,14 +147,14 @@ TEST(cells_behind_the_mask_change_nothing) {
   std::vector<std::uint16_t> shorter;
   for (int i = 0; i < 4; ++i) shorter.insert(shorter.end(), longer.mask.begin() + i * 256, longer.mask.begin() + i * 256 + 128);
   longer.mask = shorter;
-  CHECK(same_bits(c.run(attend_scalar, 8), longer.run(attend_scalar, 8)));
+  CHECK(same_bits(c.run(kernels_scalar, 8), longer.run(kernels_scalar, 8)));
 }
 
 TEST(a_row_with_everything_hidden_is_zero) {
   Case c(2, 2, 64, 64, 128, 100);
   std::fill(c.mask.begin(), c.mask.begin() + 128, hidden);
-  for (const specdec::mxfp6::Kernels* isa : specdec::mxfp6::supported_kernels()) {
-    const Floats out = c.run(attend_for(isa->name), 4);
+  for (const auto* isa : specdec::mxfp6::supported_kernels()) {
+    const Floats out = c.run(kernels_for(isa->name), 4);
     for (std::size_t i = 0; i < 128; ++i) CHECK(out[i] == 0.0f);
     CHECK(c.error(out) < 3e-6);
   }
