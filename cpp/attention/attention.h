@@ -23,14 +23,15 @@ constexpr int max_rows = 128;      // of one call
 // How the cache holds a row of numbers: IEEE halves, or ggml's Q8_0: blocks of 32 as a half (the scale) and 32 int8.
 enum class CacheType { f16, q8_0 };
 
-// The rows of one key-value head: row r is query r / group, head r % group of those that share the keys. Strides in bytes.
+// One sequence's queries and cache. Row r of key-value head h is query r / group, query head h * group + r % group. Strides in
+// bytes.
 struct Problem {
   const char* queries;  // f32 [head_size]
   std::int64_t query_stride, query_head_stride;
   const char* keys;  // [head_size] per cell
-  std::int64_t key_stride;
+  std::int64_t key_stride, key_head_stride;
   const char* values;  // [value_size] per cell
-  std::int64_t value_stride;
+  std::int64_t value_stride, value_head_stride;
   const char* mask;  // f16 [num_cells] per query, added to the scores; -inf hides a cell. Null: nothing is hidden
   std::int64_t mask_stride;
   char* out;  // f32 [value_size]
@@ -43,6 +44,11 @@ struct Problem {
   std::int64_t num_chunks() const { return (num_cells + chunk_cells - 1) / chunk_cells; }
 };
 
+// Some rows, at most max_rows, of some key-value heads.
+struct Rows {
+  std::int64_t head_begin, head_end, begin, end;
+};
+
 // What is known of a row after some of the cells, f32: sums[value_size] of weighted values; the largest score; the sum of the
 // weights; padding.
 constexpr int state_floats(int value_size) { return value_size + lanes; }
@@ -53,14 +59,14 @@ constexpr std::size_t scratch_floats(int head_size, int value_size) {
   return static_cast<std::size_t>(block + max_rows * (head_size + block_cells + 1) + lanes);
 }
 
-// All memory is best 64-byte aligned. Rows are [row_begin, row_end), at most max_rows of them.
 struct Kernels {
-  // Writes the rows' states over one chunk of the cache, from its first cell.
-  void (*read_chunk)(const Problem& problem, std::int64_t row_begin, std::int64_t row_end, std::int64_t chunk, float* states, float* scratch);
-  // Merges the state of a later chunk into that of all before it.
+  // Writes the rows' states over one chunk of the cache, from its first cell: states[head][row], heads `head_states` floats
+  // apart. The heads' cells lie side by side in memory: more heads in a call fetch it better.
+  void (*read_chunk)(const Problem& problem, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* scratch);
+  // Merges the states of a later chunk into those of all before it.
   void (*merge)(int value_size, std::int64_t num_rows, float* states, const float* later);
-  // Writes the rows' results. A row with every cell masked gives zeros.
-  void (*finish)(const Problem& problem, std::int64_t row_begin, std::int64_t row_end, const float* states);
+  // Writes the results of one head's rows. A row with every cell masked gives zeros.
+  void (*finish)(const Problem& problem, std::int64_t head, std::int64_t row_begin, std::int64_t row_end, const float* states);
 };
 
 extern const Kernels kernels_scalar;

@@ -37,37 +37,42 @@ inline Lanes load_cell(const char* row, int d) {
   return multiply(load_i8(reinterpret_cast<const std::int8_t*>(block + 2 + d % 32)), broadcast(half(block)));
 }
 
-// The next block's cells come from memory while this one's are converted.
-template <CacheType type>
-inline void prefetch_row(const char* row, int size) {
-  const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
-  for (int at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-}
+// Cells that will be needed soon, fetched into the second cache level a few at a time while others are computed with: all at
+// once would fill the processor's queue of misses and stall it.
+struct Ahead {
+  const char* row;
+  std::int64_t stride;
+  int bytes, cells;  // of a row; left to fetch
+
+  void fetch_some() {
+    for (int end = cells > 16 ? cells - 16 : 0; cells > end; --cells, row += stride) {
+      for (int at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+    }
+  }
+};
+
+constexpr int row_bytes(CacheType type, int size) { return type == CacheType::f16 ? 2 * size : size / 32 * 34; }
 
 // keys[strip][d][lane]: strips of sixteen cells, transposed.
 template <CacheType type>
-void read_keys(const Problem& p, std::int64_t first_cell, bool has_next, float* keys) {
+void read_keys(const Problem& p, const char* cells, float* keys) {
   for (int cell = 0; cell < block_cells; cell += lanes) {
-    const char* row = p.keys + (first_cell + cell) * p.key_stride;
+    const char* row = cells + cell * p.key_stride;
     for (int d = 0; d < p.head_size; d += lanes) {
       Lanes x[lanes];
       for (int i = 0; i < lanes; ++i) x[i] = load_cell<type>(row + i * p.key_stride, d);
       transpose(x);
       for (int i = 0; i < lanes; ++i) store(keys + cell * p.head_size + (d + i) * lanes, x[i]);
     }
-    if (has_next) {
-      for (int i = 0; i < lanes; ++i) prefetch_row<type>(row + (block_cells + i) * p.key_stride, p.head_size);
-    }
   }
 }
 
 // values[strip][cell][lane]: strips of sixteen dimensions.
 template <CacheType type>
-void read_values(const Problem& p, std::int64_t first_cell, bool has_next, float* values) {
+void read_values(const Problem& p, const char* cells, float* values) {
   for (int cell = 0; cell < block_cells; ++cell) {
-    const char* row = p.values + (first_cell + cell) * p.value_stride;
+    const char* row = cells + cell * p.value_stride;
     for (int d = 0; d < p.value_size; d += lanes) store(values + d * block_cells + cell * lanes, load_cell<type>(row, d));
-    if (has_next) prefetch_row<type>(row + block_cells * p.value_stride, p.value_size);
   }
 }
 
@@ -82,6 +87,7 @@ struct Product {
   float* c;  // [rows], c_stride apart
   int c_stride;
   const float* factors;  // [rows]
+  Ahead* ahead;
 
   template <int rows, int strips>
   void tile(int row, int strip) const {
@@ -112,7 +118,10 @@ struct Product {
     constexpr int strips = tile_strips(rows);
     int strip = 0;
     for (; strip + strips <= num_strips; strip += strips) {
-      for (int r = row; r + rows <= row_end; r += rows) tile<rows, strips>(r, strip);
+      for (int r = row; r + rows <= row_end; r += rows) {
+        ahead->fetch_some();
+        tile<rows, strips>(r, strip);
+      }
     }
     for (; strip < num_strips; ++strip) {
       for (int r = row; r + rows <= row_end; r += rows) tile<rows, 1>(r, strip);
@@ -180,61 +189,72 @@ bool all_hidden(const std::uint16_t* mask) {
   return true;
 }
 
+void scale_queries(const Problem& p, std::int64_t head, std::int64_t begin, std::int64_t end, float* out) {
+  for (std::int64_t r = begin; r < end; ++r, out += p.head_size) {
+    const char* query = p.queries + r / p.group * p.query_stride + (head * p.group + r % p.group) * p.query_head_stride;
+    const Lanes scale = broadcast(p.scale);
+    for (int d = 0; d < p.head_size; d += lanes) store(out + d, multiply(load(reinterpret_cast<const float*>(query) + d), scale));
+  }
+}
+
+void clear_states(int value_size, std::int64_t num_rows, float* states) {
+  for (; num_rows > 0; --num_rows, states += state_floats(value_size)) {
+    for (int d = 0; d <= value_size; d += lanes) store(states + d, broadcast(0.0f));
+    maximum_in(states, value_size) = minus_infinity;
+  }
+}
+
 template <CacheType key_type, CacheType value_type>
-void read_cells(const Problem& p, std::int64_t row_begin, int rows, std::int64_t first_cell, std::int64_t end_cell, float* states, const Scratch& s) {
-  const int state = state_floats(p.value_size);
-  for (; first_cell < end_cell; first_cell += block_cells) {
+void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states, const Scratch& s) {
+  const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
+  for (; cell < end_cell; cell += block_cells) {
     const std::uint16_t* masks[max_rows];
     bool hidden[max_rows];
-    for (int row = 0; row < rows; ++row) {
-      const std::int64_t query = (row_begin + row) / p.group;
-      masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + first_cell;
+    for (int row = 0; row < num_rows; ++row) {
+      const std::int64_t query = (rows.begin + row) / p.group;
+      masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + cell;
       hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
-    bool is_read = false;
-    for (int row = 0; row < rows;) {  // runs of rows that see something of the block
-      int end = row;
-      while (end < rows && !hidden[end]) ++end;
-      if (end == row) {
-        ++row;
-        continue;
+    const int cells_ahead = cell + block_cells < p.num_cells ? block_cells : 0;
+    for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+      const char* keys = p.keys + head * p.key_head_stride + cell * p.key_stride;
+      const char* values = p.values + head * p.value_head_stride + cell * p.value_stride;
+      Ahead keys_ahead{keys + block_cells * p.key_stride, p.key_stride, row_bytes(key_type, p.head_size), cells_ahead};
+      Ahead values_ahead{values + block_cells * p.value_stride, p.value_stride, row_bytes(value_type, p.value_size), cells_ahead};
+      float* head_state = states + (head - rows.head_begin) * head_states;
+      bool is_read = false;
+      for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows that see something of the block
+        for (end = row; end < num_rows && !hidden[end];) ++end;
+        if (end == row) continue;
+        if (!is_read) {
+          read_keys<key_type>(p, keys, s.keys);
+          read_values<value_type>(p, values, s.values);
+          is_read = true;
+        }
+        scale_queries(p, head, rows.begin + row, rows.begin + end, s.queries);
+        const Product scores{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr, &keys_ahead};
+        scores.run(end - row, block_cells / lanes);
+        softmax(s, masks + row, end - row, head_state + row * state, p.value_size);
+        const Product sums{s.scores, block_cells, s.values, block_cells, head_state + row * state, state, s.factors, &values_ahead};
+        sums.run(end - row, p.value_size / lanes);
       }
-      if (!is_read) {
-        const bool has_next = first_cell + block_cells < p.num_cells;
-        read_keys<key_type>(p, first_cell, has_next, s.keys);
-        read_values<value_type>(p, first_cell, has_next, s.values);
-        is_read = true;
-      }
-      const Product scores{s.queries + row * p.head_size, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr};
-      scores.run(end - row, block_cells / lanes);
-      softmax(s, masks + row, end - row, states + row * state, p.value_size);
-      const Product sums{s.scores, block_cells, s.values, block_cells, states + row * state, state, s.factors};
-      sums.run(end - row, p.value_size / lanes);
-      row = end;
     }
   }
 }
 
-void read_chunk(const Problem& p, std::int64_t row_begin, std::int64_t row_end, std::int64_t chunk, float* states, float* memory) {
+void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* memory) {
   const Scratch s(memory, p.head_size, p.value_size);
-  const int rows = static_cast<int>(row_end - row_begin);
-  for (int row = 0; row < rows; ++row) {
-    const std::int64_t r = row_begin + row;
-    const float* query = reinterpret_cast<const float*>(p.queries + r / p.group * p.query_stride + r % p.group * p.query_head_stride);
-    for (int d = 0; d < p.head_size; ++d) s.queries[row * p.head_size + d] = query[d] * p.scale;
-    float* state = states + row * state_floats(p.value_size);
-    for (int d = 0; d < p.value_size; ++d) state[d] = 0.0f;
-    maximum_in(state, p.value_size) = minus_infinity;
-    total_in(state, p.value_size) = 0.0f;
+  for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+    clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
   }
-  const std::int64_t first_cell = chunk * chunk_cells, end = first_cell + chunk_cells < p.num_cells ? first_cell + chunk_cells : p.num_cells;
+  const std::int64_t cell = chunk * chunk_cells, end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
   constexpr CacheType f16 = CacheType::f16, q8_0 = CacheType::q8_0;
   if (p.key_type == f16) {
-    if (p.value_type == f16) read_cells<f16, f16>(p, row_begin, rows, first_cell, end, states, s);
-    else read_cells<f16, q8_0>(p, row_begin, rows, first_cell, end, states, s);
+    if (p.value_type == f16) read_cells<f16, f16>(p, rows, cell, end, states, head_states, s);
+    else read_cells<f16, q8_0>(p, rows, cell, end, states, head_states, s);
   } else {
-    if (p.value_type == f16) read_cells<q8_0, f16>(p, row_begin, rows, first_cell, end, states, s);
-    else read_cells<q8_0, q8_0>(p, row_begin, rows, first_cell, end, states, s);
+    if (p.value_type == f16) read_cells<q8_0, f16>(p, rows, cell, end, states, head_states, s);
+    else read_cells<q8_0, q8_0>(p, rows, cell, end, states, head_states, s);
   }
 }
 
@@ -252,11 +272,11 @@ void merge(int value_size, std::int64_t num_rows, float* states, const float* la
   }
 }
 
-void finish(const Problem& p, std::int64_t row_begin, std::int64_t row_end, const float* states) {
+void finish(const Problem& p, std::int64_t head, std::int64_t row_begin, std::int64_t row_end, const float* states) {
   for (std::int64_t r = row_begin; r < row_end; ++r, states += state_floats(p.value_size)) {
-    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + r % p.group * p.out_head_stride);
+    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + (head * p.group + r % p.group) * p.out_head_stride);
     const float total = states[p.value_size + 1];
-    const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-    for (int d = 0; d < p.value_size; ++d) out[d] = states[d] * inverse;
+    const Lanes inverse = broadcast(total == 0.0f ? 0.0f : 1.0f / total);
+    for (int d = 0; d < p.value_size; d += lanes) store(out + d, multiply(load(states + d), inverse));
   }
 }

@@ -35,33 +35,47 @@ attention::CacheType cache_type(const ggml_tensor* t) {
   return t->type == GGML_TYPE_Q8_0 ? attention::CacheType::q8_0 : attention::CacheType::f16;
 }
 
+int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
+
 // How an operation is divided among threads. Results do not depend on it.
+//
+// By cells, if the states of all chunks are not too large: a thread takes units one after another, a unit being a chunk, a part
+// of the rows and one head, heads innermost. Otherwise by rows: a unit is a head and a part of the rows.
 struct Division {
   Division(const ggml_tensor* op, int num_threads) {
     const ggml_tensor *q = op->src[0], *k = op->src[1];
-    groups = k->ne[2] * k->ne[3];
-    rows = q->ne[1] * (q->ne[2] / k->ne[2]);
-    chunks = (k->ne[1] + attention::chunk_cells - 1) / attention::chunk_cells;
-    state = attention::state_floats(static_cast<int>(op->src[2]->ne[0]));
-    by_chunks = groups * chunks * rows * state <= max_chunk_states;
-    const std::int64_t items = by_chunks ? groups * chunks : groups;
-    const std::int64_t wanted = (num_threads + items - 1) / items;  // parts, so that every thread has one
+    cells = k->ne[1];
+    heads = k->ne[2];
+    groups = heads * k->ne[3];
+    rows = q->ne[1] * (q->ne[2] / heads);
+    chunks = (cells + attention::chunk_cells - 1) / attention::chunk_cells;
+    state = attention::state_floats(value_size(op));
+    by_cells = groups * chunks * rows * state <= max_chunk_states;
+    const std::int64_t others = groups * (by_cells ? chunks : 1);
+    const std::int64_t wanted = (num_threads + others - 1) / others;  // so that every thread has a unit
     parts = std::max((rows + attention::max_rows - 1) / attention::max_rows, std::min(wanted, rows));
-    scratch = aligned(attention::scratch_floats(static_cast<int>(k->ne[0]), static_cast<int>(op->src[2]->ne[0])));
-    states = by_chunks ? groups * chunks * rows * state : 2 * num_threads * attention::max_rows * state;
+    states = by_cells ? groups * chunks * rows * state : 2 * num_threads * attention::max_rows * state;
+    scratch = static_cast<std::int64_t>((attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)) + 15) / 16 * 16);
   }
 
-  static std::int64_t aligned(std::size_t floats) { return static_cast<std::int64_t>((floats + 15) / 16 * 16); }
+  std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
+
+  // The first unit of a thread, by cells: all threads read about as many.
+  std::int64_t first_unit(std::int64_t thread, std::int64_t num_threads) const {
+    const std::int64_t per_chunk = groups * parts, at = cells * per_chunk * thread / num_threads;
+    const std::int64_t chunk = at / (attention::chunk_cells * per_chunk), begin = chunk * attention::chunk_cells;
+    const std::int64_t size = std::max<std::int64_t>(1, std::min<std::int64_t>(attention::chunk_cells, cells - begin));
+    return chunk * per_chunk + (at - begin * per_chunk) / size;
+  }
 
   static constexpr std::int64_t max_chunk_states = 4 << 20;  // floats
 
-  std::int64_t groups;  // key-value heads of all streams
-  std::int64_t rows;    // that read one of them
-  std::int64_t parts;   // that these are cut into
-  std::int64_t chunks;  // of the cache
-  bool by_chunks;       // chunks are read by different threads and merged when all are done
-  std::int64_t state;   // floats per row
-  std::int64_t scratch, states;  // floats of scratch memory per thread, of all states
+  std::int64_t cells, chunks;   // of the cache
+  std::int64_t heads, groups;   // key-value heads of a stream, of all
+  std::int64_t rows, parts;     // of a head; that these are cut into
+  bool by_cells;
+  std::int64_t state;           // floats per row
+  std::int64_t states, scratch; // floats of all states, of a thread's scratch memory
 };
 
 // q f32 [size, queries, heads, streams]; k, v f16 or q8_0 [size, cells, kv heads, streams]; mask f16 [cells, queries, 1, streams
@@ -70,86 +84,90 @@ class Attention final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Division d(op, num_threads);
-    size = static_cast<std::size_t>(d.states + num_threads * d.scratch) * sizeof(float) + 64;
+    size = static_cast<std::size_t>(d.states + num_threads * d.scratch) * sizeof(float) + alignment;
     return true;
   }
 
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
-    static const attention::Kernels& kernels = attention::kernels_for(mxfp6::default_kernels().kernels->name);
     const Division d(op, params->nth);
-    const auto misalignment = reinterpret_cast<std::uintptr_t>(params->wdata) % 64;
-    float* states = reinterpret_cast<float*>(static_cast<char*>(params->wdata) + (64 - misalignment) % 64);
+    const auto address = reinterpret_cast<std::uintptr_t>(params->wdata);
+    float* states = reinterpret_cast<float*>((address + alignment - 1) / alignment * alignment);
     float* scratch = states + d.states + params->ith * d.scratch;
-    if (d.by_chunks) {
-      read_by_chunks(kernels, d, params, op, states, scratch);
+    if (d.by_cells) {
+      read_by_cells(d, params, op, states, scratch);
+      ggml_barrier(params->threadpool);
+      merge_chunks(d, params, op, states);
     } else {
-      read_by_rows(kernels, d, params, op, states + 2 * params->ith * attention::max_rows * d.state, scratch);
+      read_by_rows(d, params, op, states + 2 * params->ith * attention::max_rows * d.state, scratch);
     }
     return true;
   }
 
  private:
-  // Threads read different parts of the cache; the key-value heads of a chunk lie side by side, so a thread reads them together.
-  static void read_by_chunks(const attention::Kernels& kernels, const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
-                             float* scratch) {
-    const std::int64_t items = d.chunks * d.groups * d.parts;
-    for (std::int64_t item = items * params->ith / params->nth; item < items * (params->ith + 1) / params->nth; ++item) {
-      const std::int64_t part = item % d.parts, group = item / d.parts % d.groups, chunk = item / d.parts / d.groups;
-      const std::int64_t first = d.rows * part / d.parts;
-      float* out = states + ((group * d.chunks + chunk) * d.rows + first) * d.state;
-      kernels.read_chunk(problem_of(op, group), first, d.rows * (part + 1) / d.parts, chunk, out, scratch);
+  static constexpr std::size_t alignment = 64;
+
+  static const attention::Kernels& kernels() {
+    static const attention::Kernels& chosen = attention::kernels_for(mxfp6::default_kernels().kernels->name);
+    return chosen;
+  }
+
+  // states[chunk][group][row]
+  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
+    const std::int64_t end = d.first_unit(params->ith + 1, params->nth);
+    for (std::int64_t unit = d.first_unit(params->ith, params->nth), count = 0; unit < end; unit += count) {
+      const std::int64_t group = unit % d.groups, head = group % d.heads, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
+      count = std::min(d.heads - head, end - unit);
+      const attention::Rows rows{head, head + count, d.part_begin(part), d.part_begin(part + 1)};
+      float* first = states + ((chunk * d.groups + group) * d.rows + rows.begin) * d.state;
+      kernels().read_chunk(problem_of(op, group / d.heads), rows, chunk, first, d.rows * d.state, scratch);
     }
-    ggml_barrier(params->threadpool);
+  }
+
+  static void merge_chunks(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states) {
     const std::int64_t total = d.groups * d.rows, end = total * (params->ith + 1) / params->nth;
-    for (std::int64_t at = total * params->ith / params->nth; at < end;) {
-      const std::int64_t group = at / d.rows, first = at % d.rows, count = std::min(d.rows - first, end - at);
-      float* merged = states + (group * d.chunks * d.rows + first) * d.state;
-      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) kernels.merge(value_size(op), count, merged, merged + chunk * d.rows * d.state);
-      kernels.finish(problem_of(op, group), first, first + count, merged);
-      at += count;
+    for (std::int64_t at = total * params->ith / params->nth, count = 0; at < end; at += count) {
+      const std::int64_t group = at / d.rows, first = at % d.rows;
+      count = std::min(d.rows - first, end - at);
+      float* merged = states + at * d.state;
+      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) kernels().merge(value_size(op), count, merged, merged + chunk * total * d.state);
+      kernels().finish(problem_of(op, group / d.heads), group % d.heads, first, first + count, merged);
     }
   }
 
-  // Every thread has rows of its own.
-  static void read_by_rows(const attention::Kernels& kernels, const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
-                           float* scratch) {
+  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
     float* later = states + attention::max_rows * d.state;
-    for (std::int64_t item = params->ith; item < d.groups * d.parts; item += params->nth) {
-      const std::int64_t part = item % d.parts, group = item / d.parts;
-      const std::int64_t first = d.rows * part / d.parts, end = d.rows * (part + 1) / d.parts;
-      const Problem problem = problem_of(op, group);
-      kernels.read_chunk(problem, first, end, 0, states, scratch);
+    for (std::int64_t unit = params->ith; unit < d.groups * d.parts; unit += params->nth) {
+      const std::int64_t part = unit % d.parts, group = unit / d.parts, head = group % d.heads;
+      const attention::Rows rows{head, head + 1, d.part_begin(part), d.part_begin(part + 1)};
+      const Problem problem = problem_of(op, group / d.heads);
+      kernels().read_chunk(problem, rows, 0, states, 0, scratch);
       for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) {
-        kernels.read_chunk(problem, first, end, chunk, later, scratch);
-        kernels.merge(value_size(op), end - first, states, later);
+        kernels().read_chunk(problem, rows, chunk, later, 0, scratch);
+        kernels().merge(value_size(op), rows.end - rows.begin, states, later);
       }
-      kernels.finish(problem, first, end, states);
+      kernels().finish(problem, head, rows.begin, rows.end, states);
     }
   }
 
-  static int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
-
-  static Problem problem_of(ggml_tensor* op, std::int64_t group_index) {
+  static Problem problem_of(ggml_tensor* op, std::int64_t stream) {
     const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
-    const std::int64_t kv_head = group_index % k->ne[2], stream = group_index / k->ne[2];
     const auto stride = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
-    const auto start = [&](const ggml_tensor* t, std::int64_t i2, std::int64_t i3) {
-      return static_cast<const char*>(t->data) + i2 * stride(t->nb[2]) + i3 * stride(t->nb[3]);
-    };
+    const auto start = [&](const ggml_tensor* t, std::int64_t i3) { return static_cast<const char*>(t->data) + i3 * stride(t->nb[3]); };
     Problem p{};
-    p.group = static_cast<int>(q->ne[2] / k->ne[2]);
-    p.queries = start(q, kv_head * p.group, stream);
+    p.queries = start(q, stream);
     p.query_stride = stride(q->nb[1]);
     p.query_head_stride = stride(q->nb[2]);
-    p.keys = start(k, kv_head, stream);
+    p.keys = start(k, stream);
     p.key_stride = stride(k->nb[1]);
-    p.values = start(v, kv_head, stream);
+    p.key_head_stride = stride(k->nb[2]);
+    p.values = start(v, stream);
     p.value_stride = stride(v->nb[1]);
+    p.value_head_stride = stride(v->nb[2]);
     if (mask != nullptr) {
-      p.mask = start(mask, 0, stream % mask->ne[3]);
+      p.mask = start(mask, stream % mask->ne[3]);
       p.mask_stride = stride(mask->nb[1]);
     }
-    p.out = static_cast<char*>(op->data) + kv_head * p.group * stride(op->nb[1]) + stream * stride(op->nb[3]);
+    p.out = static_cast<char*>(op->data) + stream * stride(op->nb[3]);
     p.out_stride = stride(op->nb[2]);
     p.out_head_stride = stride(op->nb[1]);
     p.num_cells = k->ne[1];
@@ -157,6 +175,7 @@ class Attention final : public ggml::cpu::tensor_traits {
     p.value_type = cache_type(v);
     p.head_size = static_cast<int>(k->ne[0]);
     p.value_size = value_size(op);
+    p.group = static_cast<int>(q->ne[2] / k->ne[2]);
     p.scale = parameter(op, 0);
     return p;
   }

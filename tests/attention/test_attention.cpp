@@ -75,12 +75,12 @@ struct Case {
     const Problem p = problem(out);
     for (int row = 0; row < queries * group; row += rows_at_a_time) {
       const int end = std::min(queries * group, row + rows_at_a_time);
-      kernels.read_chunk(p, row, end, 0, states.data(), scratch.data());
+      kernels.read_chunk(p, {0, 1, row, end}, 0, states.data(), 0, scratch.data());
       for (int chunk = 1; chunk < p.num_chunks(); ++chunk) {
-        kernels.read_chunk(p, row, end, chunk, later.data(), scratch.data());
+        kernels.read_chunk(p, {0, 1, row, end}, chunk, later.data(), 0, scratch.data());
         kernels.merge(value_size, end - row, states.data(), later.data());
       }
-      kernels.finish(p, row, end, states.data());
+      kernels.finish(p, 0, row, end, states.data());
     }
     return out;
   }
