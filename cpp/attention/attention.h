@@ -53,9 +53,13 @@ struct Rows {
 // weights; padding.
 constexpr int state_floats(int value_size) { return value_size + lanes; }
 
+// A strip is sixteen cells or dimensions side by side, of `depth` numbers each. A little more than that, since strips a power of
+// two apart would compete for the same lines of the first cache level.
+constexpr int strip_floats(int depth) { return (depth + 1) * lanes; }
+
 // f32 values of scratch memory that a call needs.
 constexpr std::size_t scratch_floats(int head_size, int value_size) {
-  const int block = block_cells * (head_size + value_size);
+  const int block = block_cells / lanes * strip_floats(head_size) + value_size / lanes * strip_floats(block_cells);
   return static_cast<std::size_t>(block + max_rows * (head_size + block_cells + 1) + lanes);
 }
 

@@ -5,11 +5,13 @@
 namespace specdec::attention {
 namespace {
 
+#include "attention/attention_x86.h"
+
 struct Lanes {
   __m256 low, high;
 };
 constexpr int full_tile = 4;  // 8 sums, a strip of 2 and an operand of the 16 registers
-constexpr int tile_strips(int rows) { return rows == 4 ? 1 : 2; }
+constexpr int tile_strips(int rows) { return rows > 2 ? 1 : 2; }
 
 inline Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
 inline void store(float* x, Lanes v) {
@@ -26,11 +28,6 @@ inline Lanes load_f16(const std::uint16_t* x) { return {load_eight(x), load_eigh
 inline Lanes load_i8(const std::int8_t* x) {
   const auto eight = [](const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); };
   return {eight(x), eight(x + 8)};
-}
-inline float half(const char* x) {
-  std::uint16_t bits;
-  __builtin_memcpy(&bits, x, sizeof bits);
-  return _cvtsh_ss(bits);
 }
 
 inline float sum_of(Lanes v) {
@@ -55,32 +52,25 @@ inline Lanes power_of_two_times(Lanes p, Lanes n, Lanes x) {
   return {power_of_two_times_eight(p.low, n.low, x.low), power_of_two_times_eight(p.high, n.high, x.high)};
 }
 
-inline void transpose_eight(__m256 (&x)[8]) {
-  __m256 y[8];
-  for (int i = 0; i < 8; i += 2) {
-    y[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-    y[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    x[i] = _mm256_shuffle_ps(y[i], y[i + 2], 0x44);
-    x[i + 1] = _mm256_shuffle_ps(y[i], y[i + 2], 0xEE);
-    x[i + 2] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0x44);
-    x[i + 3] = _mm256_shuffle_ps(y[i + 1], y[i + 3], 0xEE);
-  }
-  for (int i = 0; i < 4; ++i) {
-    const __m256 a = x[i], b = x[4 + i];
-    x[i] = _mm256_permute2f128_ps(a, b, 0x20);
-    x[4 + i] = _mm256_permute2f128_ps(a, b, 0x31);
+inline __m256 low_floats(__m256i halves) { return _mm256_cvtph_ps(_mm256_castsi256_si128(halves)); }
+inline __m256 high_floats(__m256i halves) { return _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)); }
+inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  __m256i first[8], second[8];
+  load_half_columns(row, stride, first, second);
+  for (int i = 0; i < 8; ++i) {
+    x[i] = {low_floats(first[i]), low_floats(second[i])};
+    x[8 + i] = {high_floats(first[i]), high_floats(second[i])};
   }
 }
-inline void transpose(Lanes (&x)[lanes]) {
-  __m256 a[8], b[8], c[8], d[8];
-  for (int i = 0; i < 8; ++i) a[i] = x[i].low, b[i] = x[i].high, c[i] = x[8 + i].low, d[i] = x[8 + i].high;
-  transpose_eight(a);
-  transpose_eight(b);
-  transpose_eight(c);
-  transpose_eight(d);
-  for (int i = 0; i < 8; ++i) x[i] = {a[i], c[i]}, x[8 + i] = {b[i], d[i]};
+inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  __m128i columns[16];
+  load_byte_columns(row, stride, columns);
+  const auto eight = [](__m128i v) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)); };
+  for (int i = 0; i < lanes; ++i) x[i] = {eight(columns[i]), eight(_mm_unpackhi_epi64(columns[i], columns[i]))};
+}
+inline Lanes load_f16_column(const char* row, std::int64_t stride) {
+  const __m256i halves = gather_halves(row, stride);
+  return {low_floats(halves), high_floats(halves)};
 }
 
 #include "attention/attention_kernel.h"

@@ -1,7 +1,8 @@
 // The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous namespace
 //   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
-//   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole), transpose (16 x 16),
-//   load_f16, load_i8 (sixteen halves, sixteen bytes),
+//   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole),
+//   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows, transposed),
+//   load_f16_column (the first half of sixteen rows),
 //   full_tile (rows of the largest tile of `product`, a power of two) and tile_strips(rows): tiles that fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
@@ -37,44 +38,55 @@ inline Lanes load_cell(const char* row, int d) {
   return multiply(load_i8(reinterpret_cast<const std::int8_t*>(block + 2 + d % 32)), broadcast(half(block)));
 }
 
-// Cells that will be needed soon, fetched into the second cache level a few at a time while others are computed with: all at
-// once would fill the processor's queue of misses and stall it.
-struct Ahead {
-  const char* row;
-  std::int64_t stride;
-  int bytes, cells;  // of a row; left to fetch
+// The same numbers of sixteen cells: x[i] has number d + i of each.
+template <CacheType type>
+inline void load_cells(const char* row, std::int64_t stride, int d, Lanes (&x)[lanes]) {
+  if constexpr (type == CacheType::f16) {
+    load_f16_columns(row + 2 * d, stride, x);
+  } else {
+    const char* block = row + d / 32 * 34;
+    load_i8_columns(block + 2 + d % 32, stride, x);
+    const Lanes scales = load_f16_column(block, stride);
+    for (int i = 0; i < lanes; ++i) x[i] = multiply(x[i], scales);
+  }
+}
 
-  void fetch_some() {
-    for (int end = cells > 16 ? cells - 16 : 0; cells > end; --cells, row += stride) {
-      for (int at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+// Cells of one head: those of a block, and where the ones that are needed next begin.
+template <CacheType type>
+struct Cells {
+  const char* row;
+  const char* next;
+  std::int64_t stride;
+  int size;
+
+  // Sixteen of the next cells come into the second cache level while as many of these are converted.
+  void prefetch(int cell) const {
+    const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
+    for (int i = 0; i < lanes; ++i) {
+      for (int at = 0; at < bytes; at += 64) __builtin_prefetch(next + (cell + i) * stride + at, 0, 2);
+    }
+  }
+
+  // to[strip][d][lane]: strips of sixteen cells, transposed.
+  void convert_keys(float* to) const {
+    for (int cell = 0; cell < block_cells; cell += lanes, to += strip_floats(size)) {
+      for (int d = 0; d < size; d += lanes) {
+        Lanes x[lanes];
+        load_cells<type>(row + cell * stride, stride, d, x);
+        for (int i = 0; i < lanes; ++i) store(to + (d + i) * lanes, x[i]);
+      }
+      prefetch(cell);
+    }
+  }
+
+  // to[strip][cell][lane]: strips of sixteen dimensions.
+  void convert_values(float* to) const {
+    for (int cell = 0; cell < block_cells; ++cell) {
+      if (cell % lanes == 0) prefetch(cell);
+      for (int d = 0; d < size; d += lanes) store(to + d / lanes * strip_floats(block_cells) + cell * lanes, load_cell<type>(row + cell * stride, d));
     }
   }
 };
-
-constexpr int row_bytes(CacheType type, int size) { return type == CacheType::f16 ? 2 * size : size / 32 * 34; }
-
-// keys[strip][d][lane]: strips of sixteen cells, transposed.
-template <CacheType type>
-void read_keys(const Problem& p, const char* cells, float* keys) {
-  for (int cell = 0; cell < block_cells; cell += lanes) {
-    const char* row = cells + cell * p.key_stride;
-    for (int d = 0; d < p.head_size; d += lanes) {
-      Lanes x[lanes];
-      for (int i = 0; i < lanes; ++i) x[i] = load_cell<type>(row + i * p.key_stride, d);
-      transpose(x);
-      for (int i = 0; i < lanes; ++i) store(keys + cell * p.head_size + (d + i) * lanes, x[i]);
-    }
-  }
-}
-
-// values[strip][cell][lane]: strips of sixteen dimensions.
-template <CacheType type>
-void read_values(const Problem& p, const char* cells, float* values) {
-  for (int cell = 0; cell < block_cells; ++cell) {
-    const char* row = cells + cell * p.value_stride;
-    for (int d = 0; d < p.value_size; d += lanes) store(values + d * block_cells + cell * lanes, load_cell<type>(row, d));
-  }
-}
 
 // --- scores and weighted values ---------------------------------------------------------------------------------
 
@@ -87,11 +99,10 @@ struct Product {
   float* c;  // [rows], c_stride apart
   int c_stride;
   const float* factors;  // [rows]
-  Ahead* ahead;
 
   template <int rows, int strips>
   void tile(int row, int strip) const {
-    const float *a0 = a + row * a_stride, *b0 = b + strip * depth * lanes;
+    const float *a0 = a + row * a_stride, *b0 = b + strip * strip_floats(depth);
     float* c0 = c + row * c_stride + strip * lanes;
     Lanes sums[rows][strips];
     for (int r = 0; r < rows; ++r) {
@@ -101,7 +112,7 @@ struct Product {
     }
     for (int i = 0; i < depth; ++i) {
       Lanes right[strips];
-      for (int s = 0; s < strips; ++s) right[s] = load(b0 + (s * depth + i) * lanes);
+      for (int s = 0; s < strips; ++s) right[s] = load(b0 + s * strip_floats(depth) + i * lanes);
       for (int r = 0; r < rows; ++r) {
         const Lanes left = broadcast(a0[r * a_stride + i]);
         for (int s = 0; s < strips; ++s) sums[r][s] = fused(left, right[s], sums[r][s]);
@@ -118,10 +129,7 @@ struct Product {
     constexpr int strips = tile_strips(rows);
     int strip = 0;
     for (; strip + strips <= num_strips; strip += strips) {
-      for (int r = row; r + rows <= row_end; r += rows) {
-        ahead->fetch_some();
-        tile<rows, strips>(r, strip);
-      }
+      for (int r = row; r + rows <= row_end; r += rows) tile<rows, strips>(r, strip);
     }
     for (; strip < num_strips; ++strip) {
       for (int r = row; r + rows <= row_end; r += rows) tile<rows, 1>(r, strip);
@@ -132,11 +140,67 @@ struct Product {
   void run(int num_rows, int num_strips) const { tiles<full_tile>(0, num_rows, num_strips); }
 };
 
+// The same results for the rows of a single tile, straight from the cells: nothing is gained by keeping them converted.
+template <int rows, CacheType type>
+void score_directly(const float* queries, const Cells<type>& cells, float* scores) {
+  for (int cell = 0; cell < block_cells; cell += lanes) {
+    Lanes sums[rows];
+    for (int r = 0; r < rows; ++r) sums[r] = broadcast(0.0f);
+    cells.prefetch(cell);
+    for (int d = 0; d < cells.size; d += lanes) {
+      Lanes x[lanes];
+      load_cells<type>(cells.row + cell * cells.stride, cells.stride, d, x);
+      for (int i = 0; i < lanes; ++i) {
+        for (int r = 0; r < rows; ++r) sums[r] = fused(broadcast(queries[r * cells.size + d + i]), x[i], sums[r]);
+      }
+    }
+    for (int r = 0; r < rows; ++r) store(scores + r * block_cells + cell, sums[r]);
+  }
+}
+
+template <int rows, int strips, CacheType type>
+void sum_strips_directly(const float* weights, const float* factors, const Cells<type>& cells, int d, float* out, int out_stride) {
+  Lanes sums[rows][strips];
+  for (int r = 0; r < rows; ++r) {
+    for (int s = 0; s < strips; ++s) sums[r][s] = multiply(load(out + r * out_stride + d + s * lanes), broadcast(factors[r]));
+  }
+  for (int cell = 0; cell < block_cells; ++cell) {
+    if (d == 0 && cell % lanes == 0) cells.prefetch(cell);
+    for (int s = 0; s < strips; ++s) {
+      const Lanes x = load_cell<type>(cells.row + cell * cells.stride, d + s * lanes);
+      for (int r = 0; r < rows; ++r) sums[r][s] = fused(broadcast(weights[r * block_cells + cell]), x, sums[r][s]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    for (int s = 0; s < strips; ++s) store(out + r * out_stride + d + s * lanes, sums[r][s]);
+  }
+}
+
+template <int rows, CacheType type>
+void sum_directly(const float* weights, const float* factors, const Cells<type>& cells, float* out, int out_stride) {
+  constexpr int strips = tile_strips(rows);
+  int d = 0;
+  for (; d + strips * lanes <= cells.size; d += strips * lanes) sum_strips_directly<rows, strips>(weights, factors, cells, d, out, out_stride);
+  for (; d < cells.size; d += lanes) sum_strips_directly<rows, 1>(weights, factors, cells, d, out, out_stride);
+}
+
+// Calls f(Count) with the number of rows known to the compiler, for 1 .. most.
+template <int count>
+struct Count { static constexpr int value = count; };
+
+template <int most, class F>
+void with_rows(int rows, F f) {
+  if constexpr (most > 1) {
+    if (rows < most) return with_rows<most - 1>(rows, f);
+  }
+  f(Count<most>());
+}
+
 // Where a call's memory goes; scratch_floats counts it.
 struct Scratch {
   Scratch(float* memory, int head_size, int value_size) : keys(memory) {
-    values = keys + block_cells * head_size;
-    queries = values + block_cells * value_size;
+    values = keys + block_cells / lanes * strip_floats(head_size);
+    queries = values + value_size / lanes * strip_floats(block_cells);
     scores = queries + max_rows * head_size;
     factors = scores + max_rows * block_cells;
   }
@@ -215,28 +279,34 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
       masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + cell;
       hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
-    const int cells_ahead = cell + block_cells < p.num_cells ? block_cells : 0;
     for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
-      const char* keys = p.keys + head * p.key_head_stride + cell * p.key_stride;
-      const char* values = p.values + head * p.value_head_stride + cell * p.value_stride;
-      Ahead keys_ahead{keys + block_cells * p.key_stride, p.key_stride, row_bytes(key_type, p.head_size), cells_ahead};
-      Ahead values_ahead{values + block_cells * p.value_stride, p.value_stride, row_bytes(value_type, p.value_size), cells_ahead};
-      float* head_state = states + (head - rows.head_begin) * head_states;
-      bool is_read = false;
+      // What is needed next: the next head of this block, or the first of the next block (at the end, whatever is there).
+      const bool last = head + 1 == rows.head_end;
+      const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
+      const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
+      const char* value = p.values + head * p.value_head_stride + cell * p.value_stride;
+      const Cells<key_type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
+      const Cells<value_type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
+      bool is_converted = false;
       for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows that see something of the block
         for (end = row; end < num_rows && !hidden[end];) ++end;
         if (end == row) continue;
-        if (!is_read) {
-          read_keys<key_type>(p, keys, s.keys);
-          read_values<value_type>(p, values, s.values);
-          is_read = true;
-        }
+        float* run_states = states + (head - rows.head_begin) * head_states + row * state;
         scale_queries(p, head, rows.begin + row, rows.begin + end, s.queries);
-        const Product scores{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr, &keys_ahead};
-        scores.run(end - row, block_cells / lanes);
-        softmax(s, masks + row, end - row, head_state + row * state, p.value_size);
-        const Product sums{s.scores, block_cells, s.values, block_cells, head_state + row * state, state, s.factors, &values_ahead};
-        sums.run(end - row, p.value_size / lanes);
+        if (end - row <= full_tile) {
+          with_rows<full_tile>(end - row, [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
+          softmax(s, masks + row, end - row, run_states, p.value_size);
+          with_rows<full_tile>(end - row, [&](auto count) { sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state); });
+          continue;
+        }
+        if (!is_converted) {
+          keys.convert_keys(s.keys);
+          values.convert_values(s.values);
+          is_converted = true;
+        }
+        Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(end - row, block_cells / lanes);
+        softmax(s, masks + row, end - row, run_states, p.value_size);
+        Product{s.scores, block_cells, s.values, block_cells, run_states, state, s.factors}.run(end - row, p.value_size / lanes);
       }
     }
   }

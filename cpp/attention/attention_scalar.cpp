@@ -61,15 +61,14 @@ inline float sum_of(const Lanes& v) {
 inline float largest_of(const Lanes& v) {
   return fold(v, [](float a, float b) { return a > b ? a : b; });
 }
-inline void transpose(Lanes (&x)[lanes]) {
-  for (int i = 0; i < lanes; ++i) {
-    for (int j = 0; j < i; ++j) {
-      const float swapped = x[i].x[j];
-      x[i].x[j] = x[j].x[i];
-      x[j].x[i] = swapped;
-    }
-  }
+// Columns of sixteen rows: x[j] holds number j of each.
+inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return half(row + i * stride + 2 * j); });
 }
+inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return static_cast<float>(static_cast<std::int8_t>(row[i * stride + j])); });
+}
+inline Lanes load_f16_column(const char* row, std::int64_t stride) { return each([&](int i) { return half(row + i * stride); }); }
 
 // p * 2^n; 0 where x is below -87.
 inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) {
