@@ -1,4 +1,4 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT`, then lines "n cached" on standard input (n tokens in one
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE]`, then lines "n cached" on standard input (n tokens in one
 // pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
 // processes and asks them in turn, so that they share the machine's moods.
 //
@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "llama.h"
@@ -42,7 +43,7 @@ bool decode(llama_context* context, int vocabulary, int n) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT\n"), 2;
+  if (argc != 4 && argc != 5) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0]\n"), 2;
   llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
 #ifdef PASS_TIMES_STOCK
   llama_backend_init();
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
   params.n_batch = params.n_ubatch = 512;
   params.n_threads = params.n_threads_batch = std::atoi(argv[2]);
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  if (argc == 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
 #ifndef PASS_TIMES_STOCK

@@ -37,7 +37,7 @@ struct Problem {
   char* out;  // f32 [value_size]
   std::int64_t out_stride, out_head_stride;
   std::int64_t num_cells;  // a multiple of block_cells
-  CacheType key_type, value_type;  // with q8_0, sizes are multiples of 32
+  CacheType type;          // with q8_0, sizes are multiples of 32
   int head_size, value_size, group;
   float scale;  // of the scores, before the mask
 

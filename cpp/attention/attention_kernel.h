@@ -268,7 +268,7 @@ void clear_states(int value_size, std::int64_t num_rows, float* states) {
   }
 }
 
-template <CacheType key_type, CacheType value_type>
+template <CacheType type>
 void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states, const Scratch& s) {
   const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
   for (; cell < end_cell; cell += block_cells) {
@@ -285,8 +285,8 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
       const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
       const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
       const char* value = p.values + head * p.value_head_stride + cell * p.value_stride;
-      const Cells<key_type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
-      const Cells<value_type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
+      const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
+      const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
       bool is_converted = false;
       for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows that see something of the block
         for (end = row; end < num_rows && !hidden[end];) ++end;
@@ -318,14 +318,8 @@ void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* s
     clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
   }
   const std::int64_t cell = chunk * chunk_cells, end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
-  constexpr CacheType f16 = CacheType::f16, q8_0 = CacheType::q8_0;
-  if (p.key_type == f16) {
-    if (p.value_type == f16) read_cells<f16, f16>(p, rows, cell, end, states, head_states, s);
-    else read_cells<f16, q8_0>(p, rows, cell, end, states, head_states, s);
-  } else {
-    if (p.value_type == f16) read_cells<q8_0, f16>(p, rows, cell, end, states, head_states, s);
-    else read_cells<q8_0, q8_0>(p, rows, cell, end, states, head_states, s);
-  }
+  if (p.type == CacheType::f16) read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
+  else read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
 }
 
 void merge(int value_size, std::int64_t num_rows, float* states, const float* later) {

@@ -27,12 +27,8 @@ bool is_supported(const ggml_tensor* op) {
   const bool plain = sinks == nullptr && parameter(op, 1) == 0.0f && parameter(op, 2) == 0.0f;
   const bool query = q->type == GGML_TYPE_F32 && q->nb[0] == sizeof(float);
   const bool masked = mask == nullptr || (mask->type == GGML_TYPE_F16 && mask->ne[2] == 1);
-  return plain && query && masked && row_fits(k) && row_fits(v) && k->ne[1] % attention::block_cells == 0 && k->ne[2] == v->ne[2] &&
+  return plain && query && masked && row_fits(k) && row_fits(v) && k->type == v->type && k->ne[1] % attention::block_cells == 0 && k->ne[2] == v->ne[2] &&
          q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3];
-}
-
-attention::CacheType cache_type(const ggml_tensor* t) {
-  return t->type == GGML_TYPE_Q8_0 ? attention::CacheType::q8_0 : attention::CacheType::f16;
 }
 
 int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
@@ -171,8 +167,7 @@ class Attention final : public ggml::cpu::tensor_traits {
     p.out_stride = stride(op->nb[2]);
     p.out_head_stride = stride(op->nb[1]);
     p.num_cells = k->ne[1];
-    p.key_type = cache_type(k);
-    p.value_type = cache_type(v);
+    p.type = k->type == GGML_TYPE_Q8_0 ? attention::CacheType::q8_0 : attention::CacheType::f16;
     p.head_size = static_cast<int>(k->ne[0]);
     p.value_size = value_size(op);
     p.group = static_cast<int>(q->ne[2] / k->ne[2]);

@@ -136,6 +136,7 @@ class Generator:
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
     n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
+    kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft.
 
     One thread at a time; several Generators can run in several threads. Raises ModelError for a file that cannot be used,
@@ -151,6 +152,7 @@ class Generator:
         n_threads: int | None = None,
         n_batch: int = 512,
         n_gpu_layers: int = 0,
+        kv_type: str = "f16",
         num_draft_tokens: int = 7,
     ) -> None:
         if target is None:
@@ -164,6 +166,7 @@ class Generator:
             n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
+            kv_type=kv_type,
             num_draft_tokens=num_draft_tokens,
         )
 
