@@ -75,6 +75,7 @@ struct Kernels {
 
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512;  // x86 builds only
+extern const Kernels kernels_neon;                  // 64-bit ARM builds only
 
 // By the name of an MXFP6 instruction set (mxfp6/dispatch.h), whose choice holds here too; scalar for those without their own.
 const Kernels& kernels_for(const char* isa) noexcept;
