@@ -1,12 +1,18 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT`, then lines "n cached" on standard input (n tokens in one
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE]`, then lines "n cached" on standard input (n tokens in one
 // pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
 // processes and asks them in turn, so that they share the machine's moods.
 //
+// A longer cache than 512 is 512 tokens over and over: the first are read, the others are copies of their cells, added to the
+// same sequence (so positions repeat, which costs the same).
+//
 // Built twice: with our kernels and settings (bench_passes), and against llama.cpp as it builds by itself
 // (bench_passes_stock, PASS_TIMES_STOCK), flash attention on in both.
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "llama.h"
@@ -39,10 +45,23 @@ bool decode(llama_context* context, int vocabulary, int n) {
   return status == 0;
 }
 
+constexpr int piece = 512;  // tokens per pass while the cache is filled
+
+// Copies of the first sequence's cells, under other names first, since llama.cpp restores a sequence in place of an older one.
+bool repeat_cells(llama_context* context, int copies) {
+  std::vector<std::uint8_t> cells(llama_state_seq_get_size(context, 0));
+  if (llama_state_seq_get_data(context, cells.data(), cells.size(), 0) == 0) return false;
+  for (int copy = 1; copy <= copies; ++copy) {
+    if (llama_state_seq_set_data(context, cells.data(), cells.size(), copy) == 0) return false;
+    llama_memory_seq_cp(llama_get_memory(context), copy, 0, -1, -1);
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT\n"), 2;
+  if (argc != 4 && argc != 5) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0]\n"), 2;
   llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
 #ifdef PASS_TIMES_STOCK
   llama_backend_init();
@@ -57,9 +76,12 @@ int main(int argc, char** argv) {
   if (model == nullptr) return 1;
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));
-  params.n_batch = params.n_ubatch = 512;
+  params.n_batch = params.n_ubatch = piece;
+  params.n_seq_max = params.n_ctx / piece + 1;  // of copies
+  params.kv_unified = true;
   params.n_threads = params.n_threads_batch = std::atoi(argv[2]);
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  if (argc == 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
 #ifndef PASS_TIMES_STOCK
@@ -70,19 +92,22 @@ int main(int argc, char** argv) {
   const int vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(model));
   std::puts("ready");
   std::fflush(stdout);
-  int n = 0, cached = 0, filled = 0;
+  int n = 0, cached = 0, filled = -1;
   while (std::scanf("%d %d", &n, &cached) == 2) {
-    if (filled > cached) llama_memory_seq_rm(llama_get_memory(context), 0, cached, -1), filled = cached;
-    while (filled < cached) {
-      const int step = cached - filled < 512 ? cached - filled : 512;
-      if (!decode(context, vocabulary, step)) return 1;
-      filled += step;
+    const int read = std::min(cached, piece);
+    if (cached > piece && cached % piece != 0) return std::fprintf(stderr, "more than %d cached tokens must be a multiple of it\n", piece), 2;
+    if (filled == cached) {
+      llama_memory_seq_rm(llama_get_memory(context), 0, read, -1);
+    } else {
+      llama_memory_clear(llama_get_memory(context), false);
+      if (read > 0 && !decode(context, vocabulary, read)) return 1;
+      if (cached > piece && !repeat_cells(context, cached / piece - 1)) return 1;
+      filled = cached;
     }
     const double start = now();
     if (!decode(context, vocabulary, n)) return 1;
     std::printf("%.4f\n", 1e3 * (now() - start));
     std::fflush(stdout);
-    filled += n;
   }
   llama_free(context);
   llama_model_free(model);

@@ -5,10 +5,11 @@
 namespace specdec::attention {
 namespace {
 
+#include "attention/attention_x86.h"
+
 using Lanes = __m512;
-constexpr int block_vectors = 4;  // 16 sums, 4 operands, of 32 registers
-template <int N>
-struct Count { static constexpr int value = N; };
+constexpr int full_tile = 8;  // 16 sums, 2 strips of the 32 registers
+constexpr int tile_strips(int rows) { return rows > 4 ? 2 : 4; }
 
 inline Lanes load(const float* x) { return _mm512_loadu_ps(x); }
 inline void store(float* x, Lanes v) { _mm512_storeu_ps(x, v); }
@@ -18,18 +19,45 @@ inline Lanes multiply(Lanes a, Lanes b) { return _mm512_mul_ps(a, b); }
 inline Lanes fused(Lanes a, Lanes b, Lanes c) { return _mm512_fmadd_ps(a, b, c); }
 inline Lanes maximum(Lanes a, Lanes b) { return _mm512_max_ps(a, b); }
 inline Lanes load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))); }
+inline Lanes load_i8(const std::int8_t* x) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))); }
+
+// Swaps the halves, then the quarters, the eighths, the sixteenths: every lane ends with the result.
+template <class F>
+inline float fold(Lanes v, F f) {
+  v = f(v, _mm512_shuffle_f32x4(v, v, 0x4E));
+  v = f(v, _mm512_shuffle_f32x4(v, v, 0xB1));
+  v = f(v, _mm512_permute_ps(v, 0x4E));
+  v = f(v, _mm512_permute_ps(v, 0xB1));
+  return _mm512_cvtss_f32(v);
+}
+inline float sum_of(Lanes v) { return fold(v, add); }
+inline float largest_of(Lanes v) { return fold(v, maximum); }
+
 // p * 2^n; 0 where x is below -87.
 inline Lanes power_of_two_times(Lanes p, Lanes n, Lanes x) {
   const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_cvtps_epi32(n), 23));
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ), _mm512_castsi512_ps(bits));
 }
 
+inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  __m256i first[8], second[8];
+  load_half_columns(row, stride, first, second);
+  for (int i = 0; i < 8; ++i) {
+    x[i] = _mm512_cvtph_ps(_mm256_permute2x128_si256(first[i], second[i], 0x20));
+    x[8 + i] = _mm512_cvtph_ps(_mm256_permute2x128_si256(first[i], second[i], 0x31));
+  }
+}
+inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  __m128i columns[16];
+  load_byte_columns(row, stride, columns);
+  for (int i = 0; i < lanes; ++i) x[i] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(columns[i]));
+}
+inline Lanes load_f16_column(const char* row, std::int64_t stride) { return _mm512_cvtph_ps(gather_halves(row, stride)); }
+
 #include "attention/attention_kernel.h"
 
 }  // namespace
 
-void attend_avx512(const Problem& problem, std::int64_t row_begin, std::int64_t row_end, float* scratch) noexcept {
-  attend(problem, row_begin, row_end, scratch);
-}
+const Kernels kernels_avx512 = {read_chunk, merge, finish};
 
 }  // namespace specdec::attention

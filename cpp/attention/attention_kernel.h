@@ -1,14 +1,16 @@
 // The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous namespace
-//   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum, power_of_two_times (p * 2^n, n whole),
-//   load_f16 (sixteen halves), Count, and block_vectors: how many vectors of scores or dimensions fit the registers.
+//   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
+//   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole),
+//   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows, transposed),
+//   load_f16_column (the first half of sixteen rows),
+//   full_tile (rows of the largest tile of `product`, a power of two) and tile_strips(rows): tiles that fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
-constexpr int tile_rows = 4;
 constexpr float minus_infinity = -__builtin_inff();
 
-// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2.
+// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2. NaN stays NaN.
 inline Lanes exp_not_positive(Lanes x) {
-  const Lanes clamped = maximum(x, broadcast(-87.0f));
+  const Lanes clamped = maximum(broadcast(-87.0f), x);
   const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: rounds to the nearest integer
   const Lanes n = add(fused(clamped, broadcast(1.44269504f), magic), broadcast(-12582912.0f));
   Lanes r = fused(n, broadcast(-0.693145752f), clamped);  // ln2 in two parts
@@ -24,183 +26,321 @@ inline Lanes exp_not_positive(Lanes x) {
   return power_of_two_times(p, n, x);
 }
 
-inline float exp_of(float x) {
-  float lane[lanes];
-  store(lane, exp_not_positive(broadcast(x)));
-  return lane[0];
+// --- cells to f32 -----------------------------------------------------------------------------------------------
+
+const std::uint16_t* halves(const char* p) { return reinterpret_cast<const std::uint16_t*>(p); }
+
+// Sixteen numbers of a row, from number d on; exact.
+template <CacheType type>
+inline Lanes load_cell(const char* row, int d) {
+  if constexpr (type == CacheType::f16) return load_f16(halves(row) + d);
+  const char* block = row + d / 32 * 34;
+  return multiply(load_i8(reinterpret_cast<const std::int8_t*>(block + 2 + d % 32)), broadcast(half(block)));
 }
 
-struct Scratch {
-  float* keys;     // [head_size][block_cells], transposed
-  float* values;   // [block_cells][value_size]
-  float* queries;  // [rows][head_size], scaled
-  float* sums;     // [rows][value_size] of weighted values
-  float* maxima;   // [rows] largest score so far
-  float* totals;   // [rows] sum of weights so far
-  float* scores;   // [tile_rows][block_cells]
-};
-
-Scratch divide(float* memory, int head_size, int value_size) {
-  Scratch s;
-  s.keys = memory;
-  s.values = s.keys + block_cells * head_size;
-  s.queries = s.values + block_cells * value_size;
-  s.sums = s.queries + max_rows * head_size;
-  s.scores = s.sums + max_rows * value_size;
-  s.maxima = s.scores + tile_rows * block_cells;
-  s.totals = s.maxima + max_rows;
-  return s;
-}
-
-const std::uint16_t* halves(const char* base, std::int64_t offset) { return reinterpret_cast<const std::uint16_t*>(base + offset); }
-
-void read_block(const Problem& p, std::int64_t first_cell, const Scratch& s) {
-  for (int cell = 0; cell < block_cells; ++cell) {
-    const std::uint16_t* key = halves(p.keys, (first_cell + cell) * p.key_stride);
-    for (int d = 0; d < p.head_size; d += lanes) {
-      float lane[lanes];
-      store(lane, load_f16(key + d));
-      for (int i = 0; i < lanes; ++i) s.keys[(d + i) * block_cells + cell] = lane[i];
-    }
-    const std::uint16_t* value = halves(p.values, (first_cell + cell) * p.value_stride);
-    for (int d = 0; d < p.value_size; d += lanes) store(s.values + cell * p.value_size + d, load_f16(value + d));
+// The same numbers of sixteen cells: x[i] has number d + i of each.
+template <CacheType type>
+inline void load_cells(const char* row, std::int64_t stride, int d, Lanes (&x)[lanes]) {
+  if constexpr (type == CacheType::f16) {
+    load_f16_columns(row + 2 * d, stride, x);
+  } else {
+    const char* block = row + d / 32 * 34;
+    load_i8_columns(block + 2 + d % 32, stride, x);
+    const Lanes scales = load_f16_column(block, stride);
+    for (int i = 0; i < lanes; ++i) x[i] = multiply(x[i], scales);
   }
 }
 
-bool all_masked(const std::uint16_t* mask) {
+// Cells of one head: those of a block, and where the ones that are needed next begin.
+template <CacheType type>
+struct Cells {
+  const char* row;
+  const char* next;
+  std::int64_t stride;
+  int size;
+
+  // Sixteen of the next cells come into the second cache level while as many of these are converted.
+  void prefetch(int cell) const {
+    const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
+    for (int i = 0; i < lanes; ++i) {
+      for (int at = 0; at < bytes; at += 64) __builtin_prefetch(next + (cell + i) * stride + at, 0, 2);
+    }
+  }
+
+  // to[strip][d][lane]: strips of sixteen cells, transposed.
+  void convert_keys(float* to) const {
+    for (int cell = 0; cell < block_cells; cell += lanes, to += strip_floats(size)) {
+      for (int d = 0; d < size; d += lanes) {
+        Lanes x[lanes];
+        load_cells<type>(row + cell * stride, stride, d, x);
+        for (int i = 0; i < lanes; ++i) store(to + (d + i) * lanes, x[i]);
+      }
+      prefetch(cell);
+    }
+  }
+
+  // to[strip][cell][lane]: strips of sixteen dimensions.
+  void convert_values(float* to) const {
+    for (int cell = 0; cell < block_cells; ++cell) {
+      if (cell % lanes == 0) prefetch(cell);
+      for (int d = 0; d < size; d += lanes) store(to + d / lanes * strip_floats(block_cells) + cell * lanes, load_cell<type>(row + cell * stride, d));
+    }
+  }
+};
+
+// --- scores and weighted values ---------------------------------------------------------------------------------
+
+// c[row][strip][lane] = c * factors[row] (or 0 without factors) + sum over i of a[row][i] * b[strip][i][lane], i ascending.
+struct Product {
+  const float* a;  // [rows], a_stride apart
+  int a_stride;
+  const float* b;  // [strips][depth][lanes]
+  int depth;
+  float* c;  // [rows], c_stride apart
+  int c_stride;
+  const float* factors;  // [rows]
+
+  template <int rows, int strips>
+  void tile(int row, int strip) const {
+    const float *a0 = a + row * a_stride, *b0 = b + strip * strip_floats(depth);
+    float* c0 = c + row * c_stride + strip * lanes;
+    Lanes sums[rows][strips];
+    for (int r = 0; r < rows; ++r) {
+      for (int s = 0; s < strips; ++s) {
+        sums[r][s] = factors == nullptr ? broadcast(0.0f) : multiply(load(c0 + r * c_stride + s * lanes), broadcast(factors[row + r]));
+      }
+    }
+    for (int i = 0; i < depth; ++i) {
+      Lanes right[strips];
+      for (int s = 0; s < strips; ++s) right[s] = load(b0 + s * strip_floats(depth) + i * lanes);
+      for (int r = 0; r < rows; ++r) {
+        const Lanes left = broadcast(a0[r * a_stride + i]);
+        for (int s = 0; s < strips; ++s) sums[r][s] = fused(left, right[s], sums[r][s]);
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      for (int s = 0; s < strips; ++s) store(c0 + r * c_stride + s * lanes, sums[r][s]);
+    }
+  }
+
+  // Strips outside, rows inside: the strips of a tile stay in the first cache level.
+  template <int rows>
+  void tiles(int row, int row_end, int num_strips) const {
+    constexpr int strips = tile_strips(rows);
+    int strip = 0;
+    for (; strip + strips <= num_strips; strip += strips) {
+      for (int r = row; r + rows <= row_end; r += rows) tile<rows, strips>(r, strip);
+    }
+    for (; strip < num_strips; ++strip) {
+      for (int r = row; r + rows <= row_end; r += rows) tile<rows, 1>(r, strip);
+    }
+    if constexpr (rows > 1) tiles<rows / 2>(row + (row_end - row) / rows * rows, row_end, num_strips);
+  }
+
+  void run(int num_rows, int num_strips) const { tiles<full_tile>(0, num_rows, num_strips); }
+};
+
+// The same results for the rows of a single tile, straight from the cells: nothing is gained by keeping them converted.
+template <int rows, CacheType type>
+void score_directly(const float* queries, const Cells<type>& cells, float* scores) {
+  for (int cell = 0; cell < block_cells; cell += lanes) {
+    Lanes sums[rows];
+    for (int r = 0; r < rows; ++r) sums[r] = broadcast(0.0f);
+    cells.prefetch(cell);
+    for (int d = 0; d < cells.size; d += lanes) {
+      Lanes x[lanes];
+      load_cells<type>(cells.row + cell * cells.stride, cells.stride, d, x);
+      for (int i = 0; i < lanes; ++i) {
+        for (int r = 0; r < rows; ++r) sums[r] = fused(broadcast(queries[r * cells.size + d + i]), x[i], sums[r]);
+      }
+    }
+    for (int r = 0; r < rows; ++r) store(scores + r * block_cells + cell, sums[r]);
+  }
+}
+
+template <int rows, int strips, CacheType type>
+void sum_strips_directly(const float* weights, const float* factors, const Cells<type>& cells, int d, float* out, int out_stride) {
+  Lanes sums[rows][strips];
+  for (int r = 0; r < rows; ++r) {
+    for (int s = 0; s < strips; ++s) sums[r][s] = multiply(load(out + r * out_stride + d + s * lanes), broadcast(factors[r]));
+  }
   for (int cell = 0; cell < block_cells; ++cell) {
-    if (mask[cell] != 0xFC00) return false;  // -inf
+    if (d == 0 && cell % lanes == 0) cells.prefetch(cell);
+    for (int s = 0; s < strips; ++s) {
+      const Lanes x = load_cell<type>(cells.row + cell * cells.stride, d + s * lanes);
+      for (int r = 0; r < rows; ++r) sums[r][s] = fused(broadcast(weights[r * block_cells + cell]), x, sums[r][s]);
+    }
+  }
+  for (int r = 0; r < rows; ++r) {
+    for (int s = 0; s < strips; ++s) store(out + r * out_stride + d + s * lanes, sums[r][s]);
+  }
+}
+
+template <int rows, CacheType type>
+void sum_directly(const float* weights, const float* factors, const Cells<type>& cells, float* out, int out_stride) {
+  constexpr int strips = tile_strips(rows);
+  int d = 0;
+  for (; d + strips * lanes <= cells.size; d += strips * lanes) sum_strips_directly<rows, strips>(weights, factors, cells, d, out, out_stride);
+  for (; d < cells.size; d += lanes) sum_strips_directly<rows, 1>(weights, factors, cells, d, out, out_stride);
+}
+
+// Calls f(Count) with the number of rows known to the compiler, for 1 .. most.
+template <int count>
+struct Count { static constexpr int value = count; };
+
+template <int most, class F>
+void with_rows(int rows, F f) {
+  if constexpr (most > 1) {
+    if (rows < most) return with_rows<most - 1>(rows, f);
+  }
+  f(Count<most>());
+}
+
+// Where a call's memory goes; scratch_floats counts it.
+struct Scratch {
+  Scratch(float* memory, int head_size, int value_size) : keys(memory) {
+    values = keys + block_cells / lanes * strip_floats(head_size);
+    queries = values + value_size / lanes * strip_floats(block_cells);
+    scores = queries + max_rows * head_size;
+    factors = scores + max_rows * block_cells;
+  }
+  float *keys, *values;
+  float* queries;  // [rows][head_size], scaled
+  float* scores;   // [rows][block_cells], then the weights exp(score - maximum)
+  float* factors;  // [rows] for what was summed under the old maximum
+};
+
+float& maximum_in(float* state, int value_size) { return state[value_size]; }
+float& total_in(float* state, int value_size) { return state[value_size + 1]; }
+
+// Scores of num_rows rows to weights; masks[row] as many. Updates the states but for their sums.
+void softmax(const Scratch& s, const std::uint16_t* const* masks, int num_rows, float* states, int value_size) {
+  const int state = state_floats(value_size);
+  for (int row = 0; row < num_rows; ++row) {
+    float* scores = s.scores + row * block_cells;
+    Lanes top = broadcast(minus_infinity);
+    for (int cell = 0; cell < block_cells; cell += lanes) {
+      Lanes x = load(scores + cell);
+      if (masks[row] != nullptr) store(scores + cell, x = add(x, load_f16(masks[row] + cell)));
+      top = maximum(top, x);
+    }
+    float& so_far = maximum_in(states + row * state, value_size);
+    const float block = largest_of(top), larger = block > so_far ? block : so_far;
+    s.factors[row] = so_far - larger;
+    so_far = larger;
+  }
+  for (int row = 0; row < num_rows; row += lanes) store(s.factors + row, exp_not_positive(load(s.factors + row)));
+  for (int row = 0; row < num_rows; ++row) {
+    float* scores = s.scores + row * block_cells;
+    const Lanes top = broadcast(-maximum_in(states + row * state, value_size));
+    Lanes sum = broadcast(0.0f);
+    for (int cell = 0; cell < block_cells; cell += lanes) {
+      const Lanes weights = exp_not_positive(add(load(scores + cell), top));
+      store(scores + cell, weights);
+      sum = add(sum, weights);
+    }
+    float& total = total_in(states + row * state, value_size);
+    total = __builtin_fmaf(total, s.factors[row], sum_of(sum));
+  }
+}
+
+bool all_hidden(const std::uint16_t* mask) {
+  for (int cell = 0; cell < block_cells; cell += 4) {
+    std::uint64_t four;
+    __builtin_memcpy(&four, mask + cell, sizeof four);
+    if (four != 0xFC00FC00FC00FC00u) return false;  // -inf
   }
   return true;
 }
 
-// scores[row][cell] = sum over d of query[row][d] * key[cell][d], for tile_rows rows.
-void score(const float* queries, int head_size, const Scratch& s) {
-  for (int first = 0; first < block_cells; first += lanes * block_vectors) {
-    Lanes sums[tile_rows][block_vectors];
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < block_vectors; ++v) sums[row][v] = broadcast(0.0f);
+void scale_queries(const Problem& p, std::int64_t head, std::int64_t begin, std::int64_t end, float* out) {
+  for (std::int64_t r = begin; r < end; ++r, out += p.head_size) {
+    const char* query = p.queries + r / p.group * p.query_stride + (head * p.group + r % p.group) * p.query_head_stride;
+    const Lanes scale = broadcast(p.scale);
+    for (int d = 0; d < p.head_size; d += lanes) store(out + d, multiply(load(reinterpret_cast<const float*>(query) + d), scale));
+  }
+}
+
+void clear_states(int value_size, std::int64_t num_rows, float* states) {
+  for (; num_rows > 0; --num_rows, states += state_floats(value_size)) {
+    for (int d = 0; d <= value_size; d += lanes) store(states + d, broadcast(0.0f));
+    maximum_in(states, value_size) = minus_infinity;
+  }
+}
+
+template <CacheType type>
+void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states, const Scratch& s) {
+  const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
+  for (; cell < end_cell; cell += block_cells) {
+    const std::uint16_t* masks[max_rows];
+    bool hidden[max_rows];
+    for (int row = 0; row < num_rows; ++row) {
+      const std::int64_t query = (rows.begin + row) / p.group;
+      masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + cell;
+      hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
-    for (int d = 0; d < head_size; ++d) {
-      Lanes keys[block_vectors];
-      for (int v = 0; v < block_vectors; ++v) keys[v] = load(s.keys + d * block_cells + first + v * lanes);
-      for (int row = 0; row < tile_rows; ++row) {
-        const Lanes query = broadcast(queries[row * head_size + d]);
-        for (int v = 0; v < block_vectors; ++v) sums[row][v] = fused(query, keys[v], sums[row][v]);
+    for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+      // What is needed next: the next head of this block, or the first of the next block (at the end, whatever is there).
+      const bool last = head + 1 == rows.head_end;
+      const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
+      const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
+      const char* value = p.values + head * p.value_head_stride + cell * p.value_stride;
+      const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
+      const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
+      bool is_converted = false;
+      for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows that see something of the block
+        for (end = row; end < num_rows && !hidden[end];) ++end;
+        if (end == row) continue;
+        float* run_states = states + (head - rows.head_begin) * head_states + row * state;
+        scale_queries(p, head, rows.begin + row, rows.begin + end, s.queries);
+        if (end - row <= full_tile) {
+          with_rows<full_tile>(end - row, [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
+          softmax(s, masks + row, end - row, run_states, p.value_size);
+          with_rows<full_tile>(end - row, [&](auto count) { sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state); });
+          continue;
+        }
+        if (!is_converted) {
+          keys.convert_keys(s.keys);
+          values.convert_values(s.values);
+          is_converted = true;
+        }
+        Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(end - row, block_cells / lanes);
+        softmax(s, masks + row, end - row, run_states, p.value_size);
+        Product{s.scores, block_cells, s.values, block_cells, run_states, state, s.factors}.run(end - row, p.value_size / lanes);
       }
     }
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < block_vectors; ++v) store(s.scores + row * block_cells + first + v * lanes, sums[row][v]);
-    }
   }
 }
 
-float largest(const float* scores) {
-  Lanes m = load(scores);
-  for (int cell = lanes; cell < block_cells; cell += lanes) m = maximum(m, load(scores + cell));
-  float lane[lanes];
-  store(lane, m);
-  float result = lane[0];
-  for (int i = 1; i < lanes; ++i) result = lane[i] > result ? lane[i] : result;
-  return result;
+void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* memory) {
+  const Scratch s(memory, p.head_size, p.value_size);
+  for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+    clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
+  }
+  const std::int64_t cell = chunk * chunk_cells, end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
+  if (p.type == CacheType::f16) read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
+  else read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
 }
 
-// Turns a row's scores into weights exp(score - maximum); returns the factor for what was summed under the old maximum.
-float softmax(float* scores, const std::uint16_t* mask, float& maximum_so_far, float& total) {
-  if (mask != nullptr) {
-    for (int cell = 0; cell < block_cells; cell += lanes) store(scores + cell, add(load(scores + cell), load_f16(mask + cell)));
-  }
-  const float block_max = largest(scores);
-  if (block_max == minus_infinity) {  // all cells hidden
-    for (int cell = 0; cell < block_cells; ++cell) scores[cell] = 0.0f;
-    return 1.0f;
-  }
-  const float new_max = block_max > maximum_so_far ? block_max : maximum_so_far;
-  const float factor = maximum_so_far == minus_infinity ? 0.0f : exp_of(maximum_so_far - new_max);
-  Lanes sum = broadcast(0.0f);
-  for (int cell = 0; cell < block_cells; cell += lanes) {
-    const Lanes weights = exp_not_positive(add(load(scores + cell), broadcast(-new_max)));
-    store(scores + cell, weights);
-    sum = add(sum, weights);
-  }
-  float lane[lanes];
-  store(lane, sum);
-  for (int width = lanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
-  }
-  total = __builtin_fmaf(total, factor, lane[0]);
-  maximum_so_far = new_max;
-  return factor;
-}
-
-// sums[row][d] = factor[row] * sums[row][d] + sum over cells of weight[row][cell] * value[cell][d]
-void accumulate(float* sums, const float* factors, int value_size, const Scratch& s) {
-  const int step = value_size % (lanes * block_vectors) == 0 ? block_vectors : 1;
-  const auto dimensions = [&](int d, auto vectors) {
-    constexpr int count = decltype(vectors)::value;
-    Lanes out[tile_rows][count];
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < count; ++v) out[row][v] = multiply(load(sums + row * value_size + d + v * lanes), broadcast(factors[row]));
+void merge(int value_size, std::int64_t num_rows, float* states, const float* later) {
+  for (; num_rows > 0; --num_rows, states += state_floats(value_size), later += state_floats(value_size)) {
+    const float first = states[value_size], second = later[value_size];
+    if (second == minus_infinity) continue;  // nothing seen there
+    const float top = second > first ? second : first;
+    const Lanes factor = exp_not_positive(broadcast(first - top)), factor_later = exp_not_positive(broadcast(second - top));
+    // The last sixteen hold the total.
+    for (int d = 0; d <= value_size; d += lanes) {
+      store(states + d, fused(load(later + d), factor_later, multiply(load(states + d), factor)));
     }
-    for (int cell = 0; cell < block_cells; ++cell) {
-      Lanes values[count];
-      for (int v = 0; v < count; ++v) values[v] = load(s.values + cell * value_size + d + v * lanes);
-      for (int row = 0; row < tile_rows; ++row) {
-        const Lanes weight = broadcast(s.scores[row * block_cells + cell]);
-        for (int v = 0; v < count; ++v) out[row][v] = fused(weight, values[v], out[row][v]);
-      }
-    }
-    for (int row = 0; row < tile_rows; ++row) {
-      for (int v = 0; v < count; ++v) store(sums + row * value_size + d + v * lanes, out[row][v]);
-    }
-  };
-  if (step == block_vectors) {
-    for (int d = 0; d < value_size; d += lanes * block_vectors) dimensions(d, Count<block_vectors>());
-  } else {
-    for (int d = 0; d < value_size; d += lanes) dimensions(d, Count<1>());
+    states[value_size] = top;
   }
 }
 
-const std::uint16_t* mask_of(const Problem& p, std::int64_t row, std::int64_t first_cell) {
-  return p.mask == nullptr ? nullptr : halves(p.mask, row / p.group * p.mask_stride) + first_cell;
-}
-
-void attend(const Problem& p, std::int64_t row_begin, std::int64_t row_end, float* memory) {
-  const Scratch s = divide(memory, p.head_size, p.value_size);
-  const int rows = static_cast<int>(row_end - row_begin);
-  const int padded = (rows + tile_rows - 1) / tile_rows * tile_rows;  // rows that fill the last tile are computed in vain
-  for (int row = 0; row < padded; ++row) {
-    const std::int64_t r = row_begin + (row < rows ? row : 0);
-    const float* query = reinterpret_cast<const float*>(p.queries + r / p.group * p.query_stride + r % p.group * p.query_head_stride);
-    for (int d = 0; d < p.head_size; ++d) s.queries[row * p.head_size + d] = query[d] * p.scale;
-    for (int d = 0; d < p.value_size; ++d) s.sums[row * p.value_size + d] = 0.0f;
-    s.maxima[row] = minus_infinity;
-    s.totals[row] = 0.0f;
-  }
-  for (std::int64_t first_cell = 0; first_cell < p.num_cells; first_cell += block_cells) {
-    bool is_read = false;
-    for (int tile = 0; tile < padded; tile += tile_rows) {
-      const std::uint16_t* masks[tile_rows];
-      bool hidden = true;
-      for (int row = 0; row < tile_rows; ++row) {
-        masks[row] = mask_of(p, row_begin + (tile + row < rows ? tile + row : 0), first_cell);
-        if (tile + row < rows && (row == 0 || masks[row] != masks[row - 1])) hidden = hidden && masks[row] != nullptr && all_masked(masks[row]);
-      }
-      if (hidden) continue;
-      if (!is_read) read_block(p, first_cell, s);
-      is_read = true;
-      score(s.queries + tile * p.head_size, p.head_size, s);
-      float factors[tile_rows];
-      for (int row = 0; row < tile_rows; ++row) {
-        factors[row] = softmax(s.scores + row * block_cells, masks[row], s.maxima[tile + row], s.totals[tile + row]);
-      }
-      accumulate(s.sums + tile * p.value_size, factors, p.value_size, s);
-    }
-  }
-  for (int row = 0; row < rows; ++row) {
-    const std::int64_t r = row_begin + row;
-    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + r % p.group * p.out_head_stride);
-    const float inverse = s.totals[row] > 0.0f ? 1.0f / s.totals[row] : 0.0f;
-    for (int d = 0; d < p.value_size; ++d) out[d] = s.sums[row * p.value_size + d] * inverse;
+void finish(const Problem& p, std::int64_t head, std::int64_t row_begin, std::int64_t row_end, const float* states) {
+  for (std::int64_t r = row_begin; r < row_end; ++r, states += state_floats(p.value_size)) {
+    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + (head * p.group + r % p.group) * p.out_head_stride);
+    const float total = states[p.value_size + 1];
+    const Lanes inverse = broadcast(total == 0.0f ? 0.0f : 1.0f / total);
+    for (int d = 0; d < p.value_size; d += lanes) store(out + d, multiply(load(states + d), inverse));
   }
 }

@@ -9,9 +9,8 @@ namespace {
 struct Lanes {
   float x[lanes];
 };
-constexpr int block_vectors = 1;
-template <int N>
-struct Count { static constexpr int value = N; };
+constexpr int full_tile = 1;
+constexpr int tile_strips(int) { return 1; }
 
 template <class F>
 inline Lanes each(F f) {
@@ -41,11 +40,41 @@ inline float half(std::uint16_t h) {
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
+inline float half(const char* x) {
+  std::uint16_t bits;
+  std::memcpy(&bits, x, sizeof bits);
+  return half(bits);
+}
 inline Lanes load_f16(const std::uint16_t* x) { return each([&](int i) { return half(x[i]); }); }
+inline Lanes load_i8(const std::int8_t* x) { return each([&](int i) { return static_cast<float>(x[i]); }); }
+
+template <class F>
+inline float fold(Lanes v, F f) {
+  for (int width = lanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) v.x[i] = f(v.x[i], v.x[i + width]);
+  }
+  return v.x[0];
+}
+inline float sum_of(const Lanes& v) {
+  return fold(v, [](float a, float b) { return a + b; });
+}
+inline float largest_of(const Lanes& v) {
+  return fold(v, [](float a, float b) { return a > b ? a : b; });
+}
+// Columns of sixteen rows: x[j] holds number j of each.
+inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return half(row + i * stride + 2 * j); });
+}
+inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+  for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return static_cast<float>(static_cast<std::int8_t>(row[i * stride + j])); });
+}
+inline Lanes load_f16_column(const char* row, std::int64_t stride) { return each([&](int i) { return half(row + i * stride); }); }
+
 // p * 2^n; 0 where x is below -87.
 inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) {
   return each([&](int i) {
     if (x.x[i] < -87.0f) return 0.0f;
+    if (x.x[i] != x.x[i]) return x.x[i];
     std::uint32_t bits;
     std::memcpy(&bits, &p.x[i], sizeof(bits));
     bits += static_cast<std::uint32_t>(static_cast<std::int32_t>(n.x[i])) << 23;
@@ -59,17 +88,17 @@ inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) 
 
 }  // namespace
 
-void attend_scalar(const Problem& problem, std::int64_t row_begin, std::int64_t row_end, float* scratch) noexcept {
-  attend(problem, row_begin, row_end, scratch);
-}
+const Kernels kernels_scalar = {read_chunk, merge, finish};
 
-Attend attend_for(const char* isa) noexcept {
+const Kernels& kernels_for(const char* isa) noexcept {
 #if defined(__x86_64__)
-  if (std::strcmp(isa, "avx512_vnni_vbmi") == 0) return attend_avx512;
-  if (std::strcmp(isa, "avx2") == 0) return attend_avx2;
+  if (std::strcmp(isa, "avx512_vnni_vbmi") == 0) return kernels_avx512;
+  if (std::strcmp(isa, "avx2") == 0) return kernels_avx2;
+#elif defined(__aarch64__)
+  if (std::strcmp(isa, "neon_dotprod") == 0) return kernels_neon;
 #endif
   (void)isa;
-  return attend_scalar;
+  return kernels_scalar;
 }
 
 }  // namespace specdec::attention

@@ -46,7 +46,8 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
   }
 }
 
-py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads) {
+py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
+                          const std::string& kv_type) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
@@ -54,6 +55,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     const auto model = std::make_shared<const specdec::Model>(path);
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
+    options.kv_type = specdec::parse_kv_type(kv_type);
     options.context_length = static_cast<int>(tokens.size());
     options.batch_size = options.max_rows = std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
     context = std::make_unique<specdec::Context>(model, std::make_shared<specdec::ThreadPool>(n_threads), options);
@@ -71,11 +73,13 @@ constexpr const char* kDoc =
 
 path: a GGUF file, loaded for this call
 pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
+kv_type: "f16" or "q8_0", how the cache holds keys and values
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.)";
 
 }  // namespace
 
 void register_evaluate(py::module_& m) {
-  m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1);
+  m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
+        py::arg("kv_type") = "f16");
 }

@@ -84,6 +84,7 @@ Group model_group(GeneratorOptions& options) {
               integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24, "context in tokens (default: the model's own, at most 4096)"),
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
               integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),
+              choice({"--kv-type"}, {"f16", "q8_0"}, options.kv_type, "keys and values in the caches: 16 or 8.5 bits each"),
               integer({"-ngl", "--gpu-layers", "--n-gpu-layers"}, options.n_gpu_layers, -1, 100000,
                       "layers to put on a GPU, -1 for all; only in builds with a GPU backend (default: 0)"),
           }};

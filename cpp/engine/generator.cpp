@@ -74,6 +74,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_range("n_threads", options.n_threads, 0, 512);
   check_range("n_batch", options.n_batch, max_draft_tokens + 1, 1 << 16);
   check_num_draft_tokens(options.num_draft_tokens);
+  const KvType kv_type = parse_kv_type(options.kv_type);
 
   target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
@@ -85,6 +86,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.context_length = options.n_ctx > 0 ? options.n_ctx : std::min(default_context, target_model_->trained_context());
   context.batch_size = options.n_batch;
   context.max_rows = max_draft_tokens + 1;
+  context.kv_type = kv_type;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   if (!options.draft.empty()) load_draft();
   decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
@@ -108,6 +110,7 @@ void Generator::load_draft() {
   context.context_length = std::min(target_->context_length(), draft_model_->trained_context());
   context.batch_size = options_.n_batch;
   context.max_rows = 1;
+  context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
   proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
 }

@@ -29,11 +29,18 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u 
 // llama.cpp writes zeros over the whole cache, so that memory promised but not there would end the process.
 void check_memory(const Model& model, const Context::Options& options) {
   const std::uint64_t available = available_memory();
-  const std::uint64_t cache = model.cache_bytes(options.context_length) * static_cast<std::uint64_t>(options.num_slots);
+  const std::uint64_t cache = model.cache_bytes(options.context_length, options.kv_type) * static_cast<std::uint64_t>(options.num_slots);
   const std::uint64_t rows = static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
   if (available == 0 || cache + rows < available) return;
   throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
                    mebibytes(cache + rows) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
+}
+
+// llama.cpp's own words for this name its internals.
+void check_kv_type(const Model& model, KvType type) {
+  if (type != KvType::q8_0 || (model.key_size() % 32 == 0 && model.value_size() % 32 == 0)) return;
+  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " + std::to_string(model.key_size()) + " and " +
+                   std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
 }
 
 }  // namespace
@@ -81,6 +88,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       batch_(std::make_unique<Batch>(options.batch_size)),
       lengths_(static_cast<std::size_t>(options.num_slots), 0) {
   check_memory(*model_, options_);
+  check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(options_.context_length * options_.num_slots);
   params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(options_.batch_size);
@@ -88,6 +96,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
+  params.type_k = params.type_v = options_.kv_type == KvType::q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   params.swa_full = true;                                  // sliding windows keep all cells: a rollback must find them
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };

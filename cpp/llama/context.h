@@ -35,9 +35,10 @@ class Context final : public LanguageModel {
     int num_slots = 1;       // sequences
     int batch_size = 512;    // tokens per pass
     int max_rows = 64;       // rows of logits per pass
+    KvType kv_type = KvType::f16;
   };
 
-  // Throws ModelError when the cache does not fit into memory.
+  // Throws ModelError when the cache does not fit into memory or its type does not fit the model.
   Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options);
   ~Context() override;
 

@@ -45,13 +45,14 @@ std::uint64_t Model::num_parameters() const { return llama_model_n_params(get())
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
 std::string Model::architecture() const { return metadata(get(), "general.architecture"); }
 
-std::uint64_t Model::cache_bytes(int context) const {
-  const auto per_head = [&](const char* key) {
-    const long value = std::atol(metadata(get(), architecture() + key).c_str());
-    const int heads = llama_model_n_head(get());
-    return static_cast<std::uint64_t>(value > 0 ? value : heads > 0 ? llama_model_n_embd(get()) / heads : 0);
-  };
-  const std::uint64_t per_token = (per_head(".attention.key_length") + per_head(".attention.value_length")) * 2;
+int Model::head_size(const char* key) const {
+  const int value = std::atoi(metadata(get(), architecture() + key).c_str()), heads = llama_model_n_head(get());
+  return value > 0 ? value : heads > 0 ? llama_model_n_embd(get()) / heads : 0;
+}
+
+std::uint64_t Model::cache_bytes(int context, KvType type) const {
+  const auto numbers = static_cast<std::uint64_t>(key_size() + value_size());
+  const std::uint64_t per_token = type == KvType::q8_0 ? numbers * 34 / 32 : numbers * 2;
   return static_cast<std::uint64_t>(llama_model_n_layer(get())) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
          static_cast<std::uint64_t>(context);
 }

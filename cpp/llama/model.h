@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "llama/kv_type.h"
 #include "llama/vocabulary.h"
 
 struct llama_model;
@@ -24,13 +25,18 @@ class Model {
   // False for recurrent memories, which cannot forget their last few tokens.
   bool can_roll_back() const;
   std::string architecture() const;
-  // Bytes that the KV cache takes for a context of this many tokens (F16 keys and values).
-  std::uint64_t cache_bytes(int context) const;
+  // Bytes that the KV cache takes for a context of this many tokens.
+  std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
+  // Width of a head's keys and values, as far as the file says it for all layers at once.
+  int key_size() const { return head_size(".attention.key_length"); }
+  int value_size() const { return head_size(".attention.value_length"); }
 
  private:
   struct Free {
     void operator()(llama_model* model) const;
   };
+  int head_size(const char* key) const;
+
   std::string path_;
   std::unique_ptr<llama_model, Free> model_;
 };

@@ -220,3 +220,9 @@ def test_bundled_models_are_found_beside_the_program_and_in_a_virtual_environmen
 def test_prompt_longer_than_the_context(specdec: pathlib.Path) -> None:
     result = run(specdec, "-p", "import os\n" * 100, "-c", "64", "-t", "1", code=1)
     assert "the context holds 64" in result.stderr
+
+
+def test_kv_type(specdec: pathlib.Path) -> None:
+    f16, q8_0 = (run_json(specdec, "-p", PROMPT, *GREEDY, "--kv-type", kv_type)[0] for kv_type in ("f16", "q8_0"))
+    assert len(q8_0) == 24 and q8_0[0]["logprob"] != f16[0]["logprob"]
+    assert "q8_0" in run(specdec, "-p", PROMPT, "--kv-type", "q4_0", code=2).stderr

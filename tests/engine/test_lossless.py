@@ -121,3 +121,15 @@ def test_sampling_with_a_draft_has_the_targets_law(
 def test_control_the_drafts_own_law_is_told_apart(draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]) -> None:
     draft = sd.Generator(draft_path, n_threads=1)
     assert chi_square_z(plain_counts, first_two(draft, 0, 90_000)) > 2 * CRITICAL
+
+
+def test_with_keys_and_values_in_8_bits(library_prompts: list[str]) -> None:
+    """Drafts are rejected and rolled back in such a cache, too."""
+    gen, f16 = sd.Generator(kv_type="q8_0"), sd.Generator()
+    for prompt in library_prompts[:3]:
+        expected = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=0)
+        drafted = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=7)
+        assert drafted.tokens == expected.tokens
+        assert 0 < drafted.stats.accepted < drafted.stats.drafted
+        plain = f16.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=0)
+        assert plain.pieces[0].logprob != expected.pieces[0].logprob  # it is another cache

@@ -23,9 +23,10 @@ std::vector<Token> text() {
 
 // All rows of logits [length, vocabulary], the text read in passes of `cut(i)` tokens.
 template <class Cut>
-Logits logits_of(const std::shared_ptr<const Model>& model, int num_threads, Cut cut) {
+Logits logits_of(const std::shared_ptr<const Model>& model, int num_threads, Cut cut, KvType kv_type = KvType::f16) {
   Context::Options options;
   options.context_length = 1024;
+  options.kv_type = kv_type;
   Context context(model, std::make_shared<ThreadPool>(num_threads), options);
   const std::vector<Token> tokens = text();
   Logits all;
@@ -66,5 +67,12 @@ void check_invariant(const char* file) {
 
 TEST(target_in_f16) { check_invariant("stdlib-target-f16.gguf"); }
 TEST(draft_in_f16) { check_invariant("stdlib-draft-f16.gguf"); }
+
+TEST(target_with_keys_and_values_in_8_bits) {
+  const auto model = std::make_shared<const Model>(std::string(MODELS) + "stdlib-target-f16.gguf");
+  const Logits expected = logits_of(model, 2, [](int) { return 8; }, KvType::q8_0);
+  CHECK(first_difference(expected, logits_of(model, 2, [](int) { return 8; })) == 0);  // another cache, other logits
+  for (const int size : {1, 3, 64}) CHECK(first_difference(expected, logits_of(model, 1 + size % 2, [size](int) { return size; }, KvType::q8_0)) == -1);
+}
 
 TEST_MAIN()

@@ -17,10 +17,11 @@ std::shared_ptr<const Model> model() {
   return loaded;
 }
 
-std::unique_ptr<Context> context_of(int length, int slots = 1) {
+std::unique_ptr<Context> context_of(int length, int slots = 1, KvType kv_type = KvType::f16) {
   Context::Options options;
   options.context_length = length;
   options.num_slots = slots;
+  options.kv_type = kv_type;
   return std::make_unique<Context>(model(), std::make_shared<ThreadPool>(2), options);
 }
 
@@ -32,14 +33,16 @@ std::vector<float> row_after(Context& context, const std::vector<Token>& tokens,
 }  // namespace
 
 TEST(a_rolled_back_cache_is_as_if_never_written) {
-  const auto fresh = context_of(64), used = context_of(64);
-  const std::vector<float> expected = row_after(*fresh, {0, 5, 6, 7, 8});
-  row_after(*used, {0, 5, 6, 99, 98, 97});
-  used->truncate(0, 3);
-  CHECK(used->length(0) == 3);
-  used->truncate(0, 10);  // nothing to forget
-  CHECK(used->length(0) == 3);
-  CHECK(row_after(*used, {7, 8}) == expected);
+  for (const KvType type : {KvType::f16, KvType::q8_0}) {
+    const auto fresh = context_of(64, 1, type), used = context_of(64, 1, type);
+    const std::vector<float> expected = row_after(*fresh, {0, 5, 6, 7, 8});
+    row_after(*used, {0, 5, 6, 99, 98, 97});
+    used->truncate(0, 3);
+    CHECK(used->length(0) == 3);
+    used->truncate(0, 10);  // nothing to forget
+    CHECK(used->length(0) == 3);
+    CHECK(row_after(*used, {7, 8}) == expected);
+  }
 }
 
 TEST(sequences_do_not_see_each_other) {
@@ -77,6 +80,7 @@ TEST(memory_that_is_not_there_is_not_asked_for) {
 TEST(a_draft_model_knows_its_shape) {
   CHECK(model()->architecture() == "llama" && model()->can_roll_back() && model()->trained_context() == 512);
   CHECK(model()->cache_bytes(512) == 2ull * 2 * 64 * 2 * 512);  // layers, keys and values, width, bytes, tokens
+  CHECK(model()->cache_bytes(512, KvType::q8_0) == 2ull * 2 * 64 * 34 / 32 * 512);
   CHECK(default_threads() >= 1);
 }
 
