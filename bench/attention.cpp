@@ -2,7 +2,8 @@
 // same run and interleaved. The limits: the read bandwidth (few rows share a key) and the F32 multiply-add rate (many do).
 //
 // Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. As many layers as do not fit the
-// caches are walked through, so that the cache of keys and values is cold, as it is in a model. Times and limits are those of the tenth percentile of calls, since the machine may be shared.
+// caches are walked through, so that the cache of keys and values is cold, as it is in a model. Times and limits are those of
+// the tenth percentile of calls, since the machine may be shared.
 //
 // Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C] [--n N,N]
 //                        [--stock 0|1]
@@ -72,9 +73,11 @@ double peak_operations(const std::string& isa) {
   if (!wide && isa != "avx2") return 0;
   for (std::int64_t i = 0; i < peak_loops; ++i) {
     if (wide) {
-      __asm__ volatile("vpxord %%zmm12, %%zmm12, %%zmm12\n\tvpxord %%zmm13, %%zmm13, %%zmm13\n\t" CHAINS("vfmadd231ps", "zmm12", "zmm13", "zmm") ::: CLOBBERED);
+      __asm__ volatile("vpxord %%zmm12, %%zmm12, %%zmm12\n\tvpxord %%zmm13, %%zmm13, %%zmm13\n\t"  //
+                       CHAINS("vfmadd231ps", "zmm12", "zmm13", "zmm") ::: CLOBBERED);
     } else {
-      __asm__ volatile("vpxor %%xmm12, %%xmm12, %%xmm12\n\tvpxor %%xmm13, %%xmm13, %%xmm13\n\t" CHAINS("vfmadd231ps", "ymm12", "ymm13", "ymm") ::: CLOBBERED);
+      __asm__ volatile("vpxor %%xmm12, %%xmm12, %%xmm12\n\tvpxor %%xmm13, %%xmm13, %%xmm13\n\t"  //
+                       CHAINS("vfmadd231ps", "ymm12", "ymm13", "ymm") ::: CLOBBERED);
     }
   }
 #undef CHAINS
@@ -136,7 +139,8 @@ struct Free {
 class Cache {
  public:
   Cache(const Shape& shape, ggml_type type, int cells) : shape_(shape), cells_(cells) {
-    const std::size_t layer = 2 * ggml_row_size(type, shape.head_size) * static_cast<std::size_t>(shape.kv_heads) * static_cast<std::size_t>(cells);
+    const auto rows = static_cast<std::size_t>(shape.kv_heads) * static_cast<std::size_t>(cells);
+    const std::size_t layer = 2 * ggml_row_size(type, shape.head_size) * rows;
     const std::size_t layers = (cold_bytes + layer - 1) / layer;
     bytes_ = layer * layers;
     ggml_init_params params{};
@@ -162,8 +166,9 @@ class Cache {
     std::normal_distribution<float> normal;
     for (std::int64_t j = 0; j < ggml_nelements(q); ++j) static_cast<float*>(q->data)[j] = normal(random);
     ggml_tensor* mask = ggml_new_tensor_2d(context, GGML_TYPE_F16, cells_, n);
+    auto* hidden = static_cast<std::uint16_t*>(mask->data);
     for (int row = 0; row < n; ++row) {
-      for (int cell = 0; cell < cells_; ++cell) static_cast<std::uint16_t*>(mask->data)[row * cells_ + cell] = cell <= cached + row ? 0 : 0xFC00;
+      for (int cell = 0; cell < cells_; ++cell) hidden[row * cells_ + cell] = cell <= cached + row ? 0 : 0xFC00;
     }
     return ggml_flash_attn_ext(context, heads_last(q), heads_last(keys_[i]), heads_last(values_[i]), mask,
                                1.0f / static_cast<float>(shape_.head_size), 0.0f, 0.0f);
@@ -174,7 +179,9 @@ class Cache {
   static void fill(ggml_tensor* t) {
     std::uint64_t state = 1;
     auto* bytes = static_cast<std::uint8_t*>(t->data);
-    const auto half = [&] { return static_cast<std::uint16_t>((state >> 48 & 0x8000) | (11 + (state >> 40) % 4) << 10 | (state >> 20 & 1023)); };
+    const auto half = [&] {
+      return static_cast<std::uint16_t>((state >> 48 & 0x8000) | (11 + (state >> 40) % 4) << 10 | (state >> 20 & 1023));
+    };
     for (std::size_t at = 0; at < ggml_nbytes(t);) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       const bool is_scale = t->type == GGML_TYPE_F16 || at % 34 == 0;
@@ -279,13 +286,14 @@ void bench(const Options& options, const Shape& shape, int cached) {
       return rates[rates.size() / 2];
     };
     const double read = middle(reads), peak = middle(peaks);
-    std::printf("%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n", options.isa.c_str(),
-                shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads, read / 1e9, peak / 1e9);
+    std::printf("%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
+                options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads, read / 1e9, peak / 1e9);
     std::printf("   n       us  GFLOP/s  of peak    GB/s  of read  llama.cpp us  times\n");
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const double time = fast(ours[i]), other = fast(stock[i]);
       const double operations = 4.0 * shape.heads * shape.head_size * options.n[i] * cached;
-      std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time, operations / time / 1e9, peak > 0 ? 100 * operations / time / peak : 0.0,
+      std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time,
+                  operations / time / 1e9, peak > 0 ? 100 * operations / time / peak : 0.0,
                   row_bytes * cached / time / 1e9, 100 * row_bytes * cached / time / read);
       options.stock ? std::printf("  %12.0f  %5.1f\n", 1e6 * other, other / time) : std::printf("\n");
     }

@@ -26,7 +26,9 @@ inline Lanes maximum(Lanes a, Lanes b) { return {_mm256_max_ps(a.low, b.low), _m
 inline __m256 load_eight(const std::uint16_t* x) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))); }
 inline Lanes load_f16(const std::uint16_t* x) { return {load_eight(x), load_eight(x + 8)}; }
 inline Lanes load_i8(const std::int8_t* x) {
-  const auto eight = [](const std::int8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); };
+  const auto eight = [](const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  };
   return {eight(x), eight(x + 8)};
 }
 

@@ -19,7 +19,9 @@ inline Lanes multiply(Lanes a, Lanes b) { return _mm512_mul_ps(a, b); }
 inline Lanes fused(Lanes a, Lanes b, Lanes c) { return _mm512_fmadd_ps(a, b, c); }
 inline Lanes maximum(Lanes a, Lanes b) { return _mm512_max_ps(a, b); }
 inline Lanes load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))); }
-inline Lanes load_i8(const std::int8_t* x) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)))); }
+inline Lanes load_i8(const std::int8_t* x) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));
+}
 
 // Swaps the halves, then the quarters, the eighths, the sixteenths: every lane ends with the result.
 template <class F>

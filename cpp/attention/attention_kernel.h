@@ -83,7 +83,9 @@ struct Cells {
   void convert_values(float* to) const {
     for (int cell = 0; cell < block_cells; ++cell) {
       if (cell % lanes == 0) prefetch(cell);
-      for (int d = 0; d < size; d += lanes) store(to + d / lanes * strip_floats(block_cells) + cell * lanes, load_cell<type>(row + cell * stride, d));
+      for (int d = 0; d < size; d += lanes) {
+        store(to + d / lanes * strip_floats(block_cells) + cell * lanes, load_cell<type>(row + cell * stride, d));
+      }
     }
   }
 };
@@ -180,7 +182,9 @@ template <int rows, CacheType type>
 void sum_directly(const float* weights, const float* factors, const Cells<type>& cells, float* out, int out_stride) {
   constexpr int strips = tile_strips(rows);
   int d = 0;
-  for (; d + strips * lanes <= cells.size; d += strips * lanes) sum_strips_directly<rows, strips>(weights, factors, cells, d, out, out_stride);
+  for (; d + strips * lanes <= cells.size; d += strips * lanes) {
+    sum_strips_directly<rows, strips>(weights, factors, cells, d, out, out_stride);
+  }
   for (; d < cells.size; d += lanes) sum_strips_directly<rows, 1>(weights, factors, cells, d, out, out_stride);
 }
 
@@ -269,7 +273,8 @@ void clear_states(int value_size, std::int64_t num_rows, float* states) {
 }
 
 template <CacheType type>
-void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states, const Scratch& s) {
+void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states,
+                const Scratch& s) {
   const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
   for (; cell < end_cell; cell += block_cells) {
     const std::uint16_t* masks[max_rows];
@@ -296,7 +301,9 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
         if (end - row <= full_tile) {
           with_rows<full_tile>(end - row, [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
           softmax(s, masks + row, end - row, run_states, p.value_size);
-          with_rows<full_tile>(end - row, [&](auto count) { sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state); });
+          with_rows<full_tile>(end - row, [&](auto count) {
+            sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state);
+          });
           continue;
         }
         if (!is_converted) {

@@ -20,7 +20,9 @@ inline void store(float* x, const Lanes& v) {
 inline Lanes broadcast(float x) { return each([&](int) { return vdupq_n_f32(x); }); }
 inline Lanes add(const Lanes& a, const Lanes& b) { return each([&](int i) { return vaddq_f32(a.x[i], b.x[i]); }); }
 inline Lanes multiply(const Lanes& a, const Lanes& b) { return each([&](int i) { return vmulq_f32(a.x[i], b.x[i]); }); }
-inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) { return each([&](int i) { return vfmaq_f32(c.x[i], a.x[i], b.x[i]); }); }
+inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
+  return each([&](int i) { return vfmaq_f32(c.x[i], a.x[i], b.x[i]); });
+}
 inline float32x4_t maximum_of_four(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 inline Lanes maximum(const Lanes& a, const Lanes& b) { return each([&](int i) { return maximum_of_four(a.x[i], b.x[i]); }); }
 

@@ -39,8 +39,8 @@ void check_memory(const Model& model, const Context::Options& options) {
 // llama.cpp's own words for this name its internals.
 void check_kv_type(const Model& model, KvType type) {
   if (type != KvType::q8_0 || (model.key_size() % 32 == 0 && model.value_size() % 32 == 0)) return;
-  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " + std::to_string(model.key_size()) + " and " +
-                   std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
+  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " +
+                   std::to_string(model.key_size()) + " and " + std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
 }
 
 }  // namespace

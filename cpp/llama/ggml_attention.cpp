@@ -27,8 +27,8 @@ bool is_supported(const ggml_tensor* op) {
   const bool plain = sinks == nullptr && parameter(op, 1) == 0.0f && parameter(op, 2) == 0.0f;
   const bool query = q->type == GGML_TYPE_F32 && q->nb[0] == sizeof(float);
   const bool masked = mask == nullptr || (mask->type == GGML_TYPE_F16 && mask->ne[2] == 1);
-  return plain && query && masked && row_fits(k) && row_fits(v) && k->type == v->type && k->ne[1] % attention::block_cells == 0 && k->ne[2] == v->ne[2] &&
-         q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3];
+  const bool cells = row_fits(k) && row_fits(v) && k->type == v->type && k->ne[1] % attention::block_cells == 0;
+  return plain && query && masked && cells && k->ne[2] == v->ne[2] && q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3];
 }
 
 int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
@@ -111,7 +111,8 @@ class Attention final : public ggml::cpu::tensor_traits {
   static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
     const std::int64_t end = d.first_unit(params->ith + 1, params->nth);
     for (std::int64_t unit = d.first_unit(params->ith, params->nth), count = 0; unit < end; unit += count) {
-      const std::int64_t group = unit % d.groups, head = group % d.heads, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
+      const std::int64_t group = unit % d.groups, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
+      const std::int64_t head = group % d.heads;
       count = std::min(d.heads - head, end - unit);
       const attention::Rows rows{head, head + count, d.part_begin(part), d.part_begin(part + 1)};
       float* first = states + ((chunk * d.groups + group) * d.rows + rows.begin) * d.state;
@@ -125,7 +126,9 @@ class Attention final : public ggml::cpu::tensor_traits {
       const std::int64_t group = at / d.rows, first = at % d.rows;
       count = std::min(d.rows - first, end - at);
       float* merged = states + at * d.state;
-      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) kernels().merge(value_size(op), count, merged, merged + chunk * total * d.state);
+      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) {
+        kernels().merge(value_size(op), count, merged, merged + chunk * total * d.state);
+      }
       kernels().finish(problem_of(op, group / d.heads), group % d.heads, first, first + count, merged);
     }
   }
