@@ -38,7 +38,10 @@ CONTEXT = 512
 TUNING = ["boilerplate", "novel"]  # prompts on which the number of draft tokens is chosen
 SAMPLING = {"--top-k": "40", "--top-p": "0.95", "--min-p": "0.05"}
 VENV = ROOT / "build" / "peers-venv"
-PACKAGES = {"llama-cpp-python": ["llama-cpp-python==0.3.36"], "transformers": ["torch==2.13.0", "transformers", "gguf==0.19.0"]}
+PACKAGES = {
+    "llama-cpp-python": ["llama-cpp-python==0.3.36"],
+    "transformers": ["torch==2.13.0", "transformers==5.23.0", "accelerate==1.15.0", "gguf==0.19.0"],
+}
 
 
 class Unavailable(Exception):
@@ -194,7 +197,7 @@ def rows(build: pathlib.Path, ks: tuple[int | str, ...], lookup_ks: tuple[int, .
         table += [Row(label, theirs.plain, type), Row(f"{label}, draft", theirs.with_draft, type, True, fixed)]
         table.append(Row(f"{label}, lookup", theirs.lookup, type, False, lookup_ks))
     table.append(Row("llama-cpp-python Q8_0, lookup", python_peer("llama_cpp_python"), "q8_0", False, lookup_ks))
-    table.append(Row("transformers BF16, draft", python_peer("transformers"), "f16", True, fixed))
+    table.append(Row("transformers F32, draft", python_peer("transformers"), "f16", True, fixed))
     for type in ("f16", "mxfp6"):
         label = f"ours {type.upper()}"
         table += [Row(label, ours.generate, type), Row(f"{label}, draft", ours.with_draft, type, True, ks)]
