@@ -6,7 +6,7 @@ decoding: neither loading nor reading the prompt. Every text is a process of its
 the page cache just before; rows take turns within a round. First every row tries each number of draft tokens on TUNING prompts,
 then all rounds are run with its best one.
 
-    llama.cpp                      llama-completion, llama-speculative-simple, llama-lookup of the pinned source, built with its
+    llama.cpp                      llama-completion and llama-speculative-simple of the pinned source, built with its
                                    own default options: cmake --preset default -DSPECDEC_PEERS=ON
     llama-cpp-python, transformers optional: --install puts them into build/peers-venv
 
@@ -114,21 +114,18 @@ class LlamaCpp:
         return Timing(passes, (number(r"(?<!prompt )eval time = +([\d.]+) ms", out) + sampling) / 1e3)
 
     def speculative(self, text: Text, *options: object) -> Timing:
-        return self.drafted(
-            self.program("llama-speculative-simple", text, "--spec-draft-n-max", text.num_draft_tokens, *options)
-        )
+        out = self.program("llama-speculative-simple", text, *options)
+        tokens, drafted, accepted = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
+        return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
 
     def with_draft(self, text: Text) -> Timing:
-        return self.speculative(text, "-md", text.draft, "--spec-type", "draft-simple")
+        drafts = ["-md", text.draft, "--spec-draft-n-max", text.num_draft_tokens]
+        return self.speculative(text, "--spec-type", "draft-simple", *drafts)
 
     def lookup(self, text: Text) -> Timing:
-        return self.drafted(self.program("llama-lookup", text, "--spec-draft-n-max", text.num_draft_tokens))
-
-    @staticmethod
-    def drafted(out: str) -> Timing:
-        counts = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
-        tokens, drafted, accepted = counts
-        return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
+        """The text's own n-grams. (llama-lookup, the older program for it, now and then ends without its figures.)"""
+        size = ["--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", text.num_draft_tokens]
+        return self.speculative(text, "--spec-type", "ngram-simple", *size)
 
 
 class Ours:
