@@ -123,7 +123,7 @@ class LlamaCpp:
         return self.speculative(text, "--spec-type", "draft-simple", *drafts)
 
     def lookup(self, text: Text) -> Timing:
-        """The text's own n-grams. (llama-lookup, the older program for it, now and then ends without its figures.)"""
+        """The text's own n-grams."""
         size = ["--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", text.num_draft_tokens]
         return self.speculative(text, "--spec-type", "ngram-simple", *size)
 
