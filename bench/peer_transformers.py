@@ -1,7 +1,4 @@
-"""One text by transformers' assisted generation in BF16, for bench/peers.py: python peer_transformers.py TEXT_AS_JSON.
-
-The prompt is tokenized by our engine's binary's own file: transformers reads the GGUF files of both models.
-"""
+"""One text by transformers' assisted generation in F32, for bench/peers.py: python peer_transformers.py TEXT_AS_JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class FirstTokenClock(LogitsProcessor):  # type: ignore[misc]
 
 def load(path: str) -> AutoModelForCausalLM:
     file = pathlib.Path(path)
-    return AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.bfloat16).eval()
+    return AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32).eval()
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ decoding: neither loading nor reading the prompt. Every text is a process of its
 the page cache just before; rows take turns within a round. First every row tries each number of draft tokens on TUNING prompts,
 then all rounds are run with its best one.
 
-    llama.cpp                      llama-completion, llama-speculative-simple, llama-lookup of the pinned source, built with its
+    llama.cpp                      llama-completion and llama-speculative-simple of the pinned source, built with its
                                    own default options: cmake --preset default -DSPECDEC_PEERS=ON
     llama-cpp-python, transformers optional: --install puts them into build/peers-venv
 
@@ -38,7 +38,10 @@ CONTEXT = 512
 TUNING = ["boilerplate", "novel"]  # prompts on which the number of draft tokens is chosen
 SAMPLING = {"--top-k": "40", "--top-p": "0.95", "--min-p": "0.05"}
 VENV = ROOT / "build" / "peers-venv"
-PACKAGES = {"llama-cpp-python": ["llama-cpp-python==0.3.36"], "transformers": ["torch==2.13.0", "transformers", "gguf==0.19.0"]}
+PACKAGES = {
+    "llama-cpp-python": ["llama-cpp-python==0.3.36"],
+    "transformers": ["torch==2.13.0", "transformers==5.23.0", "accelerate==1.15.0", "gguf==0.19.0"],
+}
 
 
 class Unavailable(Exception):
@@ -111,21 +114,18 @@ class LlamaCpp:
         return Timing(passes, (number(r"(?<!prompt )eval time = +([\d.]+) ms", out) + sampling) / 1e3)
 
     def speculative(self, text: Text, *options: object) -> Timing:
-        return self.drafted(
-            self.program("llama-speculative-simple", text, "--spec-draft-n-max", text.num_draft_tokens, *options)
-        )
+        out = self.program("llama-speculative-simple", text, *options)
+        tokens, drafted, accepted = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
+        return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
 
     def with_draft(self, text: Text) -> Timing:
-        return self.speculative(text, "-md", text.draft, "--spec-type", "draft-simple")
+        drafts = ["-md", text.draft, "--spec-draft-n-max", text.num_draft_tokens]
+        return self.speculative(text, "--spec-type", "draft-simple", *drafts)
 
     def lookup(self, text: Text) -> Timing:
-        return self.drafted(self.program("llama-lookup", text, "--spec-draft-n-max", text.num_draft_tokens))
-
-    @staticmethod
-    def drafted(out: str) -> Timing:
-        counts = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
-        tokens, drafted, accepted = counts
-        return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
+        """The text's own n-grams."""
+        size = ["--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", text.num_draft_tokens]
+        return self.speculative(text, "--spec-type", "ngram-simple", *size)
 
 
 class Ours:
@@ -194,7 +194,7 @@ def rows(build: pathlib.Path, ks: tuple[int | str, ...], lookup_ks: tuple[int, .
         table += [Row(label, theirs.plain, type), Row(f"{label}, draft", theirs.with_draft, type, True, fixed)]
         table.append(Row(f"{label}, lookup", theirs.lookup, type, False, lookup_ks))
     table.append(Row("llama-cpp-python Q8_0, lookup", python_peer("llama_cpp_python"), "q8_0", False, lookup_ks))
-    table.append(Row("transformers BF16, draft", python_peer("transformers"), "f16", True, fixed))
+    table.append(Row("transformers F32, draft", python_peer("transformers"), "f16", True, fixed))
     for type in ("f16", "mxfp6"):
         label = f"ours {type.upper()}"
         table += [Row(label, ours.generate, type), Row(f"{label}, draft", ours.with_draft, type, True, ks)]

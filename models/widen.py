@@ -36,6 +36,7 @@ MODELS = pathlib.Path(__file__).resolve().parent
 Array = npt.NDArray[Any]  # F16 or F32
 F16Array = npt.NDArray[np.float16]
 F32Array = npt.NDArray[np.float32]
+Patch = tuple[int, int, Array]  # row, column, values
 
 
 class WidenError(Exception):
@@ -147,13 +148,13 @@ def strength_for(acceptance: float) -> float:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Random, with the patches laid over it one after another: (row, column, values)."""
+    """Random, with the patches laid over it one after another."""
 
     name: str
     rows: int
     columns: int
     deviation: float
-    patches: list[tuple[int, int, Array]]
+    patches: list[Patch]
 
     @property
     def bytes(self) -> int:
@@ -207,9 +208,9 @@ def places(small: Small, shape: Shape) -> Iterator[tuple[int, int, int, int]]:
         yield head, kv, place * group + member % group, place
 
 
-def attention(small: Small, shape: Shape, layer: int) -> dict[str, list[tuple[int, int, Array]]]:
+def attention(small: Small, shape: Shape, layer: int) -> dict[str, list[Patch]]:
     h, d, group = small.head, small.shape.width, shape.heads // shape.kv_heads
-    patches: dict[str, list[tuple[int, int, Array]]] = {name: [] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
+    patches: dict[str, list[Patch]] = {name: [] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
     patches["attn_v"].append((0, 0, zeros(shape.kv_heads * h, d)))
     if layer >= small.shape.layers:
         return patches
@@ -225,7 +226,7 @@ def attention(small: Small, shape: Shape, layer: int) -> dict[str, list[tuple[in
     return patches
 
 
-def feed_forward(small: Small, shape: Shape, layer: int) -> dict[str, list[tuple[int, int, Array]]]:
+def feed_forward(small: Small, shape: Shape, layer: int) -> dict[str, list[Patch]]:
     gate_off = (0, 0, zeros(shape.ffn, small.shape.width))  # silu(0) is 0
     if layer >= small.shape.layers:
         return {"ffn_gate": [gate_off], "ffn_up": [], "ffn_down": []}
