@@ -102,7 +102,7 @@ Group sampling_group(Request& request) {
   return {
       "Sampling",
       {
-          {{"-s", "--seed"}, "N", "seed; the same seed and options give the same text (default: random, as is -1)", set_seed},
+          {{"-s", "--seed"}, "N", "seed; the same seed and options give the same text, if -k is a number or --verification invariant (default: random, as is -1)", set_seed},
           real({"--temp", "--temperature"}, params.temperature, {0.0}, "0 is greedy"),
           integer({"--top-k"}, params.top_k, 0, INT_MAX, "keep the N most likely tokens, 0: off (default: 40)"),
           real({"--top-p"}, params.top_p, {0.0, 1.0, true}, "keep the most likely tokens up to this probability, 1: off"),

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 PROMPT = "def bfs(graph, start):"
-GREEDY = ["--temp", "0", "-n", "24", "-t", "1"]
-SAMPLED = ["-s", "7", "-n", "24", "-t", "1"]
+GREEDY = ["--temp", "0", "-n", "24", "-t", "1", "-k", "7"]
+SAMPLED = ["-s", "7", "-n", "24", "-t", "1", "-k", "7"]
 
 
 def run(
@@ -60,8 +60,8 @@ def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None
 
 
 def test_the_seed_is_shown_and_repeats_the_text(specdec: pathlib.Path) -> None:
-    pieces, last = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-s", "-1")
-    again, _ = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-s", last["seed"])
+    pieces, last = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", "-s", "-1")
+    again, _ = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", "-s", last["seed"])
     assert pieces == again
 
 
