@@ -93,9 +93,7 @@ def main() -> None:
     lengths: list[Length] = [*arguments.k, "auto"]
 
     print(f"{arguments.rounds} rounds of {arguments.tokens} tokens; fixed K: {', '.join(map(str, arguments.k))}\n")
-    print(
-        "| target | draft | text | temperature | plain | best K | its speed | auto | drafts per call | of best | of plain |"
-    )
+    print("| target | draft | text | temperature | plain | best K | its speed | auto | drafts per call | of best | of plain |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for size in arguments.sizes:
         for name, target, draft in models_of(size, workshop, arguments.targets):

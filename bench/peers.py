@@ -3,11 +3,12 @@
 The same prompts (bench/prompts), the same target and draft, threads, context and sampling (greedy; temperature 0.8 with top-k
 40, top-p 0.95, min-p 0.05); the end-of-text token is banned everywhere, so that every text has its length. What is timed is
 decoding: neither loading nor reading the prompt. Every text is a process of its own, one after another, its files read into
-the page cache just before; rows take turns within a round. First every row tries each number of draft tokens on TUNING prompts,
-then all rounds are run with its best one.
+the page cache just before; rows take turns within a round, or type by type where the files do not fit the memory together.
+First every peer tries several numbers of draft tokens on TUNING prompts, then all rounds are run with its best one; ours
+decides by itself ("auto").
 
-    llama.cpp                      llama-completion and llama-speculative-simple of the pinned source, built with its
-                                   own default options: cmake --preset default -DSPECDEC_PEERS=ON
+    llama.cpp                      llama-completion, llama-bench and llama-speculative-simple of the pinned source, built
+                                   with its own default options: cmake --preset default -DSPECDEC_PEERS=ON
     llama-cpp-python, transformers optional: --install puts them into build/peers-venv
 
 Every text is a line in the results file (--results); an interrupted run goes on where it was. A row whose files or memory are
@@ -25,7 +26,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -113,6 +114,12 @@ class LlamaCpp:
         sampling = number(r"sampling time = +([\d.]+) ms", out)
         return Timing(passes, (number(r"(?<!prompt )eval time = +([\d.]+) ms", out) + sampling) / 1e3)
 
+    def benchmark(self, text: Text) -> Timing:
+        """llama-bench: no prompt, no sampling."""
+        command = [self.folder / "llama-bench", "-m", text.target, "-p", 0, "-n", text.tokens, "-t", text.threads, "-r", 1]
+        rate = float(json.loads(output_of(*command, "-o", "json").partition("]")[0] + "]")[0]["avg_ts"])
+        return Timing(text.tokens, text.tokens / rate)
+
     def speculative(self, text: Text, *options: object) -> Timing:
         out = self.program("llama-speculative-simple", text, *options)
         tokens, drafted, accepted = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
@@ -185,20 +192,21 @@ class Row:
     num_draft_tokens: tuple[int | str, ...] = (0,)
 
 
-def rows(build: pathlib.Path, ks: tuple[int | str, ...], lookup_ks: tuple[int, ...]) -> list[Row]:
+def rows(build: pathlib.Path, ks: tuple[int, ...], lookup_ks: tuple[int, ...]) -> list[Row]:
+    """Peers try the numbers of draft tokens given; ours chooses by itself."""
     theirs, ours = LlamaCpp(build / "bench" / "peers"), Ours(build / "specdec")
-    fixed = tuple(k for k in ks if isinstance(k, int))
     table = []
     for type in ("f16", "q8_0", "q6_k"):
         label = f"llama.cpp {type.upper()}"
-        table += [Row(label, theirs.plain, type), Row(f"{label}, draft", theirs.with_draft, type, True, fixed)]
+        table += [Row(label, theirs.plain, type), Row(f"{label}, draft", theirs.with_draft, type, True, ks)]
         table.append(Row(f"{label}, lookup", theirs.lookup, type, False, lookup_ks))
+        table.append(Row(f"llama-bench {type.upper()}", theirs.benchmark, type))
     table.append(Row("llama-cpp-python Q8_0, lookup", python_peer("llama_cpp_python"), "q8_0", False, lookup_ks))
-    table.append(Row("transformers F32, draft", python_peer("transformers"), "f16", True, fixed))
+    table.append(Row("transformers F32, draft", python_peer("transformers"), "f16", True, ks))
     for type in ("f16", "mxfp6"):
         label = f"ours {type.upper()}"
-        table += [Row(label, ours.generate, type), Row(f"{label}, draft", ours.with_draft, type, True, ks)]
-        table.append(Row(f"{label}, n-gram", ours.ngram, type, False, lookup_ks))
+        table += [Row(label, ours.generate, type), Row(f"{label}, draft", ours.with_draft, type, True, ("auto",))]
+        table.append(Row(f"{label}, n-gram", ours.ngram, type, False, ("auto",)))
     return table
 
 
@@ -339,32 +347,26 @@ class Run:
                         self.measure(pair, row, k, temperature, prompt, 0)
         return max(row.num_draft_tokens, key=lambda k: self.speed(pair, row, k, temperature))
 
-    def schedule(self) -> Iterator[tuple[str, Row, float, pathlib.Path, int]]:
-        order = random.Random(1)
-        for pair in self.arguments.pairs:
-            for round_ in range(1, self.arguments.rounds + 1):
-                for temperature in (0.0, 0.8):
-                    for row in order.sample(self.rows, len(self.rows)):
-                        for prompt in self.prompts[: self.arguments.prompts]:
-                            yield pair, row, temperature, prompt, round_
+    def groups(self, pair: str) -> list[list[Row]]:
+        """All rows, or those of one type at a time where the page cache cannot hold all of the pair's files."""
+        by_type: dict[str, list[Row]] = {}
+        for row in self.rows:
+            by_type.setdefault(row.type, []).append(row)
+        size = sum(file.stat().st_size for type in by_type for file in self.models.pair(pair, type))
+        return [self.rows] if size < 0.8 * available_memory() else list(by_type.values())
 
     def run(self) -> None:
-        best: dict[tuple[str, str, float], int | str] = {}
+        order = random.Random(1)
         for pair in self.arguments.pairs:
-            for row in self.rows:
-                for temperature in (0.0, 0.8):
-                    best[pair, row.name, temperature] = self.best_k(pair, row, temperature)
-            print(f"{pair}: numbers of draft tokens chosen", file=sys.stderr, flush=True)
-        at = None
-        for pair, row, temperature, prompt, round_ in self.schedule():
-            if at != (pair, round_):
-                at = pair, round_
-                print(f"{pair}: round {round_} of {self.arguments.rounds}", file=sys.stderr, flush=True)
-            self.measure(pair, row, best[pair, row.name, temperature], temperature, prompt, round_)
-
-
-def draft_count(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+            for group in self.groups(pair):
+                best = {(row.name, t): self.best_k(pair, row, t) for row in group for t in (0.0, 0.8)}
+                print(f"{pair}: numbers of draft tokens chosen", file=sys.stderr, flush=True)
+                for round_ in range(1, self.arguments.rounds + 1):
+                    for temperature in (0.0, 0.8):
+                        for row in order.sample(group, len(group)):
+                            for prompt in self.prompts[: self.arguments.prompts]:
+                                self.measure(pair, row, best[row.name, temperature], temperature, prompt, round_)
+                    print(f"{pair}: round {round_} of {self.arguments.rounds}", file=sys.stderr, flush=True)
 
 
 def parse() -> argparse.Namespace:
@@ -377,7 +379,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, help="per text (128; prompt and text fit in 512)")
     parser.add_argument("--rounds", type=int, help="(3)")
     parser.add_argument("--prompts", type=int, help="how many of the prompts (all)")
-    parser.add_argument("--k", type=draft_count, nargs="+", help='numbers of draft tokens to try, also "auto" (3 5 8 12)')
+    parser.add_argument("--k", type=int, nargs="+", help="numbers of draft tokens that peers try (3 5 8 12)")
     parser.add_argument("--lookup-k", type=int, nargs="+", default=[4, 10])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
