@@ -53,7 +53,7 @@ def test_generate_is_the_stream_collected(gen: sd.Generator) -> None:
 
 
 def test_stats_add_up(gen: sd.Generator) -> None:
-    stats = sd.Generator().generate(PROMPT, max_tokens=60, seed=2).stats
+    stats = sd.Generator(num_draft_tokens=7).generate(PROMPT, max_tokens=60, seed=2).stats
     assert stats.tokens == 60
     assert stats.tokens == stats.accepted + stats.target_calls
     assert 0 < stats.accepted < stats.drafted

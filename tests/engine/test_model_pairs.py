@@ -31,7 +31,7 @@ def near(model: Model, noise: float = 0.15) -> Model:
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | None = None, **options: int) -> sd.Generator:
-    return sd.Generator(target, draft, n_threads=1, **options)
+    return sd.Generator(target, draft, n_threads=1, **{"num_draft_tokens": 7, **options})
 
 
 def greedy(gen: sd.Generator, prompt: str | list[int] = PROMPT, max_tokens: int = 64) -> sd.Completion:
