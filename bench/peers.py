@@ -117,8 +117,7 @@ class LlamaCpp:
     def benchmark(self, text: Text) -> Timing:
         """llama-bench: no prompt, no sampling."""
         command = [self.folder / "llama-bench", "-m", text.target, "-p", 0, "-n", text.tokens, "-t", text.threads, "-r", 1]
-        rate = float(json.loads(output_of(*command, "-o", "json").partition("]")[0] + "]")[0]["avg_ts"])
-        return Timing(text.tokens, text.tokens / rate)
+        return Timing(text.tokens, text.tokens / number(r'"avg_ts": ([\d.]+)', output_of(*command, "-o", "json")))
 
     def speculative(self, text: Text, *options: object) -> Timing:
         out = self.program("llama-speculative-simple", text, *options)

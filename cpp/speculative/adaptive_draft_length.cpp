@@ -9,6 +9,7 @@ namespace {
 constexpr int probe_drafts = 2;
 constexpr double probe_share = 0.01;    // of the time
 constexpr int longest_outlook = 12;     // drafts ahead of the one in question
+constexpr int leap = 2;                 // passes are tried up to so many times the longest one measured
 
 }  // namespace
 
@@ -19,7 +20,8 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
 
 AdaptiveDraftLength::ShareByConfidence::ShareByConfidence() {
   for (std::size_t level = 0; level < shares_.size(); ++level) {
-    shares_[level].mean = 0.5 * ((level == 0 ? 0.0 : level_ends[level - 1]) + level_ends[level]);
+    const double doubt = 1.0 - 0.5 * ((level == 0 ? 0.0 : level_ends[level - 1]) + level_ends[level]);
+    shares_[level].mean = 1.0 - doubt * doubt;
   }
 }
 
@@ -37,7 +39,8 @@ double AdaptiveDraftLength::tokens_per_second() const {
 bool AdaptiveDraftLength::pays(double survival, double next_acceptance, int passes_for_next) const {
   const double rate = tokens_per_second(), now = target_costs_.seconds(pass_tokens_);
   double expected = 0.0, accepted = survival * next_acceptance;
-  for (int more = 1; more <= longest_outlook; ++more, accepted *= typical_.mean) {
+  const int outlook = std::min(longest_outlook, leap * target_costs_.longest() - pass_tokens_);
+  for (int more = 1; more <= outlook; ++more, accepted *= typical_.mean) {
     expected += accepted;
     const double drafting = (more - 1 + passes_for_next) * draft_costs_.seconds(num_sequences_) / num_sequences_;
     if (expected > rate * (drafting + target_costs_.seconds(pass_tokens_ + more) - now)) return true;

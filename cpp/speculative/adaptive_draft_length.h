@@ -38,7 +38,7 @@ class AdaptiveDraftLength final : public DraftLength {
   // By confidence, in levels that are finer where drafts are sure and many can be made.
   class ShareByConfidence {
    public:
-    ShareByConfidence();  // to begin with, a draft is trusted as much as it trusts itself
+    ShareByConfidence();  // to begin with, a draft is trusted more than it trusts itself: a few trials tell
     Share& at(double confidence);
 
    private:
@@ -55,7 +55,7 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts draft_costs_;       // of a pass of the draft with one token to each sequence
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
   ShareByConfidence accepted_by_row_, accepted_by_draft_;
-  Share typical_{0.7};          // acceptance of rows that are not known yet
+  Share typical_{0.8};          // acceptance of rows that are not known yet
 
   bool probe_is_due_ = true;
   double plain_seconds_ = 0.0;  // since the last draft

@@ -17,8 +17,8 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
-// A first guess at how sure another token of a repetition is, that so far has `length` tokens.
-double confidence_in_repetition(int length) { return 1.0 - std::pow(0.7, length); }
+// How sure another token of a repetition is, that so far has `length` tokens: a scale, on which acceptance is learnt.
+double confidence_in_repetition(int length) { return 1.0 - std::pow(0.9, length); }
 
 }  // namespace
 

@@ -11,6 +11,7 @@ class PassCosts {
   void record(int num_tokens, double seconds);
   bool empty() const { return points_.empty(); }
   double seconds(int num_tokens) const;  // never falls with num_tokens
+  int longest() const { return empty() ? 0 : points_.back().num_tokens; }
 
  private:
   struct Point {
