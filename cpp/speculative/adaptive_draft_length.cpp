@@ -9,7 +9,7 @@ namespace {
 constexpr int probe_drafts = 2;
 constexpr double probe_share = 0.01;    // of the time
 constexpr int longest_outlook = 12;     // drafts ahead of the one in question
-constexpr int leap = 2;                 // passes are tried up to so many times the longest one measured
+constexpr int leap = 4;                 // passes are tried up to so many times the longest one measured
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 namespace specdec {
@@ -17,6 +18,14 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
+// How many tokens up to `end` are those that end the text: the match is often longer than the n-gram that found it.
+int length_of_copy(const std::vector<Token>& tokens, int end) {
+  constexpr int longest_told_apart = 48;
+  const int limit = std::min(longest_told_apart, end);
+  const auto copy = std::make_reverse_iterator(tokens.begin() + end);
+  return static_cast<int>(std::mismatch(copy, copy + limit, tokens.rbegin()).first - copy);
+}
+
 // How sure another token of a repetition is, that so far has `length` tokens: a scale, on which acceptance is learnt.
 double confidence_in_repetition(int length) { return 1.0 - std::pow(0.9, length); }
 
@@ -30,9 +39,10 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
   Stopwatch watch(stats.draft_seconds);
   for (const ProposalRequest& request : requests) {
     Sequence& s = *request.sequence;
-    int source = 0, matched = max_ngram_ + 1;
-    while (source == 0 && matched > min_ngram_) source = end_of_earlier_copy(s.tokens, --matched);
+    int source = 0;
+    for (int n = max_ngram_; n >= min_ngram_ && source == 0; --n) source = end_of_earlier_copy(s.tokens, n);
     if (source == 0) continue;
+    const int matched = request.adaptive != nullptr ? length_of_copy(s.tokens, source) : 0;
     const int count = std::min(request.num_tokens, s.num_committed - source);
     for (int place = 0; place < count; ++place) {
       const Token token = s.tokens[static_cast<std::size_t>(source + place)];

@@ -15,6 +15,8 @@ constexpr double unknown_slope = 0.05;  // of a pass, per token more, before any
 // is tracked, falling fast and rising slowly. Passes of other sizes are taken to have changed a little with this one, since
 // the cache grows and the machine's speed drifts.
 void PassCosts::record(int num_tokens, double seconds) {
+  longest_ = std::max(longest_, num_tokens);
+  forget_stale();
   auto point = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
   if (point == points_.end() || point->num_tokens != num_tokens) {
     const double expected = empty() ? seconds : this->seconds(num_tokens);
@@ -25,8 +27,19 @@ void PassCosts::record(int num_tokens, double seconds) {
     const double change = 1.0 + share * excess;
     for (auto other = points_.begin(); other != points_.end(); ++other) other->seconds *= other == point ? change : std::sqrt(change);
   }
+  point->age = 0;
   for (auto shorter = points_.begin(); shorter != point; ++shorter) shorter->seconds = std::min(shorter->seconds, point->seconds);
   for (auto longer = std::next(point); longer != points_.end(); ++longer) longer->seconds = std::max(longer->seconds, point->seconds);
+}
+
+// A size that looks expensive is not tried again, and may have been unlucky: it is forgotten, the sooner the less often it was
+// measured. Not the shortest, which all others are compared with.
+void PassCosts::forget_stale() {
+  constexpr int patience = 50;
+  if (points_.empty()) return;
+  for (Point& p : points_) ++p.age;
+  const auto stale = [](const Point& p) { return p.age > patience * p.count; };
+  points_.erase(std::remove_if(points_.begin() + 1, points_.end(), stale), points_.end());
 }
 
 double PassCosts::seconds(int num_tokens) const {

@@ -11,15 +11,18 @@ class PassCosts {
   void record(int num_tokens, double seconds);
   bool empty() const { return points_.empty(); }
   double seconds(int num_tokens) const;  // never falls with num_tokens
-  int longest() const { return empty() ? 0 : points_.back().num_tokens; }
+  int longest() const { return longest_; }  // ever recorded
 
  private:
   struct Point {
     int num_tokens;
     double seconds;
-    int count;  // of passes measured
+    int count;    // of passes measured
+    int age = 0;  // passes of other sizes since
   };
+  void forget_stale();
   std::vector<Point> points_;  // both ascending
+  int longest_ = 0;
 };
 
 }  // namespace specdec
