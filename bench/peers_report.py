@@ -55,13 +55,15 @@ def best(rows: dict[str, list[Line]], ours: bool) -> str | None:
 
 def speed_table(rows: dict[str, list[Line]]) -> list[str]:
     peer = best(rows, ours=False)
+    several = any(len(speeds(lines)) > 1 for lines in rows.values())
+    spread = "round" if several else "prompt"
     table = [
-        "| engine, weights | K | tokens/s | worst to best round | accepted | against the best peer |",
+        f"| engine, weights | K | tokens/s | worst to best {spread} | accepted | against the best peer |",
         "|---|---|---|---|---|---|",
     ]
     for row, lines in sorted(rows.items(), key=lambda item: (is_ours(item[0]), median(item[1]))):
-        rounds, rate = speeds(lines).values(), acceptance(lines)
-        cells = [row, str(lines[0]["k"] or ""), f"{median(lines):.1f}", f"{min(rounds):.1f} to {max(rounds):.1f}"]
+        parts, rate = speeds(lines, spread).values(), acceptance(lines)
+        cells = [row, str(lines[0]["k"] or ""), f"{median(lines):.1f}", f"{min(parts):.1f} to {max(parts):.1f}"]
         cells += [f"{rate:.2f}" if rate is not None else "", f"{median(lines) / median(rows[peer]):.2f}" if peer else ""]
         table.append("| " + " | ".join(cells) + " |")
     return table
@@ -87,8 +89,8 @@ def section(lines: list[Line], pairs: list[str], left_out: dict[tuple[str, str],
             title = "greedy" if temperature == 0 else f"temperature {temperature}"
             parts.append(f"## {pair}, {title}\n")
             parts.append(
-                f"{len({line['prompt'] for line in some})} prompts of {some[0]['tokens']} tokens, {rounds} rounds, "
-                f"{some[0]['threads']} threads; K is the best number of draft tokens of those tried.\n"
+                f"Prompts: {len({line['prompt'] for line in some})}, of {some[0]['tokens']} tokens; rounds: {rounds}; "
+                f"threads: {some[0]['threads']}. K is the best number of draft tokens of those tried.\n"
             )
             parts += [*speed_table(rows), "", *prompt_table(rows), ""]
         missing = [f"- {row}: {why}" for (name, row), why in left_out.items() if name == pair]
