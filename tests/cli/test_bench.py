@@ -19,7 +19,7 @@ from tests.models.mxfp6_files import quantize
 
 import specdec_native as sd
 
-QUICK = ["-p", "def bfs(graph, start):", "-n", "24", "-t", "1", "-s", "7"]
+QUICK = ["-p", "def bfs(graph, start):", "-n", "24", "-t", "1", "-s", "7", "-k", "3"]
 
 
 @pytest.fixture

@@ -265,11 +265,11 @@ def test_errors_are_one_family() -> None:
 
 
 def test_two_generators_in_two_threads() -> None:
-    expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=100, seed=5).tokens
+    expected = sd.Generator(n_threads=1, num_draft_tokens=7).generate(PROMPT, max_tokens=100, seed=5).tokens
     results: list[list[int]] = []
 
     def work() -> None:
-        gen = sd.Generator(n_threads=1)
+        gen = sd.Generator(n_threads=1, num_draft_tokens=7)
         for _ in range(3):
             results.append(gen.generate(PROMPT, max_tokens=100, seed=5).tokens)
 

@@ -35,7 +35,7 @@ def test_greedy_with_a_draft_is_plain_greedy(
 
 
 def test_greedy_ngram_is_plain_greedy(library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
-    gen = sd.Generator(draft="ngram")
+    gen = sd.Generator(draft="ngram", num_draft_tokens=7)
     accepted = 0
     for prompt, expected in zip(library_prompts, plain_greedy, strict=True):
         completion = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0)
