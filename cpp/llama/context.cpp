@@ -1,28 +1,17 @@
 #include "llama/context.h"
 
 #include <algorithm>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
 #include "ggml-cpu.h"
 #include "llama.h"
+#include "llama/available_memory.h"
 #include "llama/backend.h"
 #include "speculative/error.h"
 
 namespace specdec {
 namespace {
-
-// Bytes of memory that can be had without swapping; 0 where the system does not tell.
-std::uint64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::uint64_t kibibytes = 0;
-  for (std::string rest; meminfo >> key >> kibibytes; std::getline(meminfo, rest)) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
-}
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 

@@ -1,7 +1,6 @@
 #include "speculative/adaptive_draft_length.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace specdec {
 namespace {
