@@ -65,8 +65,8 @@ struct Piece {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. Generators that take turns should
-  // share their threads (null: new ones): threads without work look for some for a while, and slow others down.
+  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. Generators that take turns can
+  // share their threads; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
   // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends the text
