@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.sampling.random_cycles import cycles, draw
 
 from specdec_native import sampling
-
-
-def draw(probs, uniform):
-    """Inverse CDF in ascending token order."""
-    candidates = np.flatnonzero(probs)
-    return int(candidates[min(np.searchsorted(np.cumsum(probs[candidates]), uniform, side="right"), len(candidates) - 1)])
 
 
 def reference(drafted, draft, target, uniforms):
@@ -40,27 +34,10 @@ def reference(drafted, draft, target, uniforms):
     return (longest, draw(last, uniforms[k])), margin
 
 
-weights = st.sampled_from([0.0, 0.0, 1.0]) | st.floats(1e-6, 1)
-uniform = st.floats(0, 1, exclude_max=True)
-
-
-@st.composite
-def probability_rows(draw_from, count, vocabulary):
-    rows = np.array(
-        draw_from(st.lists(st.lists(weights, min_size=vocabulary, max_size=vocabulary), min_size=count, max_size=count))
-    )
-    rows = rows.reshape(count, vocabulary)
-    rows[rows.sum(axis=1) == 0] = 1
-    return rows / rows.sum(axis=1, keepdims=True)
-
-
-@given(st.data(), st.integers(0, 5), st.integers(1, 6))
+@given(cycles())
 @settings(max_examples=400, deadline=None, derandomize=True)
-def test_against_numpy(data, k, vocabulary):
-    draft = data.draw(probability_rows(k, vocabulary))
-    target = data.draw(probability_rows(k + 1, vocabulary))
-    drafted = [draw(row, data.draw(uniform)) for row in draft]
-    uniforms = data.draw(st.lists(uniform, min_size=k + 1, max_size=k + 1))
+def test_against_numpy(cycle):
+    drafted, draft, target, uniforms = cycle
     expected, margin = reference(drafted, draft, target, uniforms)
     if margin > 1e-12:
         assert tuple(sampling.verify_block(drafted, draft, target, uniforms)) == expected

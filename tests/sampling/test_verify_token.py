@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling.random_cycles import cycles, draw, probability_rows
 
 from specdec_native import sampling
 
 DRAFT, TARGET = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.3, 0.45, 0.1, 0.15])
-
-
-def draw(probs, uniform):
-    """Inverse CDF in ascending token order."""
-    candidates = np.flatnonzero(probs)
-    return int(candidates[min(np.searchsorted(np.cumsum(probs[candidates]), uniform, side="right"), len(candidates) - 1)])
 
 
 def reference(drafted, draft, target, uniforms):
@@ -70,27 +65,10 @@ def test_residual_of_equal_rows_is_the_target():
     np.testing.assert_array_equal(sampling.residual(TARGET, TARGET), TARGET)
 
 
-weights = st.sampled_from([0.0, 0.0, 1.0]) | st.floats(1e-6, 1)
-uniform = st.floats(0, 1, exclude_max=True)
-
-
-@st.composite
-def probability_rows(draw_from, count, vocabulary):
-    rows = np.array(
-        draw_from(st.lists(st.lists(weights, min_size=vocabulary, max_size=vocabulary), min_size=count, max_size=count))
-    )
-    rows = rows.reshape(count, vocabulary)
-    rows[rows.sum(axis=1) == 0] = 1
-    return rows / rows.sum(axis=1, keepdims=True)
-
-
-@given(st.data(), st.integers(0, 5), st.integers(1, 6))
+@given(cycles())
 @settings(max_examples=300, deadline=None, derandomize=True)
-def test_against_numpy(data, k, vocabulary):
-    draft = data.draw(probability_rows(k, vocabulary))
-    target = data.draw(probability_rows(k + 1, vocabulary))
-    drafted = [draw(row, data.draw(uniform)) for row in draft]
-    uniforms = data.draw(st.lists(uniform, min_size=k + 1, max_size=k + 1))
+def test_against_numpy(cycle):
+    drafted, draft, target, uniforms = cycle
     verdict = sampling.verify_token(drafted, draft, target, uniforms)
     assert tuple(verdict) == reference(drafted, draft, target, uniforms)
 
