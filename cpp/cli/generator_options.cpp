@@ -69,8 +69,11 @@ void warn_of_large_draft(const GeneratorOptions& options) {
 
 Group model_group(GeneratorOptions& options) {
   const auto set_draft_tokens = [&options](const std::string& text) {
-    if (text == "auto") options.num_draft_tokens = auto_draft_tokens;
-    else options.num_draft_tokens = static_cast<int>(parse_integer(text, 0, max_draft_tokens));
+    try {
+      options.num_draft_tokens = text == "auto" ? auto_draft_tokens : static_cast<int>(parse_integer(text, 0, max_draft_tokens));
+    } catch (const UsageError&) {
+      throw UsageError("expected auto or a whole number from 0 to " + std::to_string(max_draft_tokens) + ", got \"" + text + "\"");
+    }
   };
   return {"Models",
           {

@@ -77,6 +77,8 @@ WRONG = {
     "generate -p x -f y": "give -p or -f, not both",
     "generate -p x -n -1": '-n: expected a whole number from 0 to 2147483647, got "-1"',
     "generate -p x -n 1e3": "-n: expected a whole number",
+    "generate -p x -k autoo": '-k: expected auto or a whole number from 0 to 63, got "autoo"',
+    "generate -p x -k 64": "-k: expected auto or a whole number from 0 to 63",
     "generate -p x -n 0x10": "-n: expected a whole number",
     "generate -p x -n 2147483648": "-n: expected a whole number",
     "generate -p x --predict=": '--predict: expected a whole number from 0 to 2147483647, got ""',
