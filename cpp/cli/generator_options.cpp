@@ -72,7 +72,7 @@ Group model_group(GeneratorOptions& options) {
     try {
       options.num_draft_tokens = text == "auto" ? auto_draft_tokens : static_cast<int>(parse_integer(text, 0, max_draft_tokens));
     } catch (const UsageError&) {
-      throw UsageError("expected auto or a whole number from 0 to " + std::to_string(max_draft_tokens) + ", got \"" + text + "\"");
+      throw UsageError("expected a whole number from 0 to " + std::to_string(max_draft_tokens) + " or auto, got \"" + text + "\"");
     }
   };
   return {"Models",
