@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,11 +9,12 @@
 #include <vector>
 
 #include "engine/pass_times.h"
-#include "engine/text_stream.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "engine/text.h"
 #include "llama/chat_template.h"
 #include "llama/context.h"
 #include "llama/model.h"
-#include "sampling/transforms.h"
 #include "speculative/adaptive_draft_length.h"
 #include "speculative/decoder.h"
 
@@ -30,37 +30,8 @@ struct GeneratorOptions {
   int n_batch = 512;          // tokens per pass while reading a prompt
   int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
   std::string kv_type = "f16";  // of both models' caches: f16, q8_0
+  int max_sequences = 1;      // texts that run at once; each has a context of its own
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
-};
-
-struct Request {
-  std::string prompt;                      // UTF-8; special tokens written out are recognised
-  std::vector<Token> prompt_tokens;        // instead of the text, if not empty
-  sampling::SamplingParams sampling;
-  std::vector<std::string> stop;           // end the text before the first of these
-  std::optional<std::uint64_t> seed;       // none: a random one
-  std::optional<int> num_draft_tokens;     // none: the generator's
-  int max_tokens = 224;                    // 0 produces nothing
-  Verification verification = Verification::block;
-  Drafting drafting = Drafting::sampled;
-
-  void validate() const;  // throws std::invalid_argument
-};
-
-// From the names of the enumerators. Throw std::invalid_argument.
-Verification verification_named(const std::string& name);
-Drafting drafting_named(const std::string& name);
-
-enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
-const char* name(FinishReason reason);
-
-// One token of the output. `text` is what became certain with it: it may be empty, or hold text of earlier tokens.
-struct Piece {
-  Token token = 0;
-  std::string text;
-  bool from_draft = false;
-  double logprob = 0.0;                      // natural log, target's raw probability
-  std::optional<FinishReason> finish_reason; // on the last piece
 };
 
 class Generator {
@@ -69,19 +40,35 @@ class Generator {
   // share their threads; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
-  // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends the text
-  // that was running. Throws std::invalid_argument, ContextFull or Cancelled and can be called again after any of them.
+  // One text at a time.
+
+  // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends all texts
+  // that were running. Throws std::invalid_argument, ContextFull or Cancelled and can be called again after any of them.
   void start(const Request& request);
 
   // The next piece, or none at the end of the text. After an exception the text is over and start() works again.
   std::optional<Piece> next();
 
-  // Ends the running text here; the caches keep what was delivered.
+  // Ends all texts here; the caches keep what was delivered.
   void stop();
 
   // Counters of the running or last text.
-  const Stats& stats() const { return decoder_->stats(); }
-  std::uint64_t seed() const { return seed_; }
+  Stats stats() const { return text_ ? text_->sequence().stats : Stats{}; }
+  std::uint64_t seed() const { return text_ ? text_->seed() : 0; }
+
+  // Many texts at once.
+
+  // Queues a text beside those that run. Throws std::invalid_argument or ContextFull; the others are untouched.
+  std::shared_ptr<const Text> submit(const Request& request);
+
+  // What happens next to any of them; none when all are over. After Cancelled they can go on; other errors end one text and are
+  // its last event.
+  std::optional<Event> next_event() { return scheduler_->next(); }
+
+  // Ends a text here; there will be no further event of it.
+  void cancel(const Text& text) { scheduler_->cancel(text); }
+
+  int max_sequences() const { return scheduler_->num_slots(); }
 
   // Passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last text, of which there must be
   // one; ends it. Throws as next() does.
@@ -104,8 +91,7 @@ class Generator {
  private:
   void load_draft();
   std::vector<Token> prompt_tokens(const Request& request) const;
-  int reuse_prefix(const std::vector<Token>& tokens);
-  Piece make_piece(const Emission& emission, bool last);
+  std::shared_ptr<Text> make_text(const Request& request) const;
 
   GeneratorOptions options_;
   std::shared_ptr<const Model> target_model_, draft_model_;
@@ -115,12 +101,8 @@ class Generator {
   AdaptiveDraftLength draft_length_;  // learns over all texts
   std::unique_ptr<Decoder> decoder_;
 
-  std::unique_ptr<Sequence> sequence_;  // the running or last text
-  std::unique_ptr<TextStream> text_;
-  std::deque<Emission> pending_;        // made, not delivered
-  int num_delivered_ = 0;               // tokens delivered, the prompt's included
-  bool running_ = false;
-  std::uint64_t seed_ = 0;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::shared_ptr<Text> text_;  // the running or last text of start()
 };
 
 }  // namespace specdec

@@ -102,30 +102,90 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
 Context::~Context() = default;
 
 void Context::decode(const std::vector<PassInput>& inputs) {
-  batch_->clear();
-  int num_rows = 0;
+  int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
-    const int start = length(input.slot);
-    if (start + input.num_tokens > options_.context_length) throw std::logic_error("a pass would write past the context");
-    if (batch_->get().n_tokens + input.num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
-    for (int i = 0; i < input.num_tokens; ++i) {
-      // A draft may have fewer ids than its target: it reads its first in place of one that it lacks.
-      const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
-      batch_->add(token, start + i, input.slot, i >= input.num_tokens - input.num_rows);
-    }
+    if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
+    if (length(input.slot) + input.num_tokens > options_.context_length) throw std::logic_error("a pass would write past the context");
+    previous_slot = input.slot;
+    num_tokens += input.num_tokens;
     num_rows += input.num_rows;
+    width = std::max(width, input.num_tokens);
   }
+  if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
-  // Before the pass, so that truncate() knows what a pass that failed may have written.
-  for (const PassInput& input : inputs) lengths_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
+
+  batch_->clear();
+  lengths_before_ = lengths_;
+  if (inputs.size() > 1 && worth_padding(inputs, width)) {
+    auto input = inputs.begin();
+    for (int slot = inputs.front().slot; slot <= inputs.back().slot; ++slot) {
+      const bool has_input = input->slot == slot;
+      if (has_input) add_input(*input);
+      add_padding(slot, width - (has_input ? input->num_tokens : 0));
+      if (has_input) ++input;
+    }
+  } else {
+    for (const PassInput& input : inputs) add_input(input);
+  }
+  pass_size_ = batch_->get().n_tokens;
 
   const int status = llama_decode(context_.get(), batch_->get());
-  if (status == 2) throw Cancelled("generation was cancelled");
   if (status != 0) {
-    throw ModelError(model_->path() + ": a pass of " + std::to_string(batch_->get().n_tokens) + " tokens failed (status " +
-                     std::to_string(status) + "): " + take_backend_errors());
+    for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
+    if (status == 2) throw Cancelled("generation was cancelled");
+    throw ModelError(model_->path() + ": a pass of " + std::to_string(pass_size_) + " tokens failed (status " + std::to_string(status) +
+                     "): " + take_backend_errors());
+  }
+  if (pass_size_ > num_tokens) {
+    for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
+    for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
   }
   logits_ = num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;
+}
+
+void Context::add_input(const PassInput& input) {
+  int& cached = lengths_[static_cast<std::size_t>(input.slot)];
+  for (int i = 0; i < input.num_tokens; ++i) {
+    // A draft may have fewer ids than its target: it reads its first in place of one that it lacks.
+    const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
+    batch_->add(token, cached++, input.slot, i >= input.num_tokens - input.num_rows);
+  }
+}
+
+// Tokens that nobody looks at, forgotten after the pass.
+void Context::add_padding(int slot, int count) {
+  int& cached = lengths_[static_cast<std::size_t>(slot)];
+  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, false);
+}
+
+// llama.cpp computes equally many tokens of slots that follow one another in one pass over the weights, as many as the first
+// such slots all have, and the rest of a ragged batch in further passes. Padding makes it one pass, of more tokens. What pays is
+// judged by the cost of a pass: that of reading the weights, about as much as computing 8 tokens, and that of its tokens.
+bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
+  constexpr int cost_of_weights = 8;
+  const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
+  if (!model_->can_roll_back() || padded > options_.batch_size) return false;
+  for (int slot = first; slot <= last; ++slot) {
+    if (length(slot) + width > options_.context_length) return false;
+  }
+  int passes = 0, num_tokens = 0;
+  left_.clear();
+  for (const PassInput& input : inputs) {
+    num_tokens += input.num_tokens;
+    left_.push_back(input.num_tokens);
+  }
+  const auto first_left = [this] {
+    return static_cast<std::size_t>(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) - left_.begin());
+  };
+  for (std::size_t begin = 0, end = 0; begin < left_.size(); begin = first_left()) {
+    int least = left_[begin];
+    for (end = begin + 1; end < left_.size() && left_[end] > 0 && inputs[end].slot == inputs[end - 1].slot + 1; ++end) {
+      least = std::min(least, left_[end]);
+    }
+    for (std::size_t i = begin; i < end; ++i) left_[i] -= least;
+    ++passes;
+  }
+  return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
 }
 
 const float* Context::logits(int row) const {
@@ -140,6 +200,14 @@ void Context::truncate(int slot, int new_length) {
     new_length = 0;
   }
   cached = new_length;
+}
+
+void Context::copy(int from, int to) {
+  if (from == to) return;
+  llama_memory_t memory = llama_get_memory(context_.get());
+  llama_memory_seq_rm(memory, to, -1, -1);
+  llama_memory_seq_cp(memory, from, to, -1, -1);  // the cells themselves are copied ahead of the next pass
+  lengths_[static_cast<std::size_t>(to)] = length(from);
 }
 
 // Called between the operations of a pass; the caller's question may cost microseconds, so it is put only now and then.

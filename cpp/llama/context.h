@@ -1,6 +1,7 @@
 // A loaded model with a KV cache of its own: the LanguageModel that the loop runs on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -45,12 +46,15 @@ class Context final : public LanguageModel {
   int vocabulary_size() const override { return vocabulary_size_; }
   int context_length() const override { return options_.context_length; }
   int batch_size() const override { return options_.batch_size; }
+  int row_capacity() const override { return std::min(options_.max_rows, options_.batch_size); }
   bool is_end_of_generation(Token token) const override { return model_->vocabulary().is_end_of_generation(token); }
 
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
+  int pass_size() const override { return pass_size_; }
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
   void truncate(int slot, int length) override;
+  void copy(int from, int to) override;
 
   // Asked now and then while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
@@ -61,6 +65,9 @@ class Context final : public LanguageModel {
   };
   class Batch;
   bool ask_cancelled();
+  bool worth_padding(const std::vector<PassInput>& inputs, int width);
+  void add_input(const PassInput& input);
+  void add_padding(int slot, int count);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<ThreadPool> threads_;
@@ -69,7 +76,10 @@ class Context final : public LanguageModel {
   std::unique_ptr<llama_context, Free> context_;
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;  // [num_slots] tokens in the cache
+  std::vector<int> lengths_before_;  // the running or last pass
+  std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;
+  int pass_size_ = 0;
   std::function<bool()> cancelled_;
   unsigned nodes_computed_ = 0;
 };

@@ -28,43 +28,58 @@ sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, Targ
 Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length)
     : target_(target), proposer_(proposer), draft_length_(draft_length) {}
 
-void Decoder::prefill(Sequence& s) {
-  Stopwatch watch(stats_.prompt_seconds);
+bool Decoder::prefill(Sequence& s, int max_tokens) {
+  Stopwatch watch(s.stats.prompt_seconds);
   try {
-    cache_tokens(target_, s, s.num_committed - 1);
-    if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s);
+    const int left = s.num_committed - 1 - target_.length(s.slot);
+    const int end = s.num_committed - 1 - std::max(0, left - max_tokens);
+    cache_tokens(target_, s, end);
+    if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s, end);
+    return end == s.num_committed - 1;
   } catch (...) {
     restore(s);
     throw;
   }
 }
 
+int Decoder::capacity(const std::vector<Sequence*>& sequences) const {
+  int longest = 0;
+  for (const Sequence* s : sequences) longest = std::max(longest, s->num_draft_tokens);  // auto adapts itself
+  return std::max(1, target_.row_capacity() / (1 + longest));
+}
+
 void Decoder::cycle(const std::vector<Sequence*>& sequences) {
-  Stopwatch watch(stats_.seconds);
-  const std::int64_t made_before = stats_.tokens;
+  cycle_ = {};
   double propose_seconds = 0.0;
-  int num_scored = 0;
-  for (Sequence* s : sequences) s->emitted.clear();
-  if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
-  try {
-    {
-      Stopwatch proposing(propose_seconds);
-      propose(sequences);
-    }
-    score(sequences);
-    Stopwatch sampling(stats_.sampling_seconds);
+  {
+    Stopwatch watch(cycle_.seconds);
     for (Sequence* s : sequences) {
-      const int rows = s->num_drafted() + 1;
-      reading_logits_of("target", [&] { verify(*s, num_scored); });
-      num_scored += rows;
+      s->emitted.clear();
+      s->error = nullptr;
     }
-  } catch (...) {
+    if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
+    try {
+      {
+        Stopwatch proposing(propose_seconds);
+        propose(sequences);
+      }
+      score(sequences);
+      Stopwatch sampling(cycle_.sampling_seconds);
+      int first_row = 0;
+      for (Sequence* s : sequences) {
+        const int rows = s->num_drafted() + 1;
+        verify(*s, first_row);
+        first_row += rows;
+      }
+    } catch (...) {
+      for (Sequence* s : sequences) restore(*s);
+      throw;
+    }
     for (Sequence* s : sequences) restore(*s);
-    throw;
   }
-  for (Sequence* s : sequences) restore(*s);
+  for (Sequence* s : sequences) s->stats.add_passes(cycle_);
   if (draft_length_ == nullptr) return;
-  draft_length_->end_cycle(num_scored, static_cast<int>(stats_.tokens - made_before), watch.elapsed(), propose_seconds);
+  draft_length_->end_cycle(target_.pass_size(), static_cast<int>(cycle_.tokens), cycle_.seconds, propose_seconds);
 }
 
 void Decoder::truncate(Sequence& s, int num_committed) {
@@ -72,12 +87,31 @@ void Decoder::truncate(Sequence& s, int num_committed) {
   restore(s);
 }
 
+void Decoder::move(Sequence& s, int slot) {
+  target_.copy(s.slot, slot);
+  if (proposer_ != nullptr) proposer_->copy(s.slot, slot);
+  keep_prefix(s.slot, 0);
+  s.slot = slot;
+}
+
+void Decoder::copy_prefix(int from, int to, int length) {
+  target_.copy(from, to);
+  if (proposer_ != nullptr) proposer_->copy(from, to);
+  keep_prefix(to, length);
+}
+
+int Decoder::keep_prefix(int slot, int length) {
+  target_.truncate(slot, length);
+  if (proposer_ != nullptr) proposer_->truncate(slot, length);
+  return target_.length(slot);
+}
+
 // The largest K, clipped so that neither model's context nor the number of tokens asked for is exceeded. A cycle yields up to K + 1
 // tokens and writes the target's cells num_committed - 1 .. num_committed - 1 + K.
 int Decoder::room_for_drafts(const Sequence& s, int num_sequences) const {
   if (proposer_ == nullptr) return 0;
   const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed, proposer_->room(s.num_committed),
-                             target_.batch_size() / num_sequences - 1});
+                             target_.row_capacity() / num_sequences - 1});
   return std::max(0, std::min(s.chooses_draft_length() ? max_draft_tokens : s.num_draft_tokens, room));
 }
 
@@ -88,23 +122,30 @@ void Decoder::propose(const std::vector<Sequence*>& sequences) {
     const int num_tokens = room_for_drafts(*s, static_cast<int>(sequences.size()));
     if (num_tokens > 0) requests_.push_back({s, num_tokens, s->chooses_draft_length() ? draft_length_ : nullptr});
   }
-  if (!requests_.empty()) proposer_->propose(requests_, stats_);
+  if (!requests_.empty()) proposer_->propose(requests_, cycle_);
 }
 
 void Decoder::score(const std::vector<Sequence*>& sequences) {
-  Stopwatch watch(stats_.target_seconds);
+  Stopwatch watch(cycle_.target_seconds);
   inputs_.clear();
   for (const Sequence* s : sequences) {
     const int tokens = s->num_drafted() + 1;
     inputs_.push_back({s->slot, s->tokens.data() + s->num_committed - 1, tokens, tokens});
   }
   target_.decode(inputs_);
-  ++stats_.target_calls;
+  ++cycle_.target_calls;
 }
 
 void Decoder::verify(Sequence& s, int first_row) {
-  const sampling::Verdict decided = verdict(s, first_row);
-  stats_.drafted += s.num_drafted();
+  if (s.error) return;
+  sampling::Verdict decided{};
+  try {
+    decided = reading_logits_of("target", [&] { return verdict(s, first_row); });
+  } catch (const ModelError&) {
+    s.error = std::current_exception();
+    return;
+  }
+  s.stats.drafted += s.num_drafted();
   if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, decided.num_accepted, decided.next_token);
   commit(s, decided.num_accepted, decided.next_token, first_row);
 }
@@ -148,12 +189,13 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
     const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
     const double logprob = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size(), token);
     s.emitted.push_back({token, place < num_accepted, logprob});
-    if (place < num_accepted) ++stats_.accepted;
+    if (place < num_accepted) ++s.stats.accepted;
     ++s.num_committed;
     --s.remaining;
     if (target_.is_end_of_generation(token)) s.finish = Finish::end_of_generation;
   }
-  stats_.tokens += static_cast<std::int64_t>(s.emitted.size());
+  s.stats.tokens += static_cast<std::int64_t>(s.emitted.size());
+  cycle_.tokens += static_cast<std::int64_t>(s.emitted.size());
   if (s.finish == Finish::none && s.remaining <= 0) s.finish = Finish::max_tokens;
   if (s.finish == Finish::none && s.num_committed > target_.context_length()) s.finish = Finish::context;
 }
@@ -161,9 +203,7 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
 // The invariant between cycles, from any state.
 void Decoder::restore(Sequence& s) {
   s.drop_drafts_after(0);
-  const int cached = std::max(0, s.num_committed - 1);
-  target_.truncate(s.slot, cached);
-  if (proposer_ != nullptr) proposer_->truncate(s.slot, cached);
+  keep_prefix(s.slot, std::max(0, s.num_committed - 1));
 }
 
 }  // namespace specdec

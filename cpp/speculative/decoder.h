@@ -4,6 +4,7 @@
 // sampling/. The law of the output is the target's whatever the proposer does. Every cycle yields at least one token of the target, so there is no live-lock.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "sampling/distribution.h"
@@ -24,21 +25,28 @@ class Decoder {
   // draft_length: serves the sequences that ask for auto_draft_tokens; null: as many as there is room for.
   Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length = nullptr);
 
-  // Reads all committed tokens but the last into both caches, from wherever these are now.
-  void prefill(Sequence& sequence);
+  // Reads all committed tokens but the last into both caches, from wherever these are now, max_tokens of them at most; true
+  // once none is left.
+  bool prefill(Sequence& sequence, int max_tokens = std::numeric_limits<int>::max());
 
-  // One cycle of every sequence: fills `emitted` (1 .. K + 1 tokens, committed) and sets `finish` where the text ends.
+  // How many sequences like these one cycle can take without shortening anyone's number of drafts: 1 or more.
+  int capacity(const std::vector<Sequence*>& sequences) const;
+
+  // One cycle of every sequence, slots ascending: fills `emitted` (1 .. K + 1 tokens, committed) and sets `finish` where the text
+  // ends; or `error`.
   void cycle(const std::vector<Sequence*>& sequences);
 
   // Shortens the committed text and both caches with it.
   void truncate(Sequence& sequence, int num_committed);
 
-  const Stats& stats() const { return stats_; }
-  void reset_stats() { stats_ = {}; }
-  void count_prompt(int num_tokens, int num_cached) {
-    stats_.prompt_tokens = num_tokens;
-    stats_.prompt_cached_tokens = num_cached;
-  }
+  // Moves a sequence to another slot, of which nothing is kept.
+  void move(Sequence& sequence, int slot);
+
+  int num_cached(int slot) const { return target_.length(slot); }
+  // Gives a slot what is cached in another one, cut to the first `length` tokens.
+  void copy_prefix(int from, int to, int length);
+  // Cuts what is cached in a slot to at most `length` tokens; how many are left in the target's cache.
+  int keep_prefix(int slot, int length);
 
  private:
   int room_for_drafts(const Sequence& sequence, int num_sequences) const;
@@ -52,7 +60,7 @@ class Decoder {
   LanguageModel& target_;
   Proposer* proposer_;
   DraftLength* draft_length_;
-  Stats stats_;
+  Stats cycle_;  // of the running or last cycle
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;
   sampling::Distribution row_, residual_, longest_residual_;

@@ -17,12 +17,14 @@ DraftModelProposer::DraftModelProposer(LanguageModel& draft, int vocabulary_size
 // K drafts read positions up to num_committed + K - 2: the last one is sampled but never read.
 int DraftModelProposer::room(int num_committed) const { return std::max(0, draft_.context_length() + 1 - num_committed); }
 
-void DraftModelProposer::prefill(const Sequence& sequence) {
+void DraftModelProposer::prefill(const Sequence& sequence, int length) {
   // A text longer than the draft's context will not be drafted for.
-  if (room(sequence.num_committed) > 0) cache_tokens(draft_, sequence, sequence.num_committed - 1);
+  if (room(sequence.num_committed) > 0) cache_tokens(draft_, sequence, length);
 }
 
 void DraftModelProposer::truncate(int slot, int length) { draft_.truncate(slot, length); }
+
+void DraftModelProposer::copy(int from, int to) { draft_.copy(from, to); }
 
 // The rows that the first drafts are sampled from. More than the last token is read where the cache is behind: by one
 // after a cycle that accepted every draft, by more after cycles that drafted nothing: that takes longer, and is what it returns.
@@ -50,8 +52,17 @@ void DraftModelProposer::read_drafts() {
   draft_.decode(inputs_);
 }
 
-// Appends a token drawn from the row; false where the row makes a draft not worth it.
+// Appends a token drawn from the row; false where the row makes a draft not worth it, or means nothing.
 bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
+  try {
+    return reading_logits_of("draft", [&] { return draw(request, logits); });
+  } catch (const ModelError&) {
+    request.sequence->error = std::current_exception();
+    return false;
+  }
+}
+
+bool DraftModelProposer::draw(const ProposalRequest& request, const float* logits) {
   Sequence& s = *request.sequence;
   const int place = s.num_drafted();
   const int history = static_cast<int>(s.tokens.size());
@@ -102,8 +113,7 @@ void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, S
       for (std::size_t row = 0; row < running_.size(); ++row) {
         const ProposalRequest& r = running_[row];
         const float* logits = draft_.logits(static_cast<int>(row));
-        const bool drafted = reading_logits_of("draft", [&] { return draft(r, logits); });
-        if (!drafted || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back())) continue;
+        if (!draft(r, logits) || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back())) continue;
         if (worth_a_row(r)) going_on_.push_back(r);
       }
     }

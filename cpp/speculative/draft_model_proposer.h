@@ -15,13 +15,15 @@ class DraftModelProposer final : public Proposer {
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int num_committed) const override;
-  void prefill(const Sequence& sequence) override;
+  void prefill(const Sequence& sequence, int length) override;
   void truncate(int slot, int length) override;
+  void copy(int from, int to) override;
 
  private:
   bool read_last_tokens(const std::vector<ProposalRequest>& requests);
   void read_drafts();
   bool draft(const ProposalRequest& request, const float* logits);
+  bool draw(const ProposalRequest& request, const float* logits);
 
   LanguageModel& draft_;
   int vocabulary_size_;  // common to both models

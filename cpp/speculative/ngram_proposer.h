@@ -13,8 +13,9 @@ class NgramProposer final : public Proposer {
   // One-hot proposals: dropping or shortening them is free of bias.
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int) const override { return max_draft_tokens; }
-  void prefill(const Sequence&) override {}
+  void prefill(const Sequence&, int) override {}
   void truncate(int, int) override {}
+  void copy(int, int) override {}
 
  private:
   int max_ngram_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "sampling/distribution.h"
 #include "sampling/transforms.h"
 #include "sampling/uniforms.h"
+#include "speculative/stats.h"
 
 namespace specdec {
 
@@ -35,6 +37,7 @@ struct DraftPlan {
     withheld = -1;
   }
 };
+
 // How drafts are judged. All three give the target's law.
 // token: one by one. block: together, which accepts more. invariant: a draft is accepted if it is what the target chooses
 // with the noise of its position, so that a seed fixes the text whatever is drafted.
@@ -70,6 +73,9 @@ struct Sequence {
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] what each draft was sampled from; unused when greedy
   DraftPlan plan;  // auto_draft_tokens only
   std::vector<Emission> emitted;
+  std::exception_ptr error;  // ModelError: a model's logits for this text mean nothing, and the cycle made no token of it
+
+  Stats stats;  // times are those of the passes and cycles that it took part in, however many others did
 
   bool chooses_draft_length() const { return num_draft_tokens == auto_draft_tokens; }
   int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }

@@ -21,6 +21,16 @@ struct Stats {
   double sampling_seconds = 0.0;  // transforms and verification of both models' rows
   double seconds = 0.0;           // all cycles, what is not in the three above included
 
+  // What the passes and cycles of `other` took; not what they made.
+  void add_passes(const Stats& other) {
+    target_calls += other.target_calls;
+    draft_calls += other.draft_calls;
+    draft_seconds += other.draft_seconds;
+    target_seconds += other.target_seconds;
+    sampling_seconds += other.sampling_seconds;
+    seconds += other.seconds;
+  }
+
   double acceptance_rate() const { return drafted == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(drafted); }
   double tokens_per_target_call() const {
     return target_calls == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(target_calls);

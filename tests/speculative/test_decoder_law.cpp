@@ -259,8 +259,9 @@ class StoppingProposer final : public Proposer {
     }
   }
   int room(int) const override { return max_draft_tokens; }
-  void prefill(const Sequence&) override {}
+  void prefill(const Sequence&, int) override {}
   void truncate(int, int) override {}
+  void copy(int, int) override {}
 
  private:
   const toy::Model& draft_;
@@ -278,8 +279,9 @@ class TamperedProposer final : public Proposer {
     for (const ProposalRequest& request : requests) tamper_(*request.sequence);
   }
   int room(int n) const override { return real_.room(n); }
-  void prefill(const Sequence& s) override { real_.prefill(s); }
+  void prefill(const Sequence& s, int length) override { real_.prefill(s, length); }
   void truncate(int slot, int length) override { real_.truncate(slot, length); }
+  void copy(int from, int to) override { real_.copy(from, to); }
 
  private:
   Proposer& real_;
@@ -376,9 +378,9 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     decoder.prefill(sequence);
     const int wanted = static_cast<int>(prompt.size()) + setting.length;
     while (sequence.num_committed < wanted) {
-      const std::int64_t drafted_before = decoder.stats().drafted;
+      const std::int64_t drafted_before = sequence.stats.drafted;
       decoder.cycle({&sequence});
-      if (replace.lengths) ++(*replace.lengths)[static_cast<int>(decoder.stats().drafted - drafted_before)];
+      if (replace.lengths) ++(*replace.lengths)[static_cast<int>(sequence.stats.drafted - drafted_before)];
       CHECK(target.cache(0) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
       CHECK(draft.cache(0).size() < sequence.tokens.size());
       CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), sequence.tokens.begin()));

@@ -29,6 +29,8 @@ class Model final : public specdec::LanguageModel {
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
   int batch_size() const override { return batch_; }
+  int row_capacity() const override { return batch_; }
+  int pass_size() const override { return pass_size_; }
   bool is_end_of_generation(Token token) const override { return token == end_of_generation; }
   int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
 
@@ -36,8 +38,10 @@ class Model final : public specdec::LanguageModel {
     ++num_passes;
     if (before_pass) before_pass(num_passes);
     rows_.clear();
-    int total = 0;
+    int total = 0, previous_slot = -1;
     for (const PassInput& input : inputs) {
+      if (input.slot <= previous_slot) throw std::logic_error("slots must ascend");
+      previous_slot = input.slot;
       total += input.num_tokens;
       auto& tokens = caches_.at(static_cast<std::size_t>(input.slot));
       for (int i = 0; i < input.num_tokens; ++i) {
@@ -48,6 +52,7 @@ class Model final : public specdec::LanguageModel {
       }
     }
     if (total > batch_) throw std::logic_error("batch too large");
+    pass_size_ = total;
     largest_pass = std::max(largest_pass, total);
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
@@ -55,6 +60,7 @@ class Model final : public specdec::LanguageModel {
     auto& tokens = caches_.at(static_cast<std::size_t>(slot));
     if (length < static_cast<int>(tokens.size())) tokens.resize(static_cast<std::size_t>(length));
   }
+  void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
 
   const std::vector<Token>& cache(int slot) const { return caches_.at(static_cast<std::size_t>(slot)); }
 
@@ -81,6 +87,7 @@ class Model final : public specdec::LanguageModel {
   int vocabulary_;
   std::uint64_t seed_;
   int context_, batch_;
+  int pass_size_ = 0;
   std::vector<std::vector<Token>> caches_;
   std::vector<std::vector<float>> rows_;
 };

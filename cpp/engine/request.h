@@ -1,0 +1,48 @@
+// What is asked for, and what comes back: one text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sampling/transforms.h"
+#include "speculative/sequence.h"
+
+namespace specdec {
+
+struct Request {
+  std::string prompt;                      // UTF-8; special tokens written out are recognised
+  std::vector<Token> prompt_tokens;        // instead of the text, if not empty
+  sampling::SamplingParams sampling;
+  std::vector<std::string> stop;           // end the text before the first of these
+  std::optional<std::uint64_t> seed;       // none: a random one
+  std::optional<int> num_draft_tokens;     // none: the generator's
+  int max_tokens = 224;                    // 0 produces nothing
+  Verification verification = Verification::block;
+  Drafting drafting = Drafting::sampled;
+
+  void validate() const;  // throws std::invalid_argument
+};
+
+// Throw std::invalid_argument.
+void check_range(const char* name, long long value, long long low, long long high);
+void check_num_draft_tokens(int value);
+
+// From the names of the enumerators. Throw std::invalid_argument.
+Verification verification_named(const std::string& name);
+Drafting drafting_named(const std::string& name);
+
+enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
+const char* name(FinishReason reason);
+
+// One token of the output. `text` is what became certain with it: it may be empty, or hold text of earlier tokens.
+struct Piece {
+  Token token = 0;
+  std::string text;
+  bool from_draft = false;
+  double logprob = 0.0;                      // natural log, target's raw probability
+  std::optional<FinishReason> finish_reason; // on the last piece
+};
+
+}  // namespace specdec

@@ -1,0 +1,197 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "speculative/error.h"
+
+namespace specdec {
+namespace {
+
+constexpr int reading_chunk = 128;   // prompt tokens per step while other texts run: these wait for it
+constexpr int worth_copying = 32;    // tokens: reading fewer takes less time than copying a slot
+
+bool is_active(const std::shared_ptr<Text>& text) {
+  return text && (text->state == Text::State::reading || text->state == Text::State::running);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Decoder& decoder, AdaptiveDraftLength& draft_length, Vocabulary vocabulary, int num_slots)
+    : decoder_(decoder), draft_length_(draft_length), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
+
+int Scheduler::num_in_slots() const { return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), is_active)); }
+
+void Scheduler::add(std::shared_ptr<Text> text) {
+  if (text->sequence().remaining == 0) {
+    text->end();
+    ended_.push_back(std::move(text));
+  } else {
+    waiting_.push_back(std::move(text));
+  }
+}
+
+std::optional<Event> Scheduler::next() {
+  for (;;) {
+    if (auto event = take_event()) return event;
+    if (!step()) return std::nullopt;
+  }
+}
+
+void Scheduler::read_prompt_of(const Text& text) {
+  while (text.state == Text::State::waiting || text.state == Text::State::reading) step();
+}
+
+std::optional<Event> Scheduler::take_event() {
+  if (!ended_.empty()) {
+    Event event{ended_.front(), std::nullopt};
+    ended_.pop_front();
+    return event;
+  }
+  for (std::size_t tried = 0; tried < slots_.size(); ++tried) {
+    const std::shared_ptr<Text>& text = slots_[next_slot_];
+    if (is_active(text) && text->has_pieces()) {
+      Event event{text, text->next_piece(vocabulary_)};
+      if (event.is_last()) finish(*text);
+      return event;
+    }
+    next_slot_ = (next_slot_ + 1) % slots_.size();
+  }
+  return std::nullopt;
+}
+
+// One prompt is read at a time, so that the next one finds what they share. False when nothing is left to do.
+bool Scheduler::step() {
+  const auto in_state = [](Text::State state) {
+    return [state](const std::shared_ptr<Text>& text) { return text && text->state == state; };
+  };
+  if (std::none_of(slots_.begin(), slots_.end(), in_state(Text::State::reading))) begin_next_text();
+  const auto reading = std::find_if(slots_.begin(), slots_.end(), in_state(Text::State::reading));
+  const bool any_running = std::any_of(slots_.begin(), slots_.end(), in_state(Text::State::running));
+  if (reading != slots_.end()) read_prompt(**reading, any_running ? reading_chunk : std::numeric_limits<int>::max());
+  if (any_running) cycle();
+  return reading != slots_.end() || any_running;
+}
+
+// How many tokens of the text's prompt are cached in a slot. The prompt's last token is always read anew.
+int Scheduler::common_prefix(const Text* cached, const Text& text) const {
+  if (cached == nullptr) return 0;
+  const std::vector<Token>& wanted = text.sequence().tokens;
+  const std::vector<Token>& tokens = cached->sequence().tokens;
+  const auto length = static_cast<std::ptrdiff_t>(
+      std::min({wanted.size() - 1, tokens.size(), static_cast<std::size_t>(decoder_.num_cached(cached->sequence().slot))}));
+  return static_cast<int>(std::mismatch(tokens.begin(), tokens.begin() + length, wanted.begin()).first - tokens.begin());
+}
+
+// A free slot for the text, with the longest part of its prompt that is cached anywhere.
+void Scheduler::begin_next_text() {
+  if (waiting_.empty()) return;
+  const std::shared_ptr<Text> text = waiting_.front();
+  int free = -1, free_prefix = -1, best = -1, best_prefix = 0;
+  for (int slot = 0; slot < num_slots(); ++slot) {
+    const std::shared_ptr<Text>& cached = slots_[static_cast<std::size_t>(slot)];
+    const int prefix = common_prefix(cached.get(), *text);
+    if (prefix > best_prefix) best = slot, best_prefix = prefix;
+    if (!is_active(cached) && prefix > free_prefix) free = slot, free_prefix = prefix;
+  }
+  if (free < 0) return;
+  waiting_.pop_front();
+  Sequence& s = text->sequence();
+  s.slot = free;
+  if (best_prefix >= free_prefix + worth_copying) decoder_.copy_prefix(best, free, best_prefix);
+  s.stats.prompt_tokens = s.num_committed;
+  s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, std::max(free_prefix, best_prefix));
+  text->state = Text::State::reading;
+  slots_[static_cast<std::size_t>(free)] = text;
+  draft_length_.begin_text();
+}
+
+void Scheduler::read_prompt(Text& text, int max_tokens) {
+  try {
+    if (decoder_.prefill(text.sequence(), max_tokens)) text.state = Text::State::running;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (...) {
+    fail(text, std::current_exception());
+  }
+}
+
+void Scheduler::cycle() {
+  if (waiting_.empty()) close_gaps();
+  running_.clear();
+  for (const std::shared_ptr<Text>& text : slots_) {
+    if (text && text->state == Text::State::running) running_.push_back(&text->sequence());
+  }
+  const auto most = static_cast<std::size_t>(decoder_.capacity(running_));
+  const std::size_t num_groups = (running_.size() + most - 1) / most;
+  for (std::size_t group = 0; group < num_groups; ++group) {
+    const auto place = [&](std::size_t i) { return running_.begin() + static_cast<std::ptrdiff_t>(running_.size() * i / num_groups); };
+    group_.assign(place(group), place(group + 1));
+    run_cycle();
+  }
+}
+
+void Scheduler::run_cycle() {
+  std::exception_ptr error;
+  try {
+    decoder_.cycle(group_);
+  } catch (const Cancelled&) {
+    throw;
+  } catch (...) {
+    error = std::current_exception();
+  }
+  for (Sequence* s : group_) {
+    Text& text = *slots_[static_cast<std::size_t>(s->slot)];
+    if (error || s->error) fail(text, error ? error : s->error);
+    else text.take_emitted();
+  }
+}
+
+// When texts leave and none follow, the others move together: a pass over slots that follow one another is the cheapest.
+void Scheduler::close_gaps() {
+  for (std::size_t gap = 0; gap < slots_.size(); ++gap) {
+    if (is_active(slots_[gap])) continue;
+    const auto last = std::find_if(slots_.rbegin(), slots_.rend(), is_active);
+    if (last == slots_.rend()) return;
+    const auto slot = static_cast<std::size_t>(slots_.rend() - last) - 1;
+    if (slot < gap) return;
+    decoder_.move((*last)->sequence(), static_cast<int>(gap));
+    slots_[gap] = std::move(*last);
+    last->reset();
+  }
+}
+
+void Scheduler::finish(Text& text) {
+  text.end();
+  decoder_.truncate(text.sequence(), text.num_delivered());
+}
+
+void Scheduler::fail(Text& text, std::exception_ptr error) {
+  finish(text);
+  text.error = std::move(error);
+  ended_.push_back(slots_[static_cast<std::size_t>(text.sequence().slot)]);
+}
+
+void Scheduler::cancel(const Text& text) {
+  const auto is_text = [&](const std::shared_ptr<Text>& other) { return other.get() == &text; };
+  const auto running = std::find_if(slots_.begin(), slots_.end(), is_text);
+  if (running != slots_.end() && is_active(*running)) finish(**running);
+  for (auto* queue : {&waiting_, &ended_}) {
+    const auto place = std::find_if(queue->begin(), queue->end(), is_text);
+    if (place == queue->end()) continue;
+    (*place)->end();
+    queue->erase(place);
+  }
+}
+
+void Scheduler::cancel_all() {
+  for (const std::shared_ptr<Text>& text : slots_) {
+    if (is_active(text)) finish(*text);
+  }
+  for (const std::shared_ptr<Text>& text : waiting_) text->end();
+  waiting_.clear();
+  ended_.clear();
+}
+
+}  // namespace specdec

@@ -1,0 +1,55 @@
+#include "engine/text.h"
+
+#include <memory>
+#include <utility>
+
+namespace specdec {
+namespace {
+
+FinishReason reason_of(Finish finish) {
+  switch (finish) {
+    case Finish::max_tokens: return FinishReason::length;
+    case Finish::context: return FinishReason::context;
+    default: return FinishReason::stop;
+  }
+}
+
+}  // namespace
+
+Text::Text(const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens)
+    : sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, 0)),
+      stream_(request.stop),
+      seed_(seed),
+      num_delivered_(static_cast<int>(prompt.size())) {
+  sequence_.num_committed = num_delivered_;
+  sequence_.tokens = std::move(prompt);
+  sequence_.num_draft_tokens = num_draft_tokens;
+  sequence_.remaining = request.max_tokens;
+  sequence_.verification = request.verification;
+  sequence_.drafting = request.drafting;
+}
+
+Piece Text::next_piece(const Vocabulary& vocabulary) {
+  const Emission emission = pending_.front();
+  pending_.pop_front();
+  ++num_delivered_;
+  Piece piece;
+  piece.token = emission.token;
+  piece.from_draft = emission.from_draft;
+  piece.logprob = emission.logprob;
+  piece.text = stream_.push(vocabulary.piece(emission.token));
+  if (stream_.stopped()) {
+    piece.finish_reason = FinishReason::stop;
+  } else if (pending_.empty() && sequence_.finish != Finish::none) {
+    piece.text += stream_.finish();
+    piece.finish_reason = reason_of(sequence_.finish);
+  }
+  return piece;
+}
+
+void Text::end() {
+  state = State::over;
+  pending_.clear();
+}
+
+}  // namespace specdec

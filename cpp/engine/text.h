@@ -1,0 +1,45 @@
+// One text from its request to its last piece.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/text_stream.h"
+#include "llama/vocabulary.h"
+#include "speculative/sequence.h"
+
+namespace specdec {
+
+class Text {
+ public:
+  // Throws std::invalid_argument for an empty stop string.
+  Text(const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
+
+  enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
+  State state = State::waiting;
+  std::exception_ptr error;  // what ended it early
+
+  Sequence& sequence() { return sequence_; }
+  const Sequence& sequence() const { return sequence_; }
+  std::uint64_t seed() const { return seed_; }
+
+  // Takes over what the sequence's last cycle made.
+  void take_emitted() { pending_.assign(sequence_.emitted.begin(), sequence_.emitted.end()); }
+  bool has_pieces() const { return !pending_.empty(); }
+  Piece next_piece(const Vocabulary& vocabulary);
+  // Nothing more will be asked for. What was made and not delivered no longer counts.
+  void end();
+  int num_delivered() const { return num_delivered_; }  // tokens, the prompt's included
+
+ private:
+  Sequence sequence_;
+  TextStream stream_;
+  std::uint64_t seed_;
+  std::deque<Emission> pending_;  // made, not delivered
+  int num_delivered_;
+};
+
+}  // namespace specdec
