@@ -74,6 +74,42 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
                   "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
 }
 
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  }
+}
+
+py::object event_to_python(const std::optional<specdec::Event>& event) {
+  if (!event) return py::none();
+  const specdec::Text& text = *event->text;
+  const py::object error = text.error ? py::object(py::str(message_of(text.error))) : py::object(py::none());
+  const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
+  return py::make_tuple(text.id(), piece_to_python(event->piece), error, stats);
+}
+
+// The arguments of a text, in Python's types.
+template <class Return, class Call>
+auto with_request(Call call) {
+  return [call](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
+                specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
+                std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) -> Return {
+    specdec::Request request;
+    if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
+    else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
+    request.sampling = std::move(sampling);
+    request.stop = std::move(stop);
+    request.seed = seed;
+    request.num_draft_tokens = num_draft_tokens;
+    request.max_tokens = max_tokens;
+    request.verification = specdec::verification_named(verification);
+    request.drafting = specdec::drafting_named(drafting);
+    return self.run([&](Generator& generator) { return call(generator, request); });
+  };
+}
+
 }  // namespace
 
 void register_generator(py::module_& m) {
@@ -107,7 +143,7 @@ void register_generator(py::module_& m) {
 
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
       .def(py::init([](std::string target, std::string draft, int n_ctx, int n_threads, int n_batch, int n_gpu_layers, std::string kv_type,
-                       int num_draft_tokens) {
+                       int max_sequences, int num_draft_tokens) {
              specdec::GeneratorOptions options;
              options.target = std::move(target);
              options.draft = std::move(draft);
@@ -116,41 +152,39 @@ void register_generator(py::module_& m) {
              options.n_batch = n_batch;
              options.n_gpu_layers = n_gpu_layers;
              options.kv_type = std::move(kv_type);
+             options.max_sequences = max_sequences;
              options.num_draft_tokens = num_draft_tokens;
              py::gil_scoped_release release;
              return std::make_unique<GuardedGenerator>(options);
            }),
            py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "kv_type"_a,
-           "num_draft_tokens"_a)
+           "max_sequences"_a, "num_draft_tokens"_a)
       .def(
-          "start",
-          [](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
-             specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
-             std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) {
-            specdec::Request request;
-            if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
-            else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
-            request.sampling = std::move(sampling);
-            request.stop = std::move(stop);
-            request.seed = seed;
-            request.num_draft_tokens = num_draft_tokens;
-            request.max_tokens = max_tokens;
-            request.verification = specdec::verification_named(verification);
-            request.drafting = specdec::drafting_named(drafting);
-            self.run([&](Generator& generator) { generator.start(request); });
-          },
+          "start", with_request<void>([](Generator& generator, const specdec::Request& request) { generator.start(request); }),
           py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
           "drafting"_a, "Begins a text; reads the prompt into both caches.")
       .def(
           "next", [](GuardedGenerator& self) { return piece_to_python(self.run([](Generator& generator) { return generator.next(); })); },
           "The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.")
       .def(
-          "stop", [](GuardedGenerator& self) { self.run([](Generator& generator) { generator.stop(); }); }, "Ends the running text.")
+          "stop", [](GuardedGenerator& self) { self.run([](Generator& generator) { generator.stop(); }); }, "Ends all running texts.")
+      .def(
+          "submit",
+          with_request<std::int64_t>([](Generator& generator, const specdec::Request& request) { return generator.submit(request); }),
+          py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
+          "drafting"_a, "Queues a text beside those that run; its id.")
+      .def(
+          "next_event", [](GuardedGenerator& self) { return event_to_python(self.run([](Generator& generator) { return generator.next_event(); })); },
+          "The next (id, piece or None, error message or None, stats at the end of that text), or None when all texts are over.")
+      .def(
+          "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
+          "Ends a text here.")
       .def("stats", [](const GuardedGenerator& self) { return stats_to_python(self.get().stats()); }, "Counters of the running or last text.")
       .def("tokenize", [](const GuardedGenerator& self, const std::string& text) { return self.get().tokenize(text); }, "text"_a)
       .def("detokenize", [](const GuardedGenerator& self, const std::vector<specdec::Token>& tokens) { return self.get().detokenize(tokens); },
            "tokens"_a)
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
+      .def_property_readonly("max_sequences", [](const GuardedGenerator& self) { return self.get().max_sequences(); })
       .def_property_readonly("n_ctx", [](const GuardedGenerator& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](const GuardedGenerator& self) { return self.get().n_threads(); });
 }

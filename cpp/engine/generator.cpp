@@ -88,9 +88,9 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
   return tokens;
 }
 
-std::shared_ptr<Text> Generator::make_text(const Request& request) const {
+std::shared_ptr<Text> Generator::make_text(const Request& request) {
   request.validate();
-  return std::make_shared<Text>(request, prompt_tokens(request), request.seed.value_or(random_seed()),
+  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request), request.seed.value_or(random_seed()),
                                 request.num_draft_tokens.value_or(options_.num_draft_tokens));
 }
 
@@ -124,10 +124,10 @@ std::optional<Piece> Generator::next() {
 
 void Generator::stop() { scheduler_->cancel_all(); }
 
-std::shared_ptr<const Text> Generator::submit(const Request& request) {
-  std::shared_ptr<Text> text = make_text(request);
+std::int64_t Generator::submit(const Request& request) {
+  const std::shared_ptr<Text> text = make_text(request);
   scheduler_->add(text);
-  return text;
+  return text->id();
 }
 
 PassTimes Generator::time_passes(int max_tokens, int repeats) {

@@ -58,15 +58,15 @@ class Generator {
 
   // Many texts at once.
 
-  // Queues a text beside those that run. Throws std::invalid_argument or ContextFull; the others are untouched.
-  std::shared_ptr<const Text> submit(const Request& request);
+  // Queues a text beside those that run; its id. Throws std::invalid_argument or ContextFull; the others are untouched.
+  std::int64_t submit(const Request& request);
 
   // What happens next to any of them; none when all are over. After Cancelled they can go on; other errors end one text and are
   // its last event.
   std::optional<Event> next_event() { return scheduler_->next(); }
 
-  // Ends a text here; there will be no further event of it.
-  void cancel(const Text& text) { scheduler_->cancel(text); }
+  // Ends a text here; there will be no further event of it. One that is over is left alone.
+  void cancel(std::int64_t id) { scheduler_->cancel(id); }
 
   int max_sequences() const { return scheduler_->num_slots(); }
 
@@ -91,7 +91,7 @@ class Generator {
  private:
   void load_draft();
   std::vector<Token> prompt_tokens(const Request& request) const;
-  std::shared_ptr<Text> make_text(const Request& request) const;
+  std::shared_ptr<Text> make_text(const Request& request);
 
   GeneratorOptions options_;
   std::shared_ptr<const Model> target_model_, draft_model_;
@@ -103,6 +103,7 @@ class Generator {
 
   std::unique_ptr<Scheduler> scheduler_;
   std::shared_ptr<Text> text_;  // the running or last text of start()
+  std::int64_t num_texts_ = 0;
 };
 
 }  // namespace specdec

@@ -99,9 +99,12 @@ void Scheduler::begin_next_text() {
   waiting_.pop_front();
   Sequence& s = text->sequence();
   s.slot = free;
-  if (best_prefix >= free_prefix + worth_copying) decoder_.copy_prefix(best, free, best_prefix);
+  if (best_prefix >= free_prefix + worth_copying) {
+    decoder_.copy_prefix(best, free, best_prefix);
+    free_prefix = best_prefix;
+  }
   s.stats.prompt_tokens = s.num_committed;
-  s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, std::max(free_prefix, best_prefix));
+  s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
   text->state = Text::State::reading;
   slots_[static_cast<std::size_t>(free)] = text;
   draft_length_.begin_text();
@@ -173,8 +176,8 @@ void Scheduler::fail(Text& text, std::exception_ptr error) {
   ended_.push_back(slots_[static_cast<std::size_t>(text.sequence().slot)]);
 }
 
-void Scheduler::cancel(const Text& text) {
-  const auto is_text = [&](const std::shared_ptr<Text>& other) { return other.get() == &text; };
+void Scheduler::cancel(std::int64_t id) {
+  const auto is_text = [id](const std::shared_ptr<Text>& text) { return text && text->id() == id; };
   const auto running = std::find_if(slots_.begin(), slots_.end(), is_text);
   if (running != slots_.end() && is_active(*running)) finish(**running);
   for (auto* queue : {&waiting_, &ended_}) {

@@ -35,7 +35,7 @@ class Scheduler {
   void read_prompt_of(const Text& text);
 
   // Ends a text here; its slot is free and keeps what was delivered.
-  void cancel(const Text& text);
+  void cancel(std::int64_t id);
   void cancel_all();
 
   int num_unfinished() const { return static_cast<int>(waiting_.size()) + num_in_slots(); }

@@ -16,8 +16,9 @@ FinishReason reason_of(Finish finish) {
 
 }  // namespace
 
-Text::Text(const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens)
-    : sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, 0)),
+Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens)
+    : id_(id),
+      sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, 0)),
       stream_(request.stop),
       seed_(seed),
       num_delivered_(static_cast<int>(prompt.size())) {

@@ -15,8 +15,8 @@ namespace specdec {
 
 class Text {
  public:
-  // Throws std::invalid_argument for an empty stop string.
-  Text(const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
+  // id: of the caller's choice. Throws std::invalid_argument for an empty stop string.
+  Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
   enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
   State state = State::waiting;
@@ -24,6 +24,7 @@ class Text {
 
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
+  std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
 
   // Takes over what the sequence's last cycle made.
@@ -35,6 +36,7 @@ class Text {
   int num_delivered() const { return num_delivered_; }  // tokens, the prompt's included
 
  private:
+  std::int64_t id_;
   Sequence sequence_;
   TextStream stream_;
   std::uint64_t seed_;

@@ -9,18 +9,22 @@
 
 from . import mxfp6, sampling
 from ._core import Cancelled, ContextFull, Error, ModelError, VocabularyMismatch, __version__
-from ._generator import Completion, Generator, Piece, Stats, Stream
+from ._generator import Completion, Event, EventStream, Generator, Piece, Request, Stats, Stream, StreamOptions
 
 __all__ = [
     "Cancelled",
     "Completion",
     "ContextFull",
     "Error",
+    "Event",
+    "EventStream",
     "Generator",
     "ModelError",
     "Piece",
+    "Request",
     "Stats",
     "Stream",
+    "StreamOptions",
     "VocabularyMismatch",
     "__version__",
     "mxfp6",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 from . import _core
 
@@ -41,20 +41,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a text cost, and what the draft was worth. Times in seconds."""
+    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too."""
 
-    prompt_tokens: int
-    prompt_cached_tokens: int  #: of these, found in the cache of an earlier call
-    prompt_seconds: float
-    tokens: int  #: produced
-    drafted: int
-    accepted: int
-    draft_calls: int  #: passes of the draft model
-    target_calls: int
-    draft_seconds: float
-    target_seconds: float
-    sampling_seconds: float
-    seconds: float  #: all cycles, the three above included
+    prompt_tokens: int = 0
+    prompt_cached_tokens: int = 0  #: of these, found in the cache of an earlier call or of another text
+    prompt_seconds: float = 0.0
+    tokens: int = 0  #: produced
+    drafted: int = 0
+    accepted: int = 0
+    draft_calls: int = 0  #: passes of the draft model
+    target_calls: int = 0
+    draft_seconds: float = 0.0
+    target_seconds: float = 0.0
+    sampling_seconds: float = 0.0
+    seconds: float = 0.0  #: all cycles, the three above included
 
     @property
     def acceptance_rate(self) -> float:
@@ -72,13 +72,25 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole text. `finish_reason` is None only for max_tokens=0."""
+    """A whole text. `finish_reason` is None for max_tokens=0 and for a text that failed (`generate_many`): `error` says how,
+    and the rest is what there was before."""
 
     text: str
     tokens: list[int]
     pieces: list[Piece]
     finish_reason: FinishReason | None
     stats: Stats
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to one of several texts: a piece of it, or its end by an `error`. Its last event has its `stats`."""
+
+    index: int  #: of its request
+    piece: Piece | None
+    error: Exception | None
+    stats: Stats | None
 
 
 class _Arguments(TypedDict):
@@ -110,6 +122,14 @@ class StreamOptions(TypedDict, total=False):
     num_draft_tokens: int | Literal["auto"] | None
     verification: Verification
     drafting: Drafting
+
+
+class _Prompt(TypedDict):
+    prompt: str | Sequence[int]
+
+
+class Request(_Prompt, StreamOptions, total=False):
+    """A prompt with options of its own, for `Generator.stream_many` and `generate_many`."""
 
 
 class Stream(Iterator[Piece]):
@@ -154,6 +174,98 @@ class Stream(Iterator[Piece]):
         self.close()
 
 
+class EventStream(Iterator[Event]):
+    """Iterator over the events of many texts; a context manager. Closing it, or dropping it, ends all of them.
+
+    A new text on the same Generator ends these: going on with it raises `Error`.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        number: int,
+        requests: Iterable[str | Sequence[int] | Request],
+        options: StreamOptions,
+    ) -> None:
+        self._generator: Generator | None = generator
+        self._number = number
+        self._requests = enumerate(requests)
+        self._options = options
+        self._refused: list[Event] = []
+        self._index_of: dict[int, int] = {}  # the engine's id of a text -> index of its request
+        self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
+        self._next_index = 0
+
+    def __iter__(self) -> EventStream:
+        return self
+
+    def __next__(self) -> Event:
+        if self._generator is None:
+            raise StopIteration
+        if self._generator._running != self._number:
+            self._generator = None
+            raise _core.Error("these texts were ended by a newer one on the same Generator")
+        try:
+            self._submit(self._generator)
+            if self._refused:
+                return self._refused.pop(0)
+            event = self._generator._core.next_event()
+        except BaseException:
+            self.close()
+            raise
+        if event is None:
+            self.close()
+            raise StopIteration
+        identifier, piece, error, stats = event
+        index = self._index_of[identifier]
+        if stats is not None:
+            del self._index_of[identifier]
+        return Event(
+            index,
+            None if piece is None else Piece(*piece),
+            None if error is None else _core.ModelError(error),
+            None if stats is None else Stats(**stats),
+        )
+
+    def _submit(self, generator: Generator) -> None:
+        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed."""
+        while len(self._index_of) < 2 * generator.max_sequences:
+            index, request = next(self._requests, (None, None))
+            if index is None or request is None:
+                return
+            self._next_index = index + 1
+            if index in self._cancelled:
+                continue
+            try:
+                identifier = generator._core.submit(**_arguments_of(request, self._options, index))
+            except (ValueError, TypeError, _core.Error) as error:
+                self._refused.append(Event(index, None, error, Stats()))
+            else:
+                self._index_of[identifier] = index
+
+    def cancel(self, index: int) -> None:
+        """End the text of request `index`: there will be no further event of it. One that is over is left alone."""
+        if index >= self._next_index:
+            self._cancelled.add(index)
+        self._refused = [event for event in self._refused if event.index != index]
+        for identifier, other in list(self._index_of.items()):
+            if other == index and self._generator is not None and self._generator._running == self._number:
+                del self._index_of[identifier]
+                self._generator._core.cancel(identifier)
+
+    def close(self) -> None:
+        """End all texts here; closing twice is harmless."""
+        generator, self._generator = self._generator, None
+        if generator is not None and generator._running == self._number:
+            generator._core.stop()
+
+    def __enter__(self) -> EventStream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
 class Generator:
     """A target model and a draft that speeds it up without changing what it says.
 
@@ -165,6 +277,8 @@ class Generator:
     n_batch: tokens per pass while a prompt is read, 64 or more.
     n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
+    max_sequences: texts that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
+        whose memory is taken here.
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
         costs and learnt acceptance, and decodes without a draft where none pays.
 
@@ -182,6 +296,7 @@ class Generator:
         n_batch: int = 512,
         n_gpu_layers: int = 0,
         kv_type: str = "f16",
+        max_sequences: int = 1,
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
         if target is None:
@@ -196,6 +311,7 @@ class Generator:
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
             kv_type=kv_type,
+            max_sequences=max_sequences,
             num_draft_tokens=_draft_tokens(num_draft_tokens),
         )
 
@@ -240,26 +356,24 @@ class Generator:
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
         the Generator stays usable.
         """
-        arguments: _Arguments = {
-            "prompt": prompt if isinstance(prompt, str) else list(prompt),
-            "sampling": _core.SamplingParams(
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                min_p=min_p,
-                repeat_penalty=repeat_penalty,
-                frequency_penalty=frequency_penalty,
-                presence_penalty=presence_penalty,
-                penalty_last_n=penalty_last_n,
-                logit_bias={token: bias for token, bias in (logit_bias or {}).items()},
-            ),
-            "stop": [stop] if isinstance(stop, str) else list(stop),
-            "seed": _seed(seed),
-            "num_draft_tokens": None if num_draft_tokens is None else _draft_tokens(num_draft_tokens),
+        options: StreamOptions = {
             "max_tokens": max_tokens,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repeat_penalty": repeat_penalty,
+            "frequency_penalty": frequency_penalty,
+            "presence_penalty": presence_penalty,
+            "penalty_last_n": penalty_last_n,
+            "logit_bias": logit_bias,
+            "stop": stop,
+            "seed": seed,
+            "num_draft_tokens": num_draft_tokens,
             "verification": verification,
             "drafting": drafting,
         }
+        arguments = _arguments(prompt, options)
         self._running += 1
         self._core.start(**arguments)
         return Stream(self, self._running)
@@ -276,6 +390,50 @@ class Generator:
             stats=self.stats,
         )
 
+    def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
+        """Generate many texts at once: up to `max_sequences` run together, in one pass of the target per cycle for all.
+
+        requests: prompts, or `Request` dicts: a prompt with options of its own. They are taken from the iterable as they are
+            needed, so it may be endless. A prompt's beginning that was read for another text is not read again.
+        options: as for `stream`, for every request that does not say otherwise; `seed` is that of the first request, the next
+            has seed + 1 and so on.
+
+        Events come as they happen; pieces of one text are in order. A text is bit for bit the one that `stream` makes of the
+        same request alone, under the same conditions as there (seed, num_draft_tokens).
+
+        A request that cannot be used (a bad argument, a prompt that does not fit) is an event with its `error`; the others are
+        untouched. Ctrl-C raises KeyboardInterrupt and ends all; the Generator stays usable.
+        """
+        _check_names(options)
+        self._running += 1
+        self._core.stop()
+        return EventStream(self, self._running, requests, options)
+
+    def generate_many(
+        self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
+    ) -> list[Completion]:
+        """The whole texts of all requests, in order; arguments as for `stream_many`. Failures are in `Completion.error`."""
+        pieces: dict[int, list[Piece]] = {}
+        ends: dict[int, Event] = {}
+        with self.stream_many(requests, **options) as events:
+            for event in events:
+                text = pieces.setdefault(event.index, [])
+                if event.piece is not None:
+                    text.append(event.piece)
+                if event.stats is not None:
+                    ends[event.index] = event
+        return [
+            Completion(
+                text="".join(piece.text for piece in pieces[index]),
+                tokens=[piece.token for piece in pieces[index]],
+                pieces=pieces[index],
+                finish_reason=pieces[index][-1].finish_reason if pieces[index] else None,
+                stats=end.stats or Stats(),
+                error=end.error,
+            )
+            for index, end in sorted(ends.items())
+        ]
+
     @property
     def stats(self) -> Stats:
         """Counters of the running or last text."""
@@ -287,8 +445,13 @@ class Generator:
         return self._core.seed
 
     @property
+    def max_sequences(self) -> int:
+        """Texts that can run at once."""
+        return self._core.max_sequences
+
+    @property
     def n_ctx(self) -> int:
-        """Tokens of context."""
+        """Tokens of context, of each text."""
         return self._core.n_ctx
 
     @property
@@ -302,6 +465,56 @@ class Generator:
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of these tokens; bytes that are not UTF-8 become U+FFFD."""
         return self._core.detokenize(list(tokens))
+
+
+def _arguments(prompt: str | Sequence[int], options: StreamOptions) -> _Arguments:
+    """What the engine is given; `options` are complete."""
+    stop, num_draft_tokens = options["stop"], options["num_draft_tokens"]
+    return {
+        "prompt": prompt if isinstance(prompt, str) else list(prompt),
+        "sampling": _core.SamplingParams(
+            temperature=options["temperature"],
+            top_k=options["top_k"],
+            top_p=options["top_p"],
+            min_p=options["min_p"],
+            repeat_penalty=options["repeat_penalty"],
+            frequency_penalty=options["frequency_penalty"],
+            presence_penalty=options["presence_penalty"],
+            penalty_last_n=options["penalty_last_n"],
+            logit_bias={token: bias for token, bias in (options["logit_bias"] or {}).items()},
+        ),
+        "stop": [stop] if isinstance(stop, str) else list(stop),
+        "seed": _seed(options["seed"]),
+        "num_draft_tokens": None if num_draft_tokens is None else _draft_tokens(num_draft_tokens),
+        "max_tokens": options["max_tokens"],
+        "verification": options["verification"],
+        "drafting": options["drafting"],
+    }
+
+
+def _arguments_of(request: str | Sequence[int] | Request, common: StreamOptions, index: int) -> _Arguments:
+    """Of request `index` of many: its own options, then the common ones, then the defaults of `stream`."""
+    own: StreamOptions = {}
+    prompt: str | Sequence[int]
+    if isinstance(request, Mapping):
+        if "prompt" not in request:
+            raise ValueError('a request has no "prompt"')
+        prompt = request["prompt"]
+        own = cast(StreamOptions, {name: value for name, value in request.items() if name != "prompt"})
+        _check_names(own)
+    else:
+        prompt = request
+    options = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **common, **own})
+    seed = common.get("seed")
+    if "seed" not in own and seed is not None:
+        options["seed"] = (seed + index) % 2**64
+    return _arguments(prompt, options)
+
+
+def _check_names(options: StreamOptions) -> None:
+    unknown = sorted(set(options) - set(StreamOptions.__annotations__))
+    if unknown:
+        raise TypeError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(StreamOptions.__annotations__))}")
 
 
 def _positive(name: str, value: int) -> int:

@@ -39,13 +39,21 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, kv_type: str, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+    def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        Ends a text here.
+        """
     def detokenize(self, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> str:
         ...
     def next(self) -> typing.Any:
         """
         The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.
+        """
+    def next_event(self) -> typing.Any:
+        """
+        The next (id, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
         """
     def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
         """
@@ -57,9 +65,16 @@ class Generator:
         """
     def stop(self) -> None:
         """
-        Ends the running text.
+        Ends all running texts.
+        """
+    def submit(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> int:
+        """
+        Queues a text beside those that run; its id.
         """
     def tokenize(self, text: str) -> list[int]:
+        ...
+    @property
+    def max_sequences(self) -> int:
         ...
     @property
     def n_ctx(self) -> int:
