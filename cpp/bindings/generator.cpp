@@ -74,18 +74,10 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
                   "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
 }
 
-std::string message_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  }
-}
-
 py::object event_to_python(const std::optional<specdec::Event>& event) {
   if (!event) return py::none();
   const specdec::Text& text = *event->text;
-  const py::object error = text.error ? py::object(py::str(message_of(text.error))) : py::object(py::none());
+  const py::object error = text.error ? py::object(py::str(text.error_message())) : py::object(py::none());
   const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
   return py::make_tuple(text.id(), piece_to_python(event->piece), error, stats);
 }

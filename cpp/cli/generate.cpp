@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "cli/generate_many.h"
 #include "cli/generator_options.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -23,6 +24,7 @@ struct GenerateOptions {
   GeneratorOptions generator;
   Request request;
   PromptSource prompt;
+  PromptsFile many;
   std::string color = "auto";
   std::optional<bool> display_prompt;  // none: when standard output is a terminal
   bool json = false;
@@ -49,6 +51,16 @@ CommandLine command_line(GenerateOptions& options) {
         texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", options.request.stop, "end the text before this one; repeatable")}},
       model_group(options.generator),
       sampling_group(options.request),
+      {"Many texts",
+       {text({"--prompts"}, "FILE", options.many.prompts,
+             "JSON Lines: {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, seed, ...), and an "
+             "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
+        text({"--output"}, "FILE", options.many.output,
+             "JSON Lines in the same order: index, text, finish_reason, stats or error; begins as FILE.part, where a run that was "
+             "cut short goes on"),
+        flag({"--force"}, options.many.force, "write over an --output that exists"),
+        integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
+                "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
       {"Output",
        {flag({"--json"}, options.json,
              "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed and stats"),
@@ -143,11 +155,19 @@ std::string generate(Generator& generator, const Request& request, Sink& sink) {
 
 int run_generate(int argc, const char* const* argv) {
   GenerateOptions options;
+  options.generator.max_sequences = 0;  // not chosen
   const CommandLine line = command_line(options);
   if (parse(line, argc, argv).help) {
     write(help_text(line));
     return 0;
   }
+  if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output go together");
+  if (!options.many.prompts.empty()) {
+    if (options.prompt.text || options.prompt.file) throw UsageError("give -p, -f or --prompts, not several of them");
+    if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
+    return generate_many(options.generator, options.request, options.many);
+  }
+  options.generator.max_sequences = 1;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // before models are loaded
   resolve_models(options.generator);

@@ -48,6 +48,15 @@ Piece Text::next_piece(const Vocabulary& vocabulary) {
   return piece;
 }
 
+std::string Text::error_message() const {
+  if (!error) return "";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  }
+}
+
 void Text::end() {
   state = State::over;
   pending_.clear();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "engine/request.h"
@@ -21,6 +22,7 @@ class Text {
   enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
   State state = State::waiting;
   std::exception_ptr error;  // what ended it early
+  std::string error_message() const;  // in words; empty without one
 
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }

@@ -1,0 +1,19 @@
+// A line of a file of prompts: {"prompt": "...", ...} with options of that prompt alone, named as in Python's Generator.stream.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "engine/request.h"
+
+namespace specdec::cli {
+
+struct RequestLine {
+  Request request;
+  nlohmann::ordered_json id;  // the line's "id", given back with its result; null: none
+};
+
+// Options that the line does not name are those of `defaults`. Throws std::invalid_argument.
+RequestLine parse_request(const std::string& line, const Request& defaults);
+
+}  // namespace specdec::cli

@@ -1,0 +1,101 @@
+#include "cli/results_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "speculative/error.h"
+
+namespace specdec::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& name, const char* what) {
+  throw Error(name + " " + what + ": " + std::generic_category().message(errno));
+}
+
+std::string part_of(const std::string& path) { return path + ".part"; }
+
+}  // namespace
+
+Json ResultsFile::earlier_run(const std::string& path) {
+  std::ifstream file(part_of(path), std::ios::binary);
+  std::string line;
+  if (!file || !std::getline(file, line) || file.eof()) return nullptr;  // not even the first line is whole
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) throw Error(part_of(path) + " is not the beginning of a run; delete it to begin anew");
+  return json;
+}
+
+ResultsFile::ResultsFile(std::string path, const Json& begun_with) : path_(std::move(path)), part_(part_of(path_)) {
+  const bool begun = !earlier_run(path_).is_null();
+  file_.reset(std::fopen(part_.c_str(), begun ? "r+b" : "w+b"));
+  if (!file_) fail(part_, "cannot be opened");
+  if (begun) read_earlier(begun_with);
+  else append(begun_with.dump() + "\n");
+}
+
+void ResultsFile::append(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() || std::fflush(file_.get()) != 0) fail(part_, "cannot be written");
+  end_ += static_cast<long>(line.size());
+}
+
+void ResultsFile::read_earlier(const Json& begun_with) {
+  std::string line;
+  char chunk[1 << 16];
+  bool is_first = true;
+  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, file_.get())) {
+    for (std::size_t i = 0; i < count; ++i) {
+      line += chunk[i];
+      if (chunk[i] != '\n') continue;
+      const Json json = Json::parse(line, nullptr, false);
+      if (is_first && json != begun_with) {
+        throw Error(part_ + " holds the beginning of another run: other prompts, models or options. Delete it, or give the same ones to finish it");
+      }
+      if (!is_first) {
+        if (!json.is_object() || !json.contains("index")) throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to begin anew");
+        remember(json, {end_, line.size()});
+      }
+      is_first = false;
+      end_ += static_cast<long>(line.size());
+      line.clear();
+    }
+  }
+  if (std::ferror(file_.get()) != 0) fail(part_, "cannot be read");
+  if (std::fseek(file_.get(), end_, SEEK_SET) != 0 || ftruncate(fileno(file_.get()), end_) != 0) fail(part_, "cannot be shortened");
+}
+
+void ResultsFile::add(const Json& result) {
+  const std::string line = result.dump() + "\n";
+  const Place place{end_, line.size()};
+  append(line);
+  remember(result, place);
+}
+
+void ResultsFile::remember(const Json& result, Place place) {
+  places_[result["index"].get<std::int64_t>()] = place;
+  if (result.contains("error")) ++num_failed_;
+}
+
+void ResultsFile::finish() {
+  const std::string sorted = path_ + ".sorted";
+  std::unique_ptr<std::FILE, Close> file(std::fopen(sorted.c_str(), "wb"));
+  if (!file) fail(sorted, "cannot be opened");
+  std::string line;
+  for (const auto& [index, place] : places_) {
+    line.resize(place.size);
+    if (std::fseek(file_.get(), place.begin, SEEK_SET) != 0 || std::fread(line.data(), 1, line.size(), file_.get()) != line.size()) {
+      fail(part_, "cannot be read");
+    }
+    if (std::fwrite(line.data(), 1, line.size(), file.get()) != line.size()) fail(sorted, "cannot be written");
+  }
+  if (std::fclose(file.release()) != 0) fail(sorted, "cannot be written");
+  if (std::rename(sorted.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written");
+  std::remove(part_.c_str());
+}
+
+}  // namespace specdec::cli
