@@ -53,6 +53,108 @@ TEST(sequences_do_not_see_each_other) {
   CHECK(shared->length(0) == 3 && shared->length(1) == 5);
 }
 
+namespace {
+
+using Texts = std::vector<std::vector<Token>>;  // by slot; empty: the slot is idle
+
+Texts texts_of(std::initializer_list<int> lengths) {
+  Texts texts;
+  for (const int length : lengths) {
+    texts.emplace_back();
+    for (int i = 0; i < length; ++i) texts.back().push_back(static_cast<Token>(7 + 31 * texts.size() + static_cast<std::size_t>(i * i)) % 4096);
+  }
+  return texts;
+}
+
+// The last row of every text, all texts in one call.
+std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts) {
+  std::vector<PassInput> inputs;
+  for (std::size_t slot = 0; slot < texts.size(); ++slot) {
+    if (!texts[slot].empty()) inputs.push_back({static_cast<int>(slot), texts[slot].data(), static_cast<int>(texts[slot].size()), 1});
+  }
+  context.decode(inputs);
+  std::vector<std::vector<float>> rows;
+  for (std::size_t row = 0; row < inputs.size(); ++row) {
+    const float* logits = context.logits(static_cast<int>(row));
+    rows.emplace_back(logits, logits + context.vocabulary_size());
+  }
+  return rows;
+}
+
+}  // namespace
+
+// Ragged, with idle slots between, padded or in several passes of llama.cpp: the same bits as alone, and lengths as asked.
+TEST(sequences_of_any_lengths_share_a_pass) {
+  int padded = 0, ragged = 0;
+  for (const auto& lengths : {std::initializer_list<int>{3, 1, 4, 2, 2}, {1, 1, 1}, {2, 0, 2}, {1, 8, 1, 1}, {0, 5, 0, 0, 0, 0, 0, 5}, {4, 0, 3, 9, 1, 0, 1},
+                              {1, 40, 1}}) {
+    for (const KvType type : {KvType::f16, KvType::q8_0}) {
+      const Texts texts = texts_of(lengths);
+      const auto together = context_of(64, static_cast<int>(texts.size()), type);
+      const std::vector<Token> earlier = {0, 9, 9};  // in every slot, idle or not
+      for (std::size_t slot = 0; slot < texts.size(); ++slot) row_after(*together, earlier, static_cast<int>(slot));
+      const auto rows = rows_after(*together, texts);
+      const int pass_size = together->pass_size();
+      int num_tokens = 0;
+      std::size_t row = 0;
+      for (std::size_t slot = 0; slot < texts.size(); ++slot) {
+        num_tokens += static_cast<int>(texts[slot].size());
+        CHECK(together->length(static_cast<int>(slot)) == 3 + static_cast<int>(texts[slot].size()));
+        const auto alone = context_of(64, 1, type);
+        row_after(*alone, earlier);
+        if (!texts[slot].empty()) CHECK(rows[row++] == row_after(*alone, texts[slot]));
+        // What was padded is forgotten.
+        const std::vector<Token> later = {11, 12};
+        CHECK(row_after(*together, later, static_cast<int>(slot)) == row_after(*alone, later));
+      }
+      CHECK(pass_size >= num_tokens);
+      if (pass_size > num_tokens) ++padded;
+      else ++ragged;
+    }
+  }
+  CHECK(padded >= 4 && ragged >= 4);
+}
+
+TEST(padding_stays_inside_the_context) {
+  const auto context = context_of(40, 3);  // the cells of a slot: 256
+  rows_after(*context, texts_of({38, 30, 38}));
+  CHECK(context->length(0) == 38 && context->length(1) == 30 && context->length(2) == 38);
+  rows_after(*context, texts_of({2, 8, 1}));  // 8 tokens more would be past the end of two of them
+  CHECK(context->pass_size() == 11);
+  CHECK(context->length(0) == 40 && context->length(1) == 38 && context->length(2) == 39);
+}
+
+TEST(a_copied_slot_goes_on_as_its_original) {
+  for (const KvType type : {KvType::f16, KvType::q8_0}) {
+    const auto context = context_of(64, 3, type), alone = context_of(64, 1, type);
+    const std::vector<Token> text = {0, 5, 6, 7, 8, 9};
+    row_after(*context, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2);
+    row_after(*context, text, 0);
+    row_after(*alone, text);
+    context->copy(0, 2);
+    CHECK(context->length(2) == 6);
+    context->truncate(2, 4);
+    row_after(*context, {1, 2, 3}, 0);  // the original goes on by itself
+    alone->truncate(0, 4);
+    CHECK(row_after(*context, {20, 21}, 2) == row_after(*alone, {20, 21}));
+  }
+}
+
+TEST(a_pass_that_fails_leaves_every_slot_as_it_was) {
+  const auto context = context_of(64, 4);
+  for (int slot = 0; slot < 4; ++slot) row_after(*context, {0, 5, 6}, slot);
+  context->set_cancel_check([] { return true; });
+  CHECK_THROWS(rows_after(*context, texts_of({8, 0, 7, 8})), Cancelled, "cancelled");
+  context->set_cancel_check(nullptr);
+  const auto alone = context_of(64);
+  row_after(*alone, {0, 5, 6});
+  const std::vector<float> expected = row_after(*alone, {7, 8});
+  for (int slot = 0; slot < 4; ++slot) {
+    CHECK(context->length(slot) == 3);
+    CHECK(row_after(*context, {7, 8}, slot) == expected);
+  }
+}
+
 TEST(a_full_context_is_a_whole_context) {
   const auto context = context_of(40);  // llama.cpp itself rounds up to 256
   CHECK(context->context_length() == 40);

@@ -1,0 +1,271 @@
+"""Many texts at once: each is what it is alone, bit for bit; failures and cancellations stay with their own text."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pathlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.mxfp6_files import quantize
+from tests.models.tiny_models import TRANSFORMERS, make
+
+import specdec_native as sd
+
+PROMPTS = [
+    "def bfs(graph, start):",
+    "class Stack:\n",
+    "import os\n",
+    "def main():\n    parser =",
+    "for i in range(",
+    "# a comment about",
+    "def __init__(self",
+    "x =",
+    "try:\n    import",
+    "    def test_",
+]
+
+
+@pytest.fixture(scope="module")
+def mxfp6_target(specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    copy = tmp_path_factory.mktemp("many") / "target.gguf"
+    copy.symlink_to(target_path)
+    return quantize(specdec, copy)
+
+
+@pytest.fixture(scope="module")
+def alone(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
+    return sd.Generator(mxfp6_target, draft_path, n_threads=2)
+
+
+@pytest.fixture(scope="module")
+def many(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
+    return sd.Generator(mxfp6_target, draft_path, n_threads=2, max_sequences=4)
+
+
+def requests(options: sd.StreamOptions, prompts: list[str] = PROMPTS) -> list[sd.Request]:
+    """Of different lengths, so that texts join while others run."""
+    return [{"prompt": prompt, **options, "max_tokens": 8 + 9 * i % 40, "seed": 100 + i} for i, prompt in enumerate(prompts)]
+
+
+def is_same(one: sd.Completion, other: sd.Completion) -> bool:
+    logprobs = [[piece.logprob for piece in completion.pieces] for completion in (one, other)]
+    return one.tokens == other.tokens and one.text == other.text and logprobs[0] == logprobs[1]
+
+
+MODES: list[sd.StreamOptions] = [
+    {"temperature": 0},
+    {"temperature": 0, "num_draft_tokens": 0},
+    {"temperature": 0, "num_draft_tokens": 5},
+    {"temperature": 0.9, "num_draft_tokens": 0},
+    {"temperature": 0.9, "num_draft_tokens": 3},
+    {"temperature": 0.9, "num_draft_tokens": 4, "verification": "token", "drafting": "argmax"},
+    {"temperature": 0.9, "num_draft_tokens": "auto", "verification": "invariant"},
+    {"temperature": 1.2, "num_draft_tokens": 6, "verification": "invariant", "repeat_penalty": 1.3},
+]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_texts_are_as_if_alone(alone: sd.Generator, many: sd.Generator, mode: sd.StreamOptions) -> None:
+    expected = [alone.generate(**request) for request in requests(mode)]
+    together = many.generate_many(requests(mode))
+    assert all(map(is_same, expected, together))
+    assert [c.finish_reason for c in together] == [c.finish_reason for c in expected]
+    for one, other in zip(expected, together, strict=True):
+        assert (other.stats.drafted, other.stats.accepted) == (one.stats.drafted, one.stats.accepted) or (
+            mode.get("num_draft_tokens", "auto") == "auto"
+        )
+    # Negative control: the same requests with other seeds.
+    if mode["temperature"]:
+        others = many.generate_many([{**request, "seed": 7} for request in requests(mode)])
+        assert sum(map(is_same, expected, others)) <= 2
+
+
+def test_different_modes_share_their_passes(alone: sd.Generator, many: sd.Generator) -> None:
+    """Ragged: K differs from text to text, and some have no draft."""
+    mixed = [{**request, **mode} for request, mode in zip(requests({}), itertools.cycle(MODES))]
+    expected = [alone.generate(**request) for request in mixed]
+    assert all(map(is_same, expected, many.generate_many(mixed)))
+
+
+def test_texts_really_share_passes(many: sd.Generator) -> None:
+    """Four plain texts of 40 tokens take 40 passes of the target, not 160."""
+    completions = many.generate_many(PROMPTS[:4], max_tokens=40, num_draft_tokens=0, temperature=0)
+    for completion in completions:
+        assert completion.stats.target_calls == 40
+        # All of them were there for nearly all of the time.
+        assert completion.stats.seconds > 0.5 * sum(c.stats.seconds for c in completions) / 4
+
+
+def test_more_drafts_than_a_pass_has_room_for(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> None:
+    """8 texts of 20 drafts each do not fit into 64 rows: they take turns, and K is not shortened."""
+    options: sd.StreamOptions = {"temperature": 0.9, "num_draft_tokens": 20}
+    small = sd.Generator(mxfp6_target, draft_path, n_threads=2, n_batch=64, max_sequences=8)
+    one = sd.Generator(mxfp6_target, draft_path, n_threads=2)
+    expected = [one.generate(**request) for request in requests(options, PROMPTS[:8])]
+    assert all(map(is_same, expected, small.generate_many(requests(options, PROMPTS[:8]))))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_architectures(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
+    draft = make(name, seed=1).write(tmp_path / "d.gguf", GgmlType.F16)
+    for target in (f16, quantize(specdec, f16)):
+        options: sd.StreamOptions = {"temperature": 0.8, "num_draft_tokens": 3, "logit_bias": {1: -math.inf}}
+        prompts = ["def the", "self return x", "def", "the the the self"]
+        one = sd.Generator(target, draft, n_threads=1)
+        expected = [one.generate(**request) for request in requests(options, prompts)]
+        together = sd.Generator(target, draft, n_threads=1, max_sequences=3).generate_many(requests(options, prompts))
+        assert all(map(is_same, expected, together))
+
+
+def test_recurrent_models_run_together_without_a_draft(tmp_path: pathlib.Path) -> None:
+    target = make("mamba").write(tmp_path / "m.gguf")
+    options: sd.StreamOptions = {"temperature": 0.8, "logit_bias": {1: -math.inf}}
+    prompts = ["def the", "self return x", "def", "the the the self"]
+    one = sd.Generator(target, n_threads=1)
+    expected = [one.generate(**request) for request in requests(options, prompts)]
+    together = sd.Generator(target, n_threads=1, max_sequences=3).generate_many(requests(options, prompts))
+    assert [c.tokens for c in together] == [c.tokens for c in expected]
+
+
+def test_a_shared_prefix_is_read_once(mxfp6_target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
+    prefix = "\n".join(library_prompts[:3])
+    prompts = [prefix + ending for ending in ("\ndef a(", "\nclass B", "\nimport c", "\nfor d in", "\nwhile e:")]
+    many = sd.Generator(mxfp6_target, draft_path, n_threads=2, max_sequences=4)
+    completions = many.generate_many(prompts, max_tokens=30, seed=1, num_draft_tokens=3)
+    length = len(many.tokenize(prefix))
+    assert length > 100
+    assert completions[0].stats.prompt_cached_tokens < 5
+    assert all(c.stats.prompt_cached_tokens >= length - 3 for c in completions[1:])
+    for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        fresh = sd.Generator(mxfp6_target, draft_path, n_threads=2)
+        assert is_same(fresh.generate(prompt, max_tokens=30, seed=1 + i, num_draft_tokens=3), completion)
+
+
+def test_seeds_count_up_from_the_first(alone: sd.Generator, many: sd.Generator) -> None:
+    same = many.generate_many(["def f("] * 6, seed=20, num_draft_tokens=3, max_tokens=20)
+    assert len({c.text for c in same}) > 3
+    for i, completion in enumerate(same):
+        assert is_same(completion, alone.generate("def f(", seed=20 + i, num_draft_tokens=3, max_tokens=20))
+
+
+def test_one_bad_request_fails_alone(alone: sd.Generator, many: sd.Generator) -> None:
+    good: sd.Request = {"prompt": "import os\n", "max_tokens": 12, "seed": 3, "num_draft_tokens": 2}
+    bad: list[sd.Request] = [
+        {"prompt": ""},
+        {"prompt": "x", "temperature": -1.0},
+        {"prompt": "x " * 10000},
+        {"prompt": [10**6]},
+        {"prompt": "x", "verification": "none"},  # type: ignore[typeddict-item]
+        {"prompt": "x", "top_q": 1},  # type: ignore[typeddict-unknown-key]
+        {"prompt": "x", "stop": [""]},
+        {"prompt": "x", "seed": -1},
+        {"prompt": "x", "max_tokens": "many"},  # type: ignore[typeddict-item]
+        {"promt": "x"},  # type: ignore[typeddict-item, typeddict-unknown-key]
+    ]
+    mixed = [request for one in bad for request in (one, good)]
+    completions = many.generate_many(mixed)
+    expected = alone.generate(**good)
+    assert all(is_same(completion, expected) and completion.error is None for completion in completions[1::2])
+    for request, completion in zip(bad, completions[::2], strict=True):
+        assert completion.error is not None and str(completion.error), request
+        assert completion.tokens == [] and completion.finish_reason is None
+    assert isinstance(completions[4].error, sd.ContextFull) and "context" in str(completions[4].error)
+
+
+def test_a_bad_common_option_is_an_error_at_once(many: sd.Generator) -> None:
+    with pytest.raises(TypeError, match="unknown option 'top_q'"):
+        many.generate_many(["x"], top_q=1)  # type: ignore[call-arg]
+
+
+def test_nothing_asked_for(many: sd.Generator) -> None:
+    assert many.generate_many([]) == []
+    nothing, something = many.generate_many([{"prompt": "x", "max_tokens": 0}, {"prompt": "x", "max_tokens": 2}])
+    assert nothing.tokens == [] and nothing.finish_reason is None and nothing.error is None
+    assert len(something.tokens) == 2
+
+
+def test_a_cancelled_text_leaves_the_others_alone(alone: sd.Generator, many: sd.Generator) -> None:
+    mode: sd.StreamOptions = {"temperature": 0.9, "num_draft_tokens": 3}
+    expected = [alone.generate(**request) for request in requests(mode)]
+    tokens: dict[int, list[int]] = {}
+    with many.stream_many(requests(mode)) as events:
+        events.cancel(9)  # not begun yet
+        for event in events:
+            assert event.piece is not None
+            tokens.setdefault(event.index, []).append(event.piece.token)
+            if event.index == 2 and len(tokens[2]) == 5:
+                events.cancel(2)
+                events.cancel(2)  # harmless
+    assert 9 not in tokens
+    for index, completion in enumerate(expected[:9]):
+        assert tokens[index] == (completion.tokens[:5] if index == 2 else completion.tokens)
+
+
+def test_requests_are_taken_as_they_are_needed(many: sd.Generator) -> None:
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        for taken in itertools.count(1):
+            yield PROMPTS[taken % len(PROMPTS)]
+
+    done: set[int] = set()
+    with many.stream_many(endless(), max_tokens=6, temperature=0) as events:
+        for event in events:
+            if event.stats is not None:
+                done.add(event.index)
+            if len(done) == 12:
+                break
+    assert 12 <= taken <= 12 + 2 * many.max_sequences
+    assert many.generate("x", max_tokens=3).tokens
+
+
+def test_an_exception_in_the_loop_ends_all(alone: sd.Generator, many: sd.Generator) -> None:
+    class Stop(Exception):
+        pass
+
+    expected = alone.generate(PROMPTS[0], temperature=0, max_tokens=20)
+    with pytest.raises(Stop), many.stream_many(PROMPTS, max_tokens=50, temperature=0) as events:
+        for number, _ in enumerate(events):
+            if number == 30:
+                raise Stop
+    assert list(events) == []
+    assert is_same(many.generate(PROMPTS[0], temperature=0, max_tokens=20), expected)
+
+    def broken() -> Iterator[str]:
+        yield "x"
+        raise Stop
+
+    with pytest.raises(Stop):
+        many.generate_many(broken())
+    assert is_same(many.generate(PROMPTS[0], temperature=0, max_tokens=20), expected)
+
+
+def test_a_newer_text_ends_these(many: sd.Generator) -> None:
+    events = many.stream_many(PROMPTS, max_tokens=20)
+    next(events)
+    many.generate("x", max_tokens=1)
+    with pytest.raises(sd.Error, match="newer one"):
+        next(events)
+
+
+def test_memory_is_checked_before_it_is_taken() -> None:
+    with pytest.raises(sd.ModelError, match="not enough memory"):
+        sd.Generator(n_ctx=1 << 24, max_sequences=256)
+    with pytest.raises(ValueError, match="max_sequences is 0; it must be between 1 and 256"):
+        sd.Generator(max_sequences=0)
+
+
+def test_no_thread_is_left_behind() -> None:
+    before = len(list(pathlib.Path("/proc/self/task").iterdir()))
+    for _ in range(3):
+        gen = sd.Generator(max_sequences=2, n_threads=2)
+        gen.generate_many(PROMPTS[:3], max_tokens=4)
+        del gen
+    assert len(list(pathlib.Path("/proc/self/task").iterdir())) == before
+    assert threading.active_count() == 1
