@@ -1,0 +1,224 @@
+"""`specdec generate --prompts`: a file of texts in order, whatever fails, is interrupted or crashes on the way."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+OPTIONS = ["-t", "2", "-np", "4", "-k", "3", "-n", "16", "-s", "5"]
+PROMPTS = ["def bfs(graph, start):", "class Stack:\n", "import os\n", "x =", "# a comment", "for i in", "try:\n", "def f("]
+
+
+def write_lines(path: pathlib.Path, lines: list[dict[str, Any] | str]) -> pathlib.Path:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def run(
+    specdec: pathlib.Path, prompts: pathlib.Path, output: pathlib.Path, *options: object, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    command = [specdec, "generate", "--prompts", prompts, "--output", output, *OPTIONS, *options]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    return result
+
+
+def read(path: pathlib.Path) -> list[dict[str, Any]]:
+    text = path.read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of stats, what repeats: counters of the text itself."""
+    kept = ("prompt_tokens", "tokens", "drafted", "accepted")
+    return [{**r, "stats": {name: r["stats"][name] for name in kept}} if "stats" in r else r for r in results]
+
+
+def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [{"prompt": prompt, "max_tokens": 4 + 5 * i % 17} for i, prompt in enumerate(PROMPTS)]
+    output = tmp_path / "out.jsonl"
+    result = run(specdec, write_lines(tmp_path / "in.jsonl", lines), output)
+    assert "8 texts" in result.stderr
+    results = read(output)
+    assert [r["index"] for r in results] == list(range(8))
+    assert list(tmp_path.iterdir()) == [tmp_path / "in.jsonl", output] or set(tmp_path.iterdir()) == {
+        tmp_path / "in.jsonl",
+        output,
+    }
+    for i, (line, r) in enumerate(zip(lines, results, strict=True)):
+        assert isinstance(line, dict)
+        command = [
+            specdec,
+            "generate",
+            "-p",
+            line["prompt"],
+            "-n",
+            line["max_tokens"],
+            "-s",
+            5 + i,
+            "-k",
+            "3",
+            "-t",
+            "2",
+            "--no-stats",
+        ]
+        alone = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+        assert r["text"] == alone and r["seed"] == 5 + i and r["finish_reason"] == "length"
+        assert r["stats"]["tokens"] == line["max_tokens"]
+
+
+def test_bad_lines_fail_alone(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    good = {"prompt": "import os\n", "seed": 1}
+    bad: list[tuple[dict[str, Any] | str, str]] = [
+        ("{", "not JSON"),
+        ("[1]", 'not a JSON object with a "prompt"'),
+        ({"text": "x"}, 'not a JSON object with a "prompt"'),
+        ({"prompt": 3}, '"prompt" is 3; it must be a text'),
+        ({"prompt": ""}, "the prompt is empty"),
+        ({"prompt": "x", "temprature": 1}, 'unknown option "temprature"'),
+        ({"prompt": "x", "temperature": "hot"}, '"temperature" is "hot"; it must be a number'),
+        ({"prompt": "x", "temperature": -1}, "temperature = -1"),
+        ({"prompt": "x", "max_tokens": 1.5}, '"max_tokens" is 1.5'),
+        ({"prompt": "x", "max_tokens": 2**40}, "max_tokens"),
+        ({"prompt": "x", "seed": -1}, '"seed" is -1'),
+        ({"prompt": "x", "num_draft_tokens": 64}, "num_draft_tokens is 64"),
+        ({"prompt": "x", "verification": "no"}, 'verification is "no"'),
+        ({"prompt": "x", "stop": [1]}, '"stop" is 1'),
+        ({"prompt": "x", "logit_bias": {"a": 1}}, 'token id "a"'),
+        ({"prompt": "x " * 5000}, "the context holds"),
+    ]
+    lines: list[dict[str, Any] | str] = [line for one, _ in bad for line in (one, good)]
+    output = tmp_path / "out.jsonl"
+    result = run(specdec, write_lines(tmp_path / "in.jsonl", lines), output, code=1)
+    assert f"{len(bad)} failed" in result.stderr
+    results = read(output)
+    assert len({r["text"] for r in results[1::2]}) == 1 and all("error" not in r for r in results[1::2])
+    for i, (r, (_, message)) in enumerate(zip(results[::2], bad, strict=True)):
+        assert message in r["error"] and r["error"].startswith(f"line {2 * i + 1}: "), r
+        assert "text" not in r
+
+
+def test_every_option_of_a_line_counts(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [
+        {"prompt": "def f(", "temperature": 0, "max_tokens": 12, "id": {"any": "thing"}},
+        {"prompt": "def f(", "top_k": 1, "max_tokens": 12, "num_draft_tokens": 0},
+        "",
+        {"prompt": "def f(", "seed": 9, "stop": ["\n"], "id": 7, "max_tokens": 200},
+        {"prompt": "def f(", "temperature": 0, "logit_bias": {"12": -100.0}, "max_tokens": 12, "verification": "invariant"},
+        {
+            "prompt": "def f(",
+            "temperature": 0,
+            "repeat_penalty": 5.0,
+            "penalty_last_n": 64,
+            "max_tokens": 12,
+            "drafting": "argmax",
+        },
+    ]
+    output = tmp_path / "out.jsonl"
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), output)
+    greedy, most_likely, stopped, biased, penalised = read(output)
+    assert greedy["id"] == {"any": "thing"} and stopped["id"] == 7 and "id" not in biased
+    assert greedy["text"] == most_likely["text"] and most_likely["stats"]["drafted"] == 0
+    assert stopped["finish_reason"] == "stop" and "\n" not in stopped["text"] and stopped["seed"] == 9
+    assert len({greedy["text"], biased["text"], penalised["text"]}) == 3
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [{"prompt": f"def f{i}(", "max_tokens": 60} for i in range(24)]
+    prompts = write_lines(tmp_path / "in.jsonl", lines)
+    whole, output = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    run(specdec, prompts, whole)
+    part = tmp_path / "out.jsonl.part"
+    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *OPTIONS]
+    for number in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        begun = part.read_text().count("\n") if part.exists() else 0
+        deadline = time.monotonic() + 60
+        while (
+            (not part.exists() or part.read_text().count("\n") < begun + 3)
+            and time.monotonic() < deadline
+            and process.poll() is None
+        ):
+            time.sleep(0.005)
+        process.send_signal(number)
+        _, errors = process.communicate()
+        assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), errors
+        assert not output.exists() and part.exists()
+        if number == signal.SIGINT:
+            assert "the same command makes the others" in errors
+    kept = part.read_text().count("\n") - 1
+    assert 2 <= kept < 24
+    with part.open("a") as file:
+        file.write('{"index":23,"text":"cut sho')  # as a crash in the middle of a write leaves it
+    result = run(specdec, prompts, output)
+    assert f"{kept} of 24 texts were there already" in result.stderr
+    assert without_times(read(output)) == without_times(read(whole))
+    assert not part.exists()
+
+
+def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("} for _ in range(6)])
+    output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    options = ["-k", "2", "-n", "8", "-t", "2"]
+    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *options]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    first = read(output)
+    seed = first[0]["seed"]
+    assert [r["seed"] for r in first] == [seed + i for i in range(6)]
+    # The same run, cut after its third result.
+    subprocess.run([*command, "--force"], check=True, capture_output=True, timeout=60)
+    assert read(output)[0]["seed"] != seed
+    output.unlink()
+    subprocess.run([*command, "-s", str(seed)], check=True, capture_output=True, timeout=60)
+    assert without_times(read(output)) == without_times(first)
+    assert not part.exists()
+
+
+def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
+    output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    part.write_text('{"prompts":"other"}\n{"index":0,"text":"other"}\n')
+    assert "holds the beginning of another run" in run(specdec, prompts, output, code=1).stderr
+    assert part.read_text().count("\n") == 2
+    part.write_text("not ours\n")
+    assert "not the beginning of a run" in run(specdec, prompts, output, code=1).stderr
+    part.unlink()
+    run(specdec, prompts, output)
+    before = output.read_text()
+    assert "exists; give another --output, or --force" in run(specdec, prompts, output, code=1).stderr
+    assert output.read_text() == before
+    run(specdec, prompts, output, "--force", "-s", "99")
+    assert output.read_text() != before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--prompts", "in.jsonl"], "--prompts and --output go together"),
+        (["--output", "out.jsonl"], "--prompts and --output go together"),
+        (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give -p, -f or --prompts"),
+        (["--prompts", "in.jsonl", "--output", "out.jsonl", "-np", "0"], "-np"),
+    ],
+)
+def test_wrong_usage(specdec: pathlib.Path, tmp_path: pathlib.Path, options: list[str], message: str) -> None:
+    result = subprocess.run([str(specdec), "generate", *options], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 2 and message in result.stderr
+
+
+def test_files_that_cannot_be_used(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    missing = run(specdec, tmp_path / "none.jsonl", tmp_path / "out.jsonl", code=1)
+    assert "none.jsonl: cannot be opened: No such file" in missing.stderr
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "x"}])
+    nowhere = run(specdec, prompts, tmp_path / "no" / "out.jsonl", code=1)
+    assert "out.jsonl.part cannot be opened: No such file" in nowhere.stderr
+    empty = write_lines(tmp_path / "empty.jsonl", [])
+    run(specdec, empty, tmp_path / "nothing.jsonl")
+    assert (tmp_path / "nothing.jsonl").read_text() == ""

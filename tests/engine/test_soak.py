@@ -1,0 +1,69 @@
+"""500 mixed requests over 8 sequences with random cancellations: every text is what it is alone, nothing is left behind."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import specdec_native as sd
+
+NUM_REQUESTS = 500
+
+
+def resident_bytes() -> int:
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def num_threads() -> int:
+    return len(list(pathlib.Path("/proc/self/task").iterdir()))
+
+
+def make_requests(prompts: list[str], rng: random.Random) -> list[sd.Request]:
+    """Greedy, invariant with the adaptive length, and seeded sampling with fixed lengths; prompts that share beginnings."""
+    requests: list[sd.Request] = []
+    for seed in range(NUM_REQUESTS):
+        prompt = rng.choice(prompts)
+        if rng.random() < 0.3:
+            prompt = prompts[0] + "\n" + prompt[:20]
+        modes: list[sd.StreamOptions] = [
+            {"temperature": 0},
+            {"temperature": 0.9, "verification": "invariant"},
+            {"temperature": 0.9, "num_draft_tokens": rng.choice([0, 1, 3, 8])},
+            {"temperature": 0.7, "num_draft_tokens": 4, "verification": "token", "repeat_penalty": 1.2, "stop": "\n\n"},
+        ]
+        requests.append({"prompt": prompt, "seed": seed, "max_tokens": rng.randint(1, 20), **rng.choice(modes)})
+    return requests
+
+
+def test_soak(target_path: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
+    rng = random.Random(1)
+    requests = make_requests(library_prompts, rng)
+    cancelled_after = {index: rng.randint(1, 10) for index in rng.sample(range(NUM_REQUESTS), 100)}
+    threads = num_threads()
+    gen = sd.Generator(target_path, draft_path, n_threads=2, n_ctx=256, max_sequences=8)
+
+    texts: dict[int, list[int]] = {index: [] for index in range(NUM_REQUESTS)}
+    finished: set[int] = set()
+    memory: list[int] = []  # at every hundredth text
+    with gen.stream_many(requests) as events:
+        for event in events:
+            assert event.error is None and event.piece is not None
+            text = texts[event.index]
+            text.append(event.piece.token)
+            if event.stats is not None:
+                finished.add(event.index)
+                if len(finished) % 100 == 0:
+                    memory.append(resident_bytes())
+            elif len(text) == cancelled_after.get(event.index):
+                events.cancel(event.index)
+    cut = set(cancelled_after) - finished
+    assert len(cut) > 40 and len(finished) == NUM_REQUESTS - len(cut)
+    assert memory[-1] - memory[0] < 4 << 20
+
+    one = sd.Generator(target_path, draft_path, n_threads=2, n_ctx=256)
+    for index, request in enumerate(requests):
+        alone = one.generate(**request).tokens
+        assert texts[index] == (alone[: cancelled_after[index]] if index in cut else alone), request
+    del gen, one, events
+    assert num_threads() == threads
