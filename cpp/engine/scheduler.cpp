@@ -9,7 +9,7 @@
 namespace specdec {
 namespace {
 
-constexpr int reading_chunk = 128;   // prompt tokens per step while other texts run: these wait for it
+constexpr int reading_chunk = 128;   // prompt tokens between two cycles: the texts that run wait for them
 constexpr int worth_copying = 32;    // tokens: reading fewer takes less time than copying a slot
 
 bool is_active(const std::shared_ptr<Text>& text) {
@@ -20,8 +20,6 @@ bool is_active(const std::shared_ptr<Text>& text) {
 
 Scheduler::Scheduler(Decoder& decoder, AdaptiveDraftLength& draft_length, Vocabulary vocabulary, int num_slots)
     : decoder_(decoder), draft_length_(draft_length), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
-
-int Scheduler::num_in_slots() const { return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), is_active)); }
 
 void Scheduler::add(std::shared_ptr<Text> text) {
   if (text->sequence().remaining == 0) {
@@ -40,7 +38,7 @@ std::optional<Event> Scheduler::next() {
 }
 
 void Scheduler::read_prompt_of(const Text& text) {
-  while (text.state == Text::State::waiting || text.state == Text::State::reading) step();
+  while (text.state == Text::State::waiting || text.state == Text::State::reading) read_prompts();
 }
 
 std::optional<Event> Scheduler::take_event() {
@@ -61,17 +59,28 @@ std::optional<Event> Scheduler::take_event() {
   return std::nullopt;
 }
 
-// One prompt is read at a time, so that the next one finds what they share. False when nothing is left to do.
+// False when nothing is left to do.
 bool Scheduler::step() {
-  const auto in_state = [](Text::State state) {
-    return [state](const std::shared_ptr<Text>& text) { return text && text->state == state; };
-  };
-  if (std::none_of(slots_.begin(), slots_.end(), in_state(Text::State::reading))) begin_next_text();
-  const auto reading = std::find_if(slots_.begin(), slots_.end(), in_state(Text::State::reading));
-  const bool any_running = std::any_of(slots_.begin(), slots_.end(), in_state(Text::State::running));
-  if (reading != slots_.end()) read_prompt(**reading, any_running ? reading_chunk : std::numeric_limits<int>::max());
-  if (any_running) cycle();
-  return reading != slots_.end() || any_running;
+  const bool read = read_prompts();
+  if (!any_is(Text::State::running)) return read;
+  cycle();
+  return true;
+}
+
+bool Scheduler::any_is(Text::State state) const {
+  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state == state; });
+}
+
+// One prompt after another, so that each finds what it shares with those before; false when there was none to read.
+bool Scheduler::read_prompts() {
+  bool any = false;
+  for (int left = reading_chunk; left > 0; any = true) {
+    if (!any_is(Text::State::reading)) begin_next_text();
+    const auto reading = std::find_if(slots_.begin(), slots_.end(), [](const auto& text) { return text && text->state == Text::State::reading; });
+    if (reading == slots_.end()) break;
+    left -= read_prompt(**reading, any_is(Text::State::running) ? left : std::numeric_limits<int>::max());
+  }
+  return any;
 }
 
 // How many tokens of the text's prompt are cached in a slot. The prompt's last token is always read anew.
@@ -110,7 +119,9 @@ void Scheduler::begin_next_text() {
   draft_length_.begin_text();
 }
 
-void Scheduler::read_prompt(Text& text, int max_tokens) {
+// How many tokens were read.
+int Scheduler::read_prompt(Text& text, int max_tokens) {
+  const int cached = decoder_.num_cached(text.sequence().slot);
   try {
     if (decoder_.prefill(text.sequence(), max_tokens)) text.state = Text::State::running;
   } catch (const Cancelled&) {
@@ -118,6 +129,7 @@ void Scheduler::read_prompt(Text& text, int max_tokens) {
   } catch (...) {
     fail(text, std::current_exception());
   }
+  return decoder_.num_cached(text.sequence().slot) - cached;
 }
 
 void Scheduler::cycle() {

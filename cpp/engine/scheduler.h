@@ -31,14 +31,13 @@ class Scheduler {
   // The next thing that happens, running the models until it does; none when no text is left. What concerns one text ends that
   // text. Throws Cancelled; then every text can go on.
   std::optional<Event> next();
-  // Runs until the text has read its prompt, or failed to. Throws Cancelled.
+  // Reads prompts until the text has read its own, or failed to. Throws Cancelled. It must be able to get a slot.
   void read_prompt_of(const Text& text);
 
   // Ends a text here; its slot is free and keeps what was delivered.
   void cancel(std::int64_t id);
   void cancel_all();
 
-  int num_unfinished() const { return static_cast<int>(waiting_.size()) + num_in_slots(); }
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
  private:
@@ -46,13 +45,14 @@ class Scheduler {
   std::optional<Event> take_event();
   void begin_next_text();
   int common_prefix(const Text* cached, const Text& text) const;
-  void read_prompt(Text& text, int max_tokens);
+  bool any_is(Text::State state) const;
+  bool read_prompts();
+  int read_prompt(Text& text, int max_tokens);
   void cycle();
   void run_cycle();
   void close_gaps();
   void finish(Text& text);
   void fail(Text& text, std::exception_ptr error);
-  int num_in_slots() const;
 
   Decoder& decoder_;
   AdaptiveDraftLength& draft_length_;
