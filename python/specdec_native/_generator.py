@@ -164,6 +164,8 @@ class Generator:
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
     n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
+    mmap: False reads the weights into memory of their own, in huge pages where the system has them: faster passes for a slower
+        start and memory that no other process shares.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
         costs and learnt acceptance, and decodes without a draft where none pays.
@@ -181,6 +183,7 @@ class Generator:
         n_threads: int | None = None,
         n_batch: int = 512,
         n_gpu_layers: int = 0,
+        mmap: bool = True,
         kv_type: str = "f16",
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
@@ -195,6 +198,7 @@ class Generator:
             n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
+            mmap=mmap,
             kv_type=kv_type,
             num_draft_tokens=_draft_tokens(num_draft_tokens),
         )
