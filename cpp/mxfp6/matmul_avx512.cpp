@@ -123,7 +123,8 @@ inline __attribute__((always_inline)) void dot_group(__m512i weights, const Pane
 
 // Adds a tile's products with W columns to `sum`; E3M2: those of the low digits to `low_sum`.
 template <Type type, int W>
-inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& panel, __m512i (&sum)[W], __m512i (&low_sum)[W]) {
+inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& panel, __m512i (&sum)[W],
+                                                    __m512i (&low_sum)[W]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     const std::uint8_t* from = tile + half * half_bytes;
@@ -164,7 +165,8 @@ void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBl
       const __m512 weight_scale = weight_scales(tile);
       for (int c = 0; c < W; ++c) {
         if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
-        acc[b][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(weight_scale, _mm512_set1_ps(panel.template number<float>(c, 0))), acc[b][c]);
+        const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(panel.template number<float>(c, 0)));
+        acc[b][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), scale, acc[b][c]);
       }
     }
   }
@@ -180,7 +182,7 @@ constexpr int bands_at_once(int W) { return W <= 2 ? 4 : 1; }
 
 template <Type type, int W>
 void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group, float* out,
-                           std::int64_t ldo) {
+                             std::int64_t ldo) {
   const PanelBlocks<W> panel{group, group + blocks * PanelBlocks<W>::first_width * panel_block_bytes};
   constexpr int B = bands_at_once(W);
   const std::int64_t band_bytes = blocks * tile_bytes;
