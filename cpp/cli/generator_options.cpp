@@ -89,8 +89,8 @@ Group model_group(GeneratorOptions& options) {
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
               integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),
               flag({"--no-mmap"}, options.use_mmap,
-                   "read the weights into memory instead of mapping the files, in huge pages where the system has them: faster "
-                   "passes, a slower start, memory that is not shared", false),
+                   "read the weights into memory instead of mapping the files, in huge pages where the system has them: passes "
+                   "as fast or faster, a slower start, memory that is not shared", false),
               choice({"--kv-type"}, {"f16", "q8_0"}, options.kv_type, "keys and values in the caches: 16 or 8.5 bits each"),
               integer({"-ngl", "--gpu-layers", "--n-gpu-layers"}, options.n_gpu_layers, -1, 100000,
                       "layers to put on a GPU, -1 for all; only in builds with a GPU backend (default: 0)"),

@@ -164,8 +164,8 @@ class Generator:
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
     n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
-    mmap: False reads the weights into memory of their own, in huge pages where the system has them: faster passes for a slower
-        start and memory that no other process shares.
+    mmap: False reads the weights into memory of their own, in huge pages where the system has them: passes as fast or
+        faster, for a slower start and memory that no other process shares.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
         costs and learnt acceptance, and decodes without a draft where none pays.
