@@ -6,7 +6,7 @@
 // the tenth percentile of calls, since the machine may be shared.
 //
 // Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C] [--n N,N]
-//                        [--stock 0|1]
+//                        [--stock 0|1] [--pages small|huge]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -21,12 +21,16 @@
 #include <thread>
 #include <vector>
 
+#include "ggml-alloc.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "llama/backend.h"
 #include "mxfp6/dispatch.h"
 #include "traits.h"
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 namespace {
 
@@ -38,7 +42,7 @@ struct Shape {
 constexpr Shape shapes[] = {{"1.1b", 32, 4, 64}, {"8b", 32, 8, 128}, {"7b", 32, 32, 128}, {"wide", 64, 64, 64}};
 
 struct Options {
-  std::string isa, kv = "f16";
+  std::string isa, kv = "f16", pages = "huge";
   std::vector<std::string> shapes = {"1.1b", "8b", "7b", "wide"};
   std::vector<int> threads = {1, 2}, cached = {512, 4096, 16384}, n = {1, 2, 4, 8, 16};
   int rounds = 7;
@@ -133,9 +137,10 @@ double rate_of(int threads, const std::function<double(int)>& work) {
 struct Free {
   void operator()(ggml_context* context) const { ggml_free(context); }
   void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+  void operator()(ggml_backend_buffer* buffer) const { ggml_backend_buffer_free(buffer); }
 };
 
-// Keys and values of several layers as llama.cpp keeps them: [head size, kv heads, cells].
+// Keys and values of several layers as llama.cpp keeps them, [head size, kv heads, cells], in a buffer of its own: huge pages.
 class Cache {
  public:
   Cache(const Shape& shape, ggml_type type, int cells) : shape_(shape), cells_(cells) {
@@ -144,13 +149,17 @@ class Cache {
     const std::size_t layers = (cold_bytes + layer - 1) / layer;
     bytes_ = layer * layers;
     ggml_init_params params{};
-    params.mem_size = bytes_ + layers * 8192 + (1 << 20);
+    params.mem_size = 2 * layers * ggml_tensor_overhead();
+    params.no_alloc = true;
     context_.reset(ggml_init(params));
     for (std::size_t i = 0; i < layers; ++i) {
       for (auto* list : {&keys_, &values_}) {
         list->push_back(ggml_new_tensor_3d(context_.get(), type, shape.head_size, shape.kv_heads, cells));
-        fill(list->back());
       }
+    }
+    buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
+    for (auto* list : {&keys_, &values_}) {
+      for (ggml_tensor* tensor : *list) fill(tensor);
     }
   }
 
@@ -195,6 +204,7 @@ class Cache {
   int cells_;
   std::size_t bytes_ = 0;
   std::unique_ptr<ggml_context, Free> context_;
+  std::unique_ptr<ggml_backend_buffer, Free> buffer_;
   std::vector<ggml_tensor*> keys_, values_;
 };
 
@@ -324,6 +334,7 @@ bool parse(int argc, char** argv, Options& options) {
     if (flag == "--isa") options.isa = value;
     else if (flag == "--shape") options.shapes = words(value);
     else if (flag == "--kv") options.kv = value;
+    else if (flag == "--pages") options.pages = value;
     else if (flag == "--rounds") options.rounds = std::max(1, std::atoi(value.c_str()));
     else if (flag == "--threads") options.threads = numbers(value);
     else if (flag == "--cached") options.cached = numbers(value);
@@ -344,6 +355,9 @@ int main(int argc, char** argv) {
   }
 #if !defined(_WIN32)
   if (!options.isa.empty()) setenv("SPECDEC_ISA", options.isa.c_str(), 1);
+#endif
+#if defined(__linux__)
+  if (options.pages == "small") prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 #endif
   specdec::start_backend();
   options.isa = specdec::mxfp6::default_kernels().kernels->name;

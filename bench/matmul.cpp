@@ -6,7 +6,7 @@
 // away for milliseconds at a time, spoils few pieces; memory traffic of others still counts, for the limits as well.
 //
 // Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
-//                     [--n N,N] [--mib WEIGHTS]
+//                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,12 +15,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "mxfp6/dispatch.h"
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -32,7 +36,7 @@ using namespace specdec::mxfp6;
 namespace {
 
 struct Options {
-  std::string isa, type = "e2m3", activations = "int8";
+  std::string isa, type = "e2m3", activations = "int8", pages = "small";
   int rounds = 25;
   std::vector<std::int64_t> threads = {1, 2}, k = {2048, 5632}, n = {1, 2, 4, 8, 12, 16, 64, 512};
   std::int64_t mib = 128;
@@ -122,10 +126,21 @@ std::int64_t peak(const std::string& isa) {
 
 // --- the matmul -------------------------------------------------------------------------------------------------
 
-std::vector<std::uint8_t> random_tiles(std::int64_t rows, std::int64_t k) {
-  std::vector<std::uint8_t> tiles(static_cast<std::size_t>(rows / tile_rows * (k / block_size) * tile_bytes));
+struct Free {
+  void operator()(std::uint8_t* memory) const { std::free(memory); }
+};
+using Tiles = std::unique_ptr<std::uint8_t[], Free>;
+
+Tiles random_tiles(std::int64_t rows, std::int64_t k, bool huge_pages) {
+  constexpr std::size_t page = 2u << 20;
+  const auto bytes = static_cast<std::size_t>(rows / tile_rows * (k / block_size) * tile_bytes);
+  const std::size_t rounded = (bytes + page - 1) / page * page;
+  Tiles tiles(static_cast<std::uint8_t*>(std::aligned_alloc(page, rounded)));
+#if defined(__linux__)
+  madvise(tiles.get(), rounded, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#endif
   std::uint64_t state = 1;
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
+  for (std::size_t i = 0; i < bytes; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const std::size_t place = i % tile_bytes;
     tiles[i] = static_cast<std::uint8_t>(place < tile_code_bytes ? state >> 56 : 115 + (state >> 62));
@@ -144,7 +159,7 @@ struct Setup {
   Type type;
   bool f32;
   std::int64_t k, rows;
-  std::vector<std::uint8_t> tiles;
+  Tiles tiles;
   std::vector<Case> cases;
   std::vector<std::vector<float>> x;
   std::vector<std::vector<std::uint8_t>> panels;
@@ -154,7 +169,7 @@ struct Setup {
 
 Setup make_setup(const Options& options, const Kernels& kernels, std::int64_t k) {
   const std::int64_t rows = options.mib * (1 << 20) / tile_bytes / (k / block_size) * tile_rows;
-  Setup s{&kernels, options.type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k, rows, random_tiles(rows, k), {}, {}, {}};
+  Setup s{&kernels, options.type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k, rows, random_tiles(rows, k, options.pages == "huge"), {}, {}, {}};
   s.cases = {{Case::Kind::read, 0}, {Case::Kind::peak, 0}};
   for (const std::int64_t n : options.n) s.cases.push_back({Case::Kind::matmul, n});
   std::mt19937 random(1);
@@ -200,7 +215,7 @@ class Walker {
     const Case& c = setup_.cases[index];
     if (c.kind == Case::Kind::peak) return 2.0 * static_cast<double>(peak(setup_.kernels->name));
     if (band_ + piece_bands > last_) band_ = first_;
-    const std::uint8_t* tiles = setup_.tiles.data() + band_ * setup_.band_bytes();
+    const std::uint8_t* tiles = setup_.tiles.get() + band_ * setup_.band_bytes();
     band_ += piece_bands;
     if (c.kind == Case::Kind::read) {
       sink_ ^= read_all(tiles, static_cast<std::size_t>(piece_bands * setup_.band_bytes()));
@@ -283,6 +298,7 @@ bool parse(int argc, char** argv, Options& options) {
     else if (flag == "--threads") options.threads = numbers(value);
     else if (flag == "--k") options.k = numbers(value);
     else if (flag == "--n") options.n = numbers(value);
+    else if (flag == "--pages") options.pages = value;
     else if (flag == "--mib") options.mib = std::atoll(value.c_str());
     else return false;
   }

@@ -1,5 +1,5 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE]`, then lines "n cached" on standard input (n tokens in one
-// pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap]]`, then lines "n cached" on standard input
+// (n tokens in one pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
 // processes and asks them in turn, so that they share the machine's moods.
 //
 // A longer cache than 512 is 512 tokens over and over: the first are read, the others are copies of their cells, added to the
@@ -61,7 +61,7 @@ bool repeat_cells(llama_context* context, int copies) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 && argc != 5) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0]\n"), 2;
+  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap]]\n"), 2;
   llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
 #ifdef PASS_TIMES_STOCK
   llama_backend_init();
@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   specdec::start_backend();
 #endif
   llama_model_params model_params = llama_model_default_params();
+  if (argc == 6 && std::strcmp(argv[5], "no-mmap") == 0) model_params.load_mode = LLAMA_LOAD_MODE_NONE;
 #ifndef PASS_TIMES_STOCK
   model_params.use_extra_bufts = false;
 #endif
@@ -81,7 +82,7 @@ int main(int argc, char** argv) {
   params.kv_unified = true;
   params.n_threads = params.n_threads_batch = std::atoi(argv[2]);
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
-  if (argc == 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+  if (argc >= 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
 #ifndef PASS_TIMES_STOCK

@@ -27,10 +27,17 @@ class Passes:
     """A process that times single passes."""
 
     def __init__(
-        self, binary: pathlib.Path, model: pathlib.Path, threads: int, context: int, kv: str, environment: dict[str, str]
+        self,
+        binary: pathlib.Path,
+        model: pathlib.Path,
+        threads: int,
+        context: int,
+        kv: str,
+        environment: dict[str, str],
+        load: str,
     ) -> None:
         self.process = subprocess.Popen(
-            [str(binary), str(model), str(threads), str(context), kv],
+            [str(binary), str(model), str(threads), str(context), kv, load],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -95,24 +102,26 @@ def main() -> None:
     files = make_models(arguments.shape, arguments.models, arguments.build)
 
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
-    rows: dict[str, tuple[pathlib.Path, str, dict[str, str]]] = {
-        "F16, llama.cpp": (stock, "f16", {}),
-        "Q8_0, llama.cpp": (stock, "q8_0", {}),
-        "Q6_K, llama.cpp": (stock, "q6_k", {}),
-        "Q6_K, llama.cpp, untiled": (stock, "q6_k", {"GGML_CPU_TILED_MM": "0"}),
-        "F16, ours": (ours, "f16", {}),
-        "MXFP6 E2M3": (ours, "mxfp6_e2m3", {}),
-        "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}),
-        "MXFP6 E2M3, avx2": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx2"}),
+    rows: dict[str, tuple[pathlib.Path, str, dict[str, str], str]] = {
+        "F16, llama.cpp": (stock, "f16", {}, "mmap"),
+        "Q8_0, llama.cpp": (stock, "q8_0", {}, "mmap"),
+        "Q6_K, llama.cpp": (stock, "q6_k", {}, "mmap"),
+        "Q6_K, llama.cpp, --no-mmap": (stock, "q6_k", {}, "no-mmap"),
+        "Q6_K, llama.cpp, untiled": (stock, "q6_k", {"GGML_CPU_TILED_MM": "0"}, "mmap"),
+        "F16, ours": (ours, "f16", {}, "mmap"),
+        "MXFP6 E2M3": (ours, "mxfp6_e2m3", {}, "mmap"),
+        "MXFP6 E2M3, --no-mmap": (ours, "mxfp6_e2m3", {}, "no-mmap"),
+        "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}, "mmap"),
+        "MXFP6 E2M3, avx2": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx2"}, "mmap"),
     }
     if arguments.rows:
         rows = {name: row for name, row in rows.items() if any(part in name for part in arguments.rows)}
     context = max(arguments.tokens) + arguments.cached + 64
     processes = {
         f"{name}, {kv} KV" if len(arguments.kv) > 1 else name: Passes(
-            binary, files[kind], arguments.threads, context, kv, environment
+            binary, files[kind], arguments.threads, context, kv, environment, load
         )
-        for name, (binary, kind, environment) in rows.items()
+        for name, (binary, kind, environment, load) in rows.items()
         for kv in arguments.kv
     }
     times: dict[tuple[str, int], list[float]] = {}

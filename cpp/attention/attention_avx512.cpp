@@ -41,7 +41,7 @@ inline Lanes power_of_two_times(Lanes p, Lanes n, Lanes x) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ), _mm512_castsi512_ps(bits));
 }
 
-inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
+inline __attribute__((always_inline)) void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
   __m256i first[8], second[8];
   load_half_columns(row, stride, first, second);
   for (int i = 0; i < 8; ++i) {

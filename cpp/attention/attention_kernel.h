@@ -40,7 +40,7 @@ inline Lanes load_cell(const char* row, int d) {
 
 // The same numbers of sixteen cells: x[i] has number d + i of each.
 template <CacheType type>
-inline void load_cells(const char* row, std::int64_t stride, int d, Lanes (&x)[lanes]) {
+inline __attribute__((always_inline)) void load_cells(const char* row, std::int64_t stride, int d, Lanes (&x)[lanes]) {
   if constexpr (type == CacheType::f16) {
     load_f16_columns(row + 2 * d, stride, x);
   } else {
@@ -152,6 +152,7 @@ void score_directly(const float* queries, const Cells<type>& cells, float* score
     for (int d = 0; d < cells.size; d += lanes) {
       Lanes x[lanes];
       load_cells<type>(cells.row + cell * cells.stride, cells.stride, d, x);
+#pragma GCC unroll 16  // x stays in registers
       for (int i = 0; i < lanes; ++i) {
         for (int r = 0; r < rows; ++r) sums[r] = fused(broadcast(queries[r * cells.size + d + i]), x[i], sums[r]);
       }

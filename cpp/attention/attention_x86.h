@@ -2,7 +2,7 @@
 // anonymous namespace by the files of AVX2 and AVX-512.
 
 // Eight registers, each 128-bit half apart: columns[j] holds element j of rows 0 .. 7.
-inline void transpose_halves(const __m256i (&rows)[8], __m256i (&columns)[8]) {
+inline __attribute__((always_inline)) void transpose_halves(const __m256i (&rows)[8], __m256i (&columns)[8]) {
   __m256i a[8], b[8];
   for (int i = 0; i < 4; ++i) {
     a[i] = _mm256_unpacklo_epi16(rows[2 * i], rows[2 * i + 1]);
@@ -21,7 +21,7 @@ inline void transpose_halves(const __m256i (&rows)[8], __m256i (&columns)[8]) {
 }
 
 // first[j], second[j]: elements j (low half) and 8 + j (high half) of rows 0 .. 7, 8 .. 15.
-inline void load_half_columns(const char* row, std::int64_t stride, __m256i (&first)[8], __m256i (&second)[8]) {
+inline __attribute__((always_inline)) void load_half_columns(const char* row, std::int64_t stride, __m256i (&first)[8], __m256i (&second)[8]) {
   const auto load_row = [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + i * stride)); };
   __m256i rows[8];
   for (int i = 0; i < 8; ++i) rows[i] = load_row(i);

@@ -47,12 +47,12 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 }
 
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
-                          const std::string& kv_type) {
+                          const std::string& kv_type, bool mmap) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
     py::gil_scoped_release release;
-    const auto model = std::make_shared<const specdec::Model>(path);
+    const auto model = std::make_shared<const specdec::Model>(path, 0, mmap);
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
     options.kv_type = specdec::parse_kv_type(kv_type);
@@ -74,6 +74,7 @@ constexpr const char* kDoc =
 path: a GGUF file, loaded for this call
 pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
 kv_type: "f16" or "q8_0", how the cache holds keys and values
+mmap: False reads the weights into memory instead of mapping the file
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.)";
 
@@ -81,5 +82,5 @@ ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelE
 
 void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
-        py::arg("kv_type") = "f16");
+        py::arg("kv_type") = "f16", py::arg("mmap") = true);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "llama/huge_pages.h"
 #include "mxfp6/dispatch.h"
 
 namespace specdec::cli {
@@ -114,6 +115,7 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
       {"parts", parts_json(parts)},
       {"types", types_json(parts)},
       {"kernels", mxfp6::default_kernels().kernels->name},
+      {"huge_pages", has_huge_pages()},
   };
   json["metadata"] = metadata_json(file, max_elements);
   json["tensors"] = tensors_json(parts);

@@ -7,6 +7,7 @@
 
 #include "cli/format.h"
 #include "cli/output.h"
+#include "llama/huge_pages.h"
 #include "mxfp6/dispatch.h"
 
 namespace specdec::cli {
@@ -107,6 +108,7 @@ std::string facts(const Parts& parts) {
       {"Vocabulary", vocabulary_text(file)},
       {"Format", format_text},
       {"Kernels", kernels_text()},
+      {"Huge pages", has_huge_pages() ? "yes: --no-mmap reads weights into them" : "no: --no-mmap makes nothing faster here"},
   };
   std::string text;
   for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";

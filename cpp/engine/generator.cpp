@@ -31,7 +31,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_num_draft_tokens(options.num_draft_tokens);
   const KvType kv_type = parse_kv_type(options.kv_type);
 
-  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers);
+  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers, options.use_mmap);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
@@ -54,7 +54,7 @@ void Generator::load_draft() {
     proposer_ = std::make_unique<NgramProposer>();
     return;
   }
-  draft_model_ = std::make_shared<Model>(options_.draft, options_.n_gpu_layers);
+  draft_model_ = std::make_shared<Model>(options_.draft, options_.n_gpu_layers, options_.use_mmap);
   if (!draft_model_->can_roll_back()) {
     throw ModelError(options_.draft + ": architecture " + draft_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");

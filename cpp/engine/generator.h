@@ -29,6 +29,7 @@ struct GeneratorOptions {
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
   int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
+  bool use_mmap = true;       // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   std::string kv_type = "f16";  // of both models' caches: f16, q8_0
   int max_sequences = 1;      // texts that run at once; each has a context of its own
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own

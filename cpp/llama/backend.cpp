@@ -17,6 +17,7 @@
 
 #include "llama.h"
 #include "llama/ggml_mxfp6.h"
+#include "llama/huge_pages.h"
 #include "llama/op_hook.h"
 
 namespace specdec {
@@ -48,6 +49,7 @@ void start_backend() {
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook();
+    install_huge_pages();
   });
 }
 

@@ -1,8 +1,10 @@
 #include "llama/model.h"
 
 #include <cstdlib>
+#include <vector>
 
 #include "llama.h"
+#include "llama/available_memory.h"
 #include "llama/backend.h"
 #include "llama/gguf_file.h"
 #include "speculative/error.h"
@@ -15,20 +17,32 @@ std::string metadata(const llama_model* model, const std::string& key) {
   return llama_model_meta_val_str(model, key.c_str(), value, sizeof(value)) < 0 ? std::string() : std::string(value);
 }
 
+// Memory promised but not there would end the process while the weights are read.
+void check_memory(const std::vector<GgufFile>& parts) {
+  std::uint64_t needed = 0;
+  for (const GgufFile& part : parts) needed += part.file_size;
+  const std::uint64_t available = available_memory();
+  if (available == 0 || needed < available) return;
+  throw ModelError(parts.front().path + ": not enough memory to read the weights into: " + std::to_string((needed >> 20) + 1) + " MiB needed, " +
+                   std::to_string(available >> 20) + " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
+}
+
 }  // namespace
 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
-Model::Model(const std::string& path, int num_gpu_layers) : path_(path) {
-  const std::string first_part = GgufFile::read_parts(path).front().path;  // throws with a clear text where llama.cpp would abort
+Model::Model(const std::string& path, int num_gpu_layers, bool use_mmap) : path_(path) {
+  const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws with a clear text where llama.cpp would abort
+  if (!use_mmap && num_gpu_layers == 0) check_memory(parts);
   start_backend();
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = num_gpu_layers;
+  if (!use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
   params.use_extra_bufts = false;  // repacked weights would leave the mapped file and round differently per batch size
   {
     const AbortsAsErrors guard;
-    model_.reset(llama_model_load_from_file(first_part.c_str(), params));
+    model_.reset(llama_model_load_from_file(parts.front().path.c_str(), params));
   }
   if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
   if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get())) {

@@ -1,4 +1,4 @@
-// A GGUF model, checked before llama.cpp sees it and mapped into memory.
+// A GGUF model, checked before llama.cpp sees it, and mapped into memory or read into huge pages.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,10 @@ namespace specdec {
 
 class Model {
  public:
+  // `use_mmap`: the weights stay in the file, whose pages are read when they are first needed and shared with other processes.
+  // Otherwise they are read into memory of this process alone, in huge pages (huge_pages.h) where the system has them.
   // Throws ModelError naming the file, what is wrong with it and what to do.
-  explicit Model(const std::string& path, int num_gpu_layers = 0);
+  explicit Model(const std::string& path, int num_gpu_layers = 0, bool use_mmap = true);
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }

@@ -78,7 +78,7 @@ __m512 weight_scales(const std::uint8_t* tile) {
 
 // How far ahead W columns fetch weights into the second-level cache; into the first level they would push the
 // activations out. One column, and several bands at once, keep pace with the hardware's own prefetcher.
-constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 8; }
+constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 16; }
 
 template <int W, int B>
 void prefetch_ahead(const std::uint8_t* tile) {
@@ -89,20 +89,42 @@ void prefetch_ahead(const std::uint8_t* tile) {
   }
 }
 
+// A block of W columns of the panel: those of one group, or of a whole one and the next.
+template <int W>
+struct PanelBlocks {
+  static constexpr int first_width = W < panel_width ? W : panel_width, second_width = W - first_width;
+  const char *first, *second;  // codes [width][32], scales [width], corrections [width]
+
+  const char* codes(int c) const { return c < first_width ? first + c * block_size : second + (c - first_width) * block_size; }
+  template <class T>
+  T number(int c, int place) const {  // 0: of the scales; 1: of the corrections
+    T value;
+    const char* at = c < first_width ? first + first_width * (block_size + 4 * place) + 4 * c
+                                     : second + second_width * (block_size + 4 * place) + 4 * (c - first_width);
+    __builtin_memcpy(&value, at, sizeof value);
+    return value;
+  }
+  void advance() {
+    first += first_width * panel_block_bytes;
+    second += second_width * panel_block_bytes;
+  }
+};
+
 // One 4-column group of weights (one register) times the same columns of W activations.
 template <int W>
-inline __attribute__((always_inline)) void dot_group(__m512i weights, const char* codes, int group, __m512i (&sum)[W]) {
-#pragma GCC unroll 8
+inline __attribute__((always_inline)) void dot_group(__m512i weights, const PanelBlocks<W>& panel, int group, __m512i (&sum)[W]) {
+#pragma GCC unroll 16
   for (int c = 0; c < W; ++c) {
     std::int32_t four;
-    __builtin_memcpy(&four, codes + c * block_size + group * group_columns, sizeof four);
+    __builtin_memcpy(&four, panel.codes(c) + group * group_columns, sizeof four);
     sum[c] = _mm512_dpbusd_epi32(sum[c], weights, _mm512_set1_epi32(four));
   }
 }
 
 // Adds a tile's products with W columns to `sum`; E3M2: those of the low digits to `low_sum`.
 template <Type type, int W>
-inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const char* codes, __m512i (&sum)[W], __m512i (&low_sum)[W]) {
+inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& panel, __m512i (&sum)[W],
+                                                    __m512i (&low_sum)[W]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     const std::uint8_t* from = tile + half * half_bytes;
@@ -112,40 +134,39 @@ inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, co
     for (int j = 0; j < 4; ++j) {
       const int group = 4 * half + j;
       if constexpr (type == Type::e2m3) {
-        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e2m3_table.entry)), codes, group, sum);
+        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e2m3_table.entry)), panel, group, sum);
       } else {
-        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e3m2_high.entry)), codes, group, sum);
-        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e3m2_low.entry)), codes, group, low_sum);
+        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e3m2_high.entry)), panel, group, sum);
+        dot_group<W>(_mm512_permutexvar_epi8(plane[j], load(e3m2_low.entry)), panel, group, low_sum);
       }
     }
   }
 }
 
-// B bands times a panel group of W columns.
+// B bands times W columns.
 template <Type type, int W, int B>
-void bands_times_group(const std::uint8_t* bands, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBlocks<W> panel, float* out, std::int64_t ldo) {
   const std::int64_t band_bytes = blocks * tile_bytes;
   __m512 acc[B][W];
   for (int b = 0; b < B; ++b) {
     for (int c = 0; c < W; ++c) acc[b][c] = _mm512_setzero_ps();
   }
-  for (std::int64_t block = 0; block < blocks; ++block, bands += tile_bytes, group += W * panel_block_bytes) {
-    const float* scales = reinterpret_cast<const float*>(group + W * block_size);
-    const std::int32_t* corrections = reinterpret_cast<const std::int32_t*>(scales + W);
+  for (std::int64_t block = 0; block < blocks; ++block, bands += tile_bytes, panel.advance()) {
 #pragma GCC unroll 4
     for (int b = 0; b < B; ++b) {
       const std::uint8_t* tile = bands + b * band_bytes;
       __m512i sum[W], low_sum[W];
       for (int c = 0; c < W; ++c) {
-        sum[c] = _mm512_set1_epi32(corrections[c]);
+        sum[c] = _mm512_set1_epi32(panel.template number<std::int32_t>(c, 1));
         low_sum[c] = _mm512_setzero_si512();
       }
       prefetch_ahead<W, B>(tile);
-      dot_tile<type, W>(tile, group, sum, low_sum);
+      dot_tile<type, W>(tile, panel, sum, low_sum);
       const __m512 weight_scale = weight_scales(tile);
       for (int c = 0; c < W; ++c) {
         if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
-        acc[b][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), _mm512_mul_ps(weight_scale, _mm512_set1_ps(scales[c])), acc[b][c]);
+        const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(panel.template number<float>(c, 0)));
+        acc[b][c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[c]), scale, acc[b][c]);
       }
     }
   }
@@ -160,50 +181,54 @@ constexpr std::int64_t long_band_bytes = 28 << 10;
 constexpr int bands_at_once(int W) { return W <= 2 ? 4 : 1; }
 
 template <Type type, int W>
-void all_bands_times_group(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group, float* out,
-                           std::int64_t ldo) {
+void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group, float* out,
+                             std::int64_t ldo) {
+  const PanelBlocks<W> panel{group, group + blocks * PanelBlocks<W>::first_width * panel_block_bytes};
   constexpr int B = bands_at_once(W);
   const std::int64_t band_bytes = blocks * tile_bytes;
   std::int64_t band = 0;
   if (B > 1 && band_bytes > long_band_bytes) {
     for (; band + B <= count; band += B) {
-      bands_times_group<type, W, B>(bands + band * band_bytes, blocks, group, out + band * tile_rows, ldo);
+      bands_times_columns<type, W, B>(bands + band * band_bytes, blocks, panel, out + band * tile_rows, ldo);
     }
   }
   for (; band < count; ++band) {
-    bands_times_group<type, W, 1>(bands + band * band_bytes, blocks, group, out + band * tile_rows, ldo);
+    bands_times_columns<type, W, 1>(bands + band * band_bytes, blocks, panel, out + band * tile_rows, ldo);
   }
 }
 
-using AllBandsTimesGroup = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, const char*, float*, std::int64_t);
-
-// By width; entry 0 is not used.
+// Columns that a tile is decoded for: two groups; one where two sums per column need the registers.
 template <Type type>
-constexpr AllBandsTimesGroup by_width[panel_width + 1] = {
-    nullptr,
-    all_bands_times_group<type, 1>,
-    all_bands_times_group<type, 2>,
-    all_bands_times_group<type, 3>,
-    all_bands_times_group<type, 4>,
-    all_bands_times_group<type, 5>,
-    all_bands_times_group<type, 6>,
-    all_bands_times_group<type, 7>,
-    all_bands_times_group<type, 8>,
+constexpr int most_columns = type == Type::e2m3 ? 2 * panel_width : panel_width;
+
+using AllBandsTimesColumns = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, const char*, float*, std::int64_t);
+
+template <Type type, int W>
+constexpr AllBandsTimesColumns for_width() {
+  if constexpr (W >= 1 && W <= most_columns<type>) return all_bands_times_columns<type, W>;
+  else return nullptr;
+}
+
+template <Type type>
+constexpr AllBandsTimesColumns by_width[2 * panel_width + 1] = {
+    for_width<type, 0>(),  for_width<type, 1>(),  for_width<type, 2>(),  for_width<type, 3>(),  for_width<type, 4>(),  for_width<type, 5>(),
+    for_width<type, 6>(),  for_width<type, 7>(),  for_width<type, 8>(),  for_width<type, 9>(),  for_width<type, 10>(), for_width<type, 11>(),
+    for_width<type, 12>(), for_width<type, 13>(), for_width<type, 14>(), for_width<type, 15>(), for_width<type, 16>(),
 };
 
-// Bands that stay in the second-level cache while one panel group after another is multiplied by them.
+// Bands that stay in the second-level cache while some columns after others are multiplied by them.
 constexpr std::int64_t bands_per_pass = 4;
 
-// Decoding hides behind the dot products (it uses other execution ports), so that every group decodes anew and no
-// scratch is needed.
+// Decoding hides behind the dot products (it uses other execution ports), so that they are decoded anew for
+// every most_columns and no scratch is needed.
 template <Type type>
 void matmul_as(const std::uint8_t* tiles, std::int64_t k, const char* panel, std::int64_t n, std::int64_t band_begin,
                std::int64_t band_end, float* out, std::int64_t ldo) {
   const std::int64_t blocks = k / block_size;
   for (std::int64_t first = band_begin; first < band_end; first += bands_per_pass) {
     const std::int64_t last = band_end - first < bands_per_pass ? band_end : first + bands_per_pass;
-    for (std::int64_t column = 0; column < n; column += panel_width) {
-      const std::int64_t width = n - column < panel_width ? n - column : panel_width;
+    for (std::int64_t column = 0, width; column < n; column += width) {
+      width = n - column < most_columns<type> ? n - column : most_columns<type>;
       const char* group = panel + panel_block(n, k, column, 0).codes;
       by_width<type>[width](tiles + first * blocks * tile_bytes, last - first, blocks, group, out + column * ldo + first * tile_rows, ldo);
     }

@@ -226,3 +226,8 @@ def test_kv_type(specdec: pathlib.Path) -> None:
     f16, q8_0 = (run_json(specdec, "-p", PROMPT, *GREEDY, "--kv-type", kv_type)[0] for kv_type in ("f16", "q8_0"))
     assert len(q8_0) == 24 and q8_0[0]["logprob"] != f16[0]["logprob"]
     assert "q8_0" in run(specdec, "-p", PROMPT, "--kv-type", "q4_0", code=2).stderr
+
+
+def test_no_mmap(specdec: pathlib.Path) -> None:
+    mapped, read = (run_json(specdec, "-p", PROMPT, *GREEDY, *options)[0] for options in ([], ["--no-mmap"]))
+    assert mapped == read and len(read) == 24

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 
 import gguf
@@ -146,3 +147,10 @@ def test_kernels_are_shown_and_can_be_forced(specdec: pathlib.Path, target_path:
     assert json.loads(run("").stdout)["kernels"] == mxfp6.isas()[0]
     unknown = run("sse9")
     assert unknown.returncode == 1 and "sse9" in unknown.stderr and "scalar" in unknown.stderr
+
+
+def test_huge_pages_are_told(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    setting = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    there = setting.exists() and "[never]" not in setting.read_text()
+    assert json.loads(info(specdec, target_path, "--json"))["huge_pages"] is there
+    assert re.search(r"^Huge pages +(yes|no):", info(specdec, target_path), re.MULTILINE)

@@ -124,7 +124,7 @@ TEST(products_have_equal_bits_for_any_number_of_columns) {
   const Kernels& kernels = tested();
   for (const Type type : both_types) {
     const Weights w = random_weights(5 * tile_rows, 11 * block_size, 7);
-    for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 33, 67}) {
+    for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 67}) {
       const auto x = random_activations(n * w.k, static_cast<unsigned>(n));
       CHECK(same(multiply(kernels, type, w, x, n), multiply(scalar_kernels, type, w, x, n)));
     }

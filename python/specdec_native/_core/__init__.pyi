@@ -39,7 +39,7 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, mmap: bool, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -85,13 +85,14 @@ class Generator:
     @property
     def seed(self) -> int:
         ...
-def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16') -> numpy.typing.NDArray[numpy.float32]:
+def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """
     Logits float32 [len(tokens), vocabulary] of a text: row i predicts the token after tokens[i]. For tests and teaching.
     
     path: a GGUF file, loaded for this call
     pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
     kv_type: "f16" or "q8_0", how the cache holds keys and values
+    mmap: False reads the weights into memory instead of mapping the file
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.
     """
