@@ -163,6 +163,8 @@ void Generator::start(const Request& request) {
   sequence->verification = request.verification;
   sequence->drafting = request.drafting;
   sequence_ = std::move(sequence);
+  batch_ = {sequence_.get()};
+  next_emission_ = 0;
   text_ = std::move(text);
   seed_ = seed;
   num_delivered_ = sequence_->num_committed;
@@ -174,16 +176,16 @@ void Generator::start(const Request& request) {
 
 std::optional<Piece> Generator::next() {
   if (!running_) return std::nullopt;
-  if (pending_.empty()) {
+  const std::vector<Emission>& made = sequence_->emitted;
+  if (next_emission_ == made.size()) {
     running_ = false;  // unless the cycle succeeds
-    decoder_->cycle({sequence_.get()});
+    decoder_->cycle(batch_);
     running_ = true;
-    pending_.assign(sequence_->emitted.begin(), sequence_->emitted.end());
+    next_emission_ = 0;
   }
-  const Emission emission = pending_.front();
-  pending_.pop_front();
+  const Emission& emission = made[next_emission_++];
   ++num_delivered_;
-  Piece piece = make_piece(emission, pending_.empty() && sequence_->finish != Finish::none);
+  Piece piece = make_piece(emission, next_emission_ == made.size() && sequence_->finish != Finish::none);
   if (piece.finish_reason) stop();
   return piece;
 }
@@ -193,7 +195,8 @@ Piece Generator::make_piece(const Emission& emission, bool last) {
   piece.token = emission.token;
   piece.from_draft = emission.from_draft;
   piece.logprob = emission.logprob;
-  piece.text = text_->push(target_model_->vocabulary().piece(emission.token));
+  target_model_->vocabulary().piece(emission.token, token_bytes_);
+  piece.text = text_->push(token_bytes_);
   if (text_->stopped()) {
     piece.finish_reason = FinishReason::stop;
   } else if (last) {
@@ -205,7 +208,6 @@ Piece Generator::make_piece(const Emission& emission, bool last) {
 
 void Generator::stop() {
   running_ = false;
-  pending_.clear();
   if (sequence_) decoder_->truncate(*sequence_, num_delivered_);
 }
 

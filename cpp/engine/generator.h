@@ -1,8 +1,8 @@
 // The product: a target and a draft turned into a stream of text pieces. Python and the command line are thin over this.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,8 +116,10 @@ class Generator {
   std::unique_ptr<Decoder> decoder_;
 
   std::unique_ptr<Sequence> sequence_;  // the running or last text
+  std::vector<Sequence*> batch_;        // that one
   std::unique_ptr<TextStream> text_;
-  std::deque<Emission> pending_;        // made, not delivered
+  std::string token_bytes_;             // of the piece in the making
+  std::size_t next_emission_ = 0;       // of the sequence's last cycle, not delivered yet
   int num_delivered_ = 0;               // tokens delivered, the prompt's included
   bool running_ = false;
   std::uint64_t seed_ = 0;

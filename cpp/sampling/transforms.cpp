@@ -313,8 +313,7 @@ void Transforms::softmax(double max_logit, Distribution& out) {
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), ascending)) {
     std::sort(candidates_.begin(), candidates_.end(), ascending);
   }
-  out.tokens.clear();
-  out.probs.clear();
+  out.clear_for(candidates_.capacity());
   for (const Candidate& candidate : candidates_) {
     const double exponent = (candidate.logit - max_logit) / params_.temperature;
     if (exponent < smallest_exponent) continue;
