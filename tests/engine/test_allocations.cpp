@@ -52,12 +52,12 @@ TEST(a_token_allocates_nothing) {
   Generator generator(options);
   Request request;
   request.prompt = "def bfs(graph, start):\n";
-  request.max_tokens = 120;
+  request.max_tokens = 64;
   request.seed = 1;
   request.stop = {"no such text"};
   request.sampling.logit_bias = {{0, -std::numeric_limits<double>::infinity()}};
   for (const double temperature : {0.0, 0.8}) {
-    for (const int k : {0, 3, 7}) {  // fixed: "auto" may come to its first long draft at any time, depending on the clock
+    for (const int k : {0, 3}) {  // fixed: "auto" may come to its first long draft at any time, depending on the clock
       request.sampling.temperature = temperature;
       request.num_draft_tokens = k;
       CHECK_NEAR(allocations_of_half_a_text(generator, request), 0, 0);
