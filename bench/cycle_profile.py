@@ -60,7 +60,21 @@ def classify(stack: list[str]) -> tuple[str, str] | None:
 def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]], dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         data = f"{folder}/perf.data"
-        record = ["perf", "record", "-q", "--no-inherit", "-m", "64M", "-F", str(frequency), "--call-graph", "dwarf,65528", "-o", data, "--"]
+        record = [
+            "perf",
+            "record",
+            "-q",
+            "--no-inherit",
+            "-m",
+            "64M",
+            "-F",
+            str(frequency),
+            "--call-graph",
+            "dwarf,65528",
+            "-o",
+            data,
+            "--",
+        ]
         out = subprocess.run([*record, *command], capture_output=True, text=True)
         if out.returncode != 0:
             sys.exit(f"error: {' '.join(record[:2])} failed: {out.stderr.strip()}")
@@ -102,7 +116,9 @@ def main() -> None:
             seconds, cycles, tokens = seconds + stats["seconds"], cycles + stats["target_calls"], tokens + stats["tokens"]
         total = found.total()
         per_sample = 1e3 * seconds / cycles / total
-        print(f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms per cycle, {tokens / cycles:.2f} tokens")
+        print(
+            f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms per cycle, {tokens / cycles:.2f} tokens"
+        )
         print(f"per cycle; {total} samples\n\n| ms per cycle | draft | target | share |\n|---|---|---|---|")
         for layer in LAYERS:
             parts = [found[layer, model] for model in ("draft", "target")]

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROMPT = "def bfs(graph, start):"
@@ -33,9 +34,18 @@ print(json.dumps({"wall": wall, "seconds": gen.stats.seconds, "tokens": gen.stat
 """
 
 
+def result(output: bytes, *path: str) -> dict[str, float]:
+    values: Any = json.loads(output.splitlines()[-1])
+    for name in path:
+        values = values[name]
+    return {name: float(value) for name, value in values.items()}
+
+
 def python(pair: list[str], options: dict[str, float], prefix: list[str]) -> dict[str, float]:
-    out = subprocess.run([*prefix, sys.executable, "-c", STREAM, json.dumps([pair, PROMPT, options])], capture_output=True, check=True)
-    return json.loads(out.stdout)
+    out = subprocess.run(
+        [*prefix, sys.executable, "-c", STREAM, json.dumps([pair, PROMPT, options])], capture_output=True, check=True
+    )
+    return result(out.stdout)
 
 
 def command_line(binary: pathlib.Path, pair: list[str], options: dict[str, float], prefix: list[str]) -> dict[str, float]:
@@ -44,7 +54,7 @@ def command_line(binary: pathlib.Path, pair: list[str], options: dict[str, float
     if pair:
         command += ["-m", pair[0], "-md", pair[1]]
     out = subprocess.run(command, capture_output=True, check=True)
-    return json.loads(out.stdout.splitlines()[-1])["stats"]
+    return result(out.stdout, "stats")
 
 
 def main() -> None:
