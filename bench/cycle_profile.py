@@ -1,7 +1,8 @@
 """What a cycle spends its time on, layer by layer: python bench/cycle_profile.py [TARGET DRAFT] [--temperatures 0 0.8] [--k 3].
 
-Samples the main thread of `specdec generate` with perf (Debian: linux-perf) and gives every sample inside a cycle to the layer of its innermost frame that is one; milliseconds are shares of the measured time of a cycle. Shares hardly suffer from other
-programs, except for waiting, which grows. Without models: the bundled pair. The end-of-text token is banned.
+Samples the main thread of `specdec generate` with perf (Debian: linux-perf) and gives every sample inside a cycle to the
+layer of its innermost frame that is one; milliseconds are shares of the measured time of a cycle. Other programs hardly change
+the shares, but for waiting, which grows. Without models: the bundled pair. The end-of-text token is banned.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LAYERS = {
     "arithmetic": r"ggml_graph_compute_thread",
     "waking threads": r"ggml_graph_compute$",
     "planning and starting graphs": r"ggml_backend_sched_graph_compute_async|llama_context::graph_compute",
-    "building graphs": r"llama_model::build_graph|ggml_backend_sched_alloc_graph|ggml_backend_sched_reset|llm_graph_result::reset",
+    "building graphs": r"llama_model::build_graph|ggml_backend_sched_(alloc_graph|reset)|llm_graph_result::reset",
     "reusing graphs": r"llm_graph_result::can_reuse|llama_context::graph_params",
     "inputs of graphs, the mask": r"llm_graph_result::set_inputs",
     "copying logits": r"ggml_backend_tensor_get|llama_get_logits",
@@ -117,9 +118,10 @@ def main() -> None:
         total = found.total()
         per_sample = 1e3 * seconds / cycles / total
         print(
-            f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms per cycle, {tokens / cycles:.2f} tokens"
+            f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms and {tokens / cycles:.2f} tokens",
+            end="",
         )
-        print(f"per cycle; {total} samples\n\n| ms per cycle | draft | target | share |\n|---|---|---|---|")
+        print(f" per cycle; {total} samples\n\n| ms per cycle | draft | target | share |\n|---|---|---|---|")
         for layer in LAYERS:
             parts = [found[layer, model] for model in ("draft", "target")]
             cells = [f"{per_sample * part:.3f}" if part else "" for part in parts]

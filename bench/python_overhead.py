@@ -1,9 +1,9 @@
 """What Python costs: python bench/python_overhead.py [--pair TARGET DRAFT] [--tokens 200] [--rounds 20] [--real-time].
 
-The same text (greedy; seeded at temperature 0.8, K = 3) by `specdec generate --json` and by `Generator.stream`, whose pieces are
-only taken, run by run in turn, each in a process of its own. Two times of each: of the cycles, as the engine measures it
-(`stats.seconds`), and of the whole loop over the pieces. The price of Python is what a piece takes outside of cycles, against
-what it takes within; medians. Without --pair: the bundled pair. The end-of-text token is banned.
+The same text (greedy; seeded at temperature 0.8, K = 3) by `specdec generate --json` and by `Generator.stream`, whose pieces
+are only taken, in turn, each in a process of its own. Tokens per second of the CLI are those of its cycles (`stats`), without
+its printing; those of Python are of the whole loop over the pieces. What Python costs is the loop less its own cycles; medians.
+Without --pair: the bundled pair. The end-of-text token is banned.
 """
 
 from __future__ import annotations
