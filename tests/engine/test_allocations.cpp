@@ -1,5 +1,5 @@
-// A whole text of the bundled pair: nothing of ours allocates per token, kernels included. Only llama.cpp does in its passes,
-// and a piece whose text is too long for the string that holds it.
+// A whole text of the bundled pair: nothing of ours allocates per token, our attention included (these files have no MXFP6). Only
+// llama.cpp does in its passes, and a piece whose text is too long for the string that holds it.
 
 #include <limits>
 #include <optional>
@@ -13,7 +13,7 @@
 struct ggml_cgraph;
 struct ggml_cplan;
 
-// The linker sends every call here (--wrap). What runs a graph are our kernels and plain C.
+// The linker sends every call here (--wrap). What runs a graph is our attention and plain C.
 extern "C" {
 std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
 std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
