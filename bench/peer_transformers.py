@@ -8,18 +8,23 @@ import sys
 import time
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, AutoTokenizer, StoppingCriteria, StoppingCriteriaList
 
 
-class FirstTokenClock(LogitsProcessor):  # type: ignore[misc]
-    """When the prompt's logits were there."""
+class Clock(StoppingCriteria):  # type: ignore[misc]
+    """Looks on after each of the target's passes; the first one reads the prompt."""
 
-    start: float | None = None
+    def __init__(self, draft: torch.nn.Module) -> None:
+        self.passes: list[tuple[float, int, int]] = []  # seconds, length of the text, tokens drafted until then
+        self.drafted = 0
+        draft.register_forward_hook(self._count)
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        if self.start is None:
-            self.start = time.perf_counter()
-        return scores
+    def _count(self, *_: object) -> None:
+        self.drafted += 1  # a pass of the draft is a token
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_: object) -> torch.Tensor:
+        self.passes.append((time.perf_counter(), input_ids.shape[1], self.drafted))
+        return torch.zeros(input_ids.shape[0], dtype=torch.bool)
 
 
 def load(path: str) -> AutoModelForCausalLM:
@@ -40,19 +45,21 @@ def main() -> None:
     ids = tokenizer(pathlib.Path(text["prompt"]).read_text(), return_tensors="pt").input_ids
     sampled = text["temperature"] > 0
     sampling = {"temperature": text["temperature"], "top_k": 40, "top_p": 0.95, "min_p": 0.05} if sampled else {}
-    clock = FirstTokenClock()
+    clock = Clock(draft)
     with torch.inference_mode():
-        out = target.generate(
+        target.generate(
             ids,
             assistant_model=draft,
             max_new_tokens=text["tokens"],
             do_sample=sampled,
             suppress_tokens=[text["end_of_text"]],
-            logits_processor=LogitsProcessorList([clock]),
+            stopping_criteria=StoppingCriteriaList([clock]),
             **sampling,
         )
-    assert clock.start is not None
-    print(json.dumps({"tokens": out.shape[1] - ids.shape[1], "seconds": time.perf_counter() - clock.start}))
+    (start, prompt, before), (end, length, drafted) = clock.passes[0], clock.passes[-1]
+    tokens = length - prompt
+    accepted = tokens - (len(clock.passes) - 1)  # every pass makes one token more than it accepts
+    print(json.dumps({"tokens": tokens, "seconds": end - start, "drafted": drafted - before, "accepted": accepted}))
 
 
 if __name__ == "__main__":

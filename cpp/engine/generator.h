@@ -1,6 +1,7 @@
 // The product: a target and a draft turned into a stream of text pieces. Python and the command line are thin over this.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -31,17 +31,17 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
 }
 
 Piece Text::next_piece(const Vocabulary& vocabulary) {
-  const Emission emission = pending_.front();
-  pending_.pop_front();
+  const Emission& emission = sequence_.emitted[next_++];
   ++num_delivered_;
   Piece piece;
   piece.token = emission.token;
   piece.from_draft = emission.from_draft;
   piece.logprob = emission.logprob;
-  piece.text = stream_.push(vocabulary.piece(emission.token));
+  vocabulary.piece(emission.token, token_bytes_);
+  piece.text = stream_.push(token_bytes_);
   if (stream_.stopped()) {
     piece.finish_reason = FinishReason::stop;
-  } else if (pending_.empty() && sequence_.finish != Finish::none) {
+  } else if (!has_pieces() && sequence_.finish != Finish::none) {
     piece.text += stream_.finish();
     piece.finish_reason = reason_of(sequence_.finish);
   }
@@ -59,7 +59,7 @@ std::string Text::error_message() const {
 
 void Text::end() {
   state = State::over;
-  pending_.clear();
+  next_ = sequence_.emitted.size();
 }
 
 }  // namespace specdec

@@ -1,8 +1,8 @@
 // One text from its request to its last piece.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <string>
 #include <vector>
@@ -30,8 +30,8 @@ class Text {
   std::uint64_t seed() const { return seed_; }
 
   // Takes over what the sequence's last cycle made.
-  void take_emitted() { pending_.assign(sequence_.emitted.begin(), sequence_.emitted.end()); }
-  bool has_pieces() const { return !pending_.empty(); }
+  void take_emitted() { next_ = 0; }
+  bool has_pieces() const { return next_ < sequence_.emitted.size(); }
   Piece next_piece(const Vocabulary& vocabulary);
   // Nothing more will be asked for. What was made and not delivered no longer counts.
   void end();
@@ -42,7 +42,8 @@ class Text {
   Sequence sequence_;
   TextStream stream_;
   std::uint64_t seed_;
-  std::deque<Emission> pending_;  // made, not delivered
+  std::size_t next_ = 0;     // of what was emitted: not delivered yet
+  std::string token_bytes_;  // of the piece in the making
   int num_delivered_;
 };
 

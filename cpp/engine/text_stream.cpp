@@ -62,6 +62,8 @@ TextStream::TextStream(std::vector<std::string> stop) : stop_(std::move(stop)) {
   for (const std::string& s : stop_) {
     if (s.empty()) throw std::invalid_argument("stop: a stop string is empty; each must have at least one character");
   }
+  bytes_.reserve(256);  // more than a token and a stop string usually have: nothing is allocated per token
+  held_.reserve(256);
 }
 
 std::string TextStream::push(const std::string& bytes) {

@@ -60,14 +60,19 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
 }
 
 std::string Vocabulary::piece(Token token) const {
-  std::string text(32, '\0');
+  std::string text;
+  piece(token, text);
+  return text;
+}
+
+void Vocabulary::piece(Token token, std::string& text) const {
+  text.resize(32);
   int length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
   if (length < 0) {
     text.resize(static_cast<std::size_t>(-length));
     length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
   }
   text.resize(static_cast<std::size_t>(std::max(0, length)));
-  return text;
 }
 
 std::optional<std::string> Vocabulary::first_difference(const Vocabulary& draft, const Vocabulary& target) {

@@ -29,6 +29,7 @@ class Vocabulary {
 
   // The bytes that a token stands for; empty for control tokens. May be part of a UTF-8 character.
   std::string piece(Token token) const;
+  void piece(Token token, std::string& text) const;  // in place of what `text` held, in the same memory
 
   // The first respect in which the two differ over their common ids, for an error message; nothing if a draft with one
   // can propose tokens for a target with the other. Padding ids at the end of the longer one do not matter.

@@ -20,9 +20,15 @@ void Distribution::set_one_hot(Token token) {
   probs.assign(1, 1.0);
 }
 
-void Distribution::set_dense(const double* row, int size) {
+void Distribution::clear_for(std::size_t capacity) {
   tokens.clear();
   probs.clear();
+  tokens.reserve(capacity);
+  probs.reserve(capacity);
+}
+
+void Distribution::set_dense(const double* row, int size) {
+  clear_for(0);
   for (Token token = 0; token < size; ++token) {
     if (!(row[token] > 0.0)) continue;
     tokens.push_back(token);
@@ -43,8 +49,7 @@ Token draw(const Distribution& distribution, double uniform) noexcept {
 }
 
 double set_excess(const Distribution& target, double weight, const Distribution& draft, Distribution& out) {
-  out.tokens.clear();
-  out.probs.clear();
+  out.clear_for(target.tokens.capacity());
   double sum = 0.0;
   std::size_t d = 0;  // both supports ascend: one merge
   for (std::size_t t = 0; t < target.tokens.size(); ++t) {

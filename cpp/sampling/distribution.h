@@ -2,6 +2,7 @@
 // draw from it, and take what is left of the target after the draft (the residual).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Distribution {
   // 0 outside the support. O(1) when the support is 0..n-1, else O(log n).
   double probability(Token token) const noexcept;
 
+  // Empty, with room for so many tokens. Given the capacity of what it is filled from, it grows as seldom as that does.
+  void clear_for(std::size_t capacity);
   void set_one_hot(Token token);
   // row: size probabilities, of tokens 0..size-1; zeros leave the support.
   void set_dense(const double* row, int size);

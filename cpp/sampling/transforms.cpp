@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -66,6 +67,25 @@ void visit_above_floor(const Logit* logits, int size, double floor, Visit visit)
     }
   }
 }
+
+// out[count]: maxima of `depth` logits each, kLanes apart; a multiple of kLanes. NaN is passed over.
+constexpr int kLanes = 16;
+template <class Logit>
+inline void maxima_of_parts(const Logit* logits, int depth, double* out, std::size_t count) {
+  for (std::size_t first = 0; first < count; first += kLanes, logits += kLanes * depth) {
+    Logit highest[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) highest[lane] = -std::numeric_limits<Logit>::infinity();
+    for (int row = 0; row < depth; ++row) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const Logit logit = logits[row * kLanes + lane];
+        highest[lane] = logit > highest[lane] ? logit : highest[lane];
+      }
+    }
+    for (int lane = 0; lane < kLanes; ++lane) out[first + static_cast<std::size_t>(lane)] = static_cast<double>(highest[lane]);
+  }
+}
+SPECDEC_VECTOR_CLONES void maxima(const float* logits, int depth, double* out, std::size_t count) { maxima_of_parts(logits, depth, out, count); }
+SPECDEC_VECTOR_CLONES void maxima(const double* logits, int depth, double* out, std::size_t count) { maxima_of_parts(logits, depth, out, count); }
 
 // Sum of exp(logit - max_logit), in sixteen sums side by side.
 template <class Logit>
@@ -242,25 +262,28 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
   }
 }
 
-// One pass over the row: a logit at or below the k-th best so far is out (ids ascend, so a tie goes to the earlier
-// one); the others are gathered, and cut to the best k whenever there are 2k of them.
+// The k-th highest of the maxima of disjoint parts is no higher than the k-th best logit. Only what reaches it is gathered.
 template <class Logit>
 void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
-  double kth_best = -kInfinity;
+  const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // so many leave few logits too many
+  const int depth = static_cast<int>(static_cast<std::size_t>(size) / num_parts);
+  double floor = -kInfinity;
+  if (depth > 1) {
+    part_maxima_.resize(static_cast<std::size_t>((size / (kLanes * depth)) * kLanes));
+    maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
+    const auto kth = part_maxima_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+    std::nth_element(part_maxima_.begin(), kth, part_maxima_.end(), std::greater<double>());
+    floor = std::nextafter(*kth, -kInfinity);  // ties are told apart below
+  }
   candidates_.clear();
-  visit_above_floor(logits, size, kth_best, [&](double logit, Token token) {
+  visit_above_floor(logits, size, floor, [&](double logit, Token token) {
     candidates_.push_back({logit, token});
-    if (candidates_.size() == 2 * k) {
-      truncate_to_best(k);
-      kth_best = candidates_[k - 1].logit;
-    }
-    return kth_best;
+    return floor;
   });
   if (candidates_.empty()) throw_nothing_finite(size);
   if (candidates_.size() > k) truncate_to_best(k);
 }
 
-// Afterwards the worst of those kept is the last.
 void Transforms::truncate_to_best(std::size_t count) {
   const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(count) - 1;
   std::nth_element(candidates_.begin(), last, candidates_.end(), precedes);
@@ -313,8 +336,7 @@ void Transforms::softmax(double max_logit, Distribution& out) {
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), ascending)) {
     std::sort(candidates_.begin(), candidates_.end(), ascending);
   }
-  out.tokens.clear();
-  out.probs.clear();
+  out.clear_for(candidates_.capacity());
   for (const Candidate& candidate : candidates_) {
     const double exponent = (candidate.logit - max_logit) / params_.temperature;
     if (exponent < smallest_exponent) continue;

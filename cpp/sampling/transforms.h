@@ -78,6 +78,7 @@ class Transforms {
 
   SamplingParams params_;
   std::vector<Candidate> candidates_;  // what the transforms so far have left, in any order
+  std::vector<double> part_maxima_;    // of the row, for top-k
   std::vector<double> adjusted_;       // [size] the row after bias and penalties
   std::vector<int> counts_;            // [size] occurrences in the penalty window; all zero between calls
 };

@@ -30,6 +30,11 @@ Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_l
 
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
+  // All that the text can become, drafts included, so that no cycle allocates.
+  const std::size_t room = static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
+  s.tokens.reserve(s.tokens.size() + room);
+  s.emitted.reserve(max_draft_tokens + 1);
+  s.plan.places.reserve(max_draft_tokens);
   try {
     const int left = s.num_committed - 1 - target_.length(s.slot);
     const int end = s.num_committed - 1 - std::max(0, left - max_tokens);

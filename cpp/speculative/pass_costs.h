@@ -8,6 +8,7 @@ namespace specdec {
 // Seconds by number of tokens in a pass, learnt from passes, interpolated between them.
 class PassCosts {
  public:
+  PassCosts() { points_.reserve(64); }  // as many sizes as one sequence's passes can have
   void record(int num_tokens, double seconds);
   bool empty() const { return points_.empty(); }
   double seconds(int num_tokens) const;  // never falls with num_tokens

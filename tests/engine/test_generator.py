@@ -1,6 +1,5 @@
 """The generator as its users meet it, on the bundled pair."""
 
-import dataclasses
 import math
 import os
 import signal
@@ -40,7 +39,7 @@ def test_a_stream_of_pieces(gen: sd.Generator) -> None:
     assert any(p.from_draft for p in pieces) and not all(p.from_draft for p in pieces)
     assert all(p.logprob <= 0 for p in pieces)
     assert "".join(p.text for p in pieces) == gen.detokenize([p.token for p in pieces])
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         pieces[0].text = "x"  # type: ignore[misc]
 
 

@@ -3,25 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "allocations.h"
 #include "check.h"
 #include "sampling/uniforms.h"
-
-// Counts what the test at the end of this file says there is none of.
-static int allocations = 0;
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size > 0 ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 using namespace specdec::sampling;
 
@@ -284,9 +273,9 @@ TEST(nothing_is_allocated_in_the_steady_state) {
       for (const auto& row : rows) transforms.apply(row.data(), 5000, history.data(), 100, out);
     };
     all_rows();
-    const int before = allocations;
+    const int before = allocations::count;
     all_rows();
-    CHECK(allocations == before);
+    CHECK(allocations::count == before);
   }
 }
 

@@ -1,0 +1,68 @@
+// A whole text of the bundled pair: nothing of ours allocates per token, our attention included (these files have no MXFP6). Only
+// llama.cpp does in its passes, and a piece whose text is too long for the string that holds it.
+
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "allocations.h"
+#include "check.h"
+#include "engine/generator.h"
+#include "llama.h"
+
+struct ggml_cgraph;
+struct ggml_cplan;
+
+// The linker sends every call here (--wrap). What runs a graph is our attention and plain C.
+extern "C" {
+std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
+std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
+  const allocations::Pause theirs;
+  return __real_llama_decode(context, batch);
+}
+ggml_status __real_ggml_graph_compute(ggml_cgraph* graph, ggml_cplan* plan);
+ggml_status __wrap_ggml_graph_compute(ggml_cgraph* graph, ggml_cplan* plan) {
+  const allocations::Pause ours(true);
+  return __real_ggml_graph_compute(graph, plan);
+}
+}
+
+namespace {
+
+using namespace specdec;
+
+// Allocations of the second half of a text, but for long pieces.
+int allocations_of_half_a_text(Generator& generator, const Request& request) {
+  generator.start(request);
+  for (int i = 0; i < request.max_tokens / 2; ++i) CHECK(generator.next());
+  const int before = allocations::count;
+  int long_texts = 0;
+  while (const std::optional<Piece> piece = generator.next()) long_texts += piece->text.capacity() > std::string().capacity() ? 1 : 0;
+  CHECK(generator.stats().tokens == request.max_tokens);
+  return allocations::count - before - long_texts;
+}
+
+}  // namespace
+
+TEST(a_token_allocates_nothing) {
+  GeneratorOptions options;
+  options.target = std::string(MODELS) + "stdlib-target-f16.gguf";
+  options.draft = std::string(MODELS) + "stdlib-draft-f16.gguf";
+  options.n_threads = 2;
+  Generator generator(options);
+  Request request;
+  request.prompt = "def bfs(graph, start):\n";
+  request.max_tokens = 64;
+  request.seed = 1;
+  request.stop = {"no such text"};
+  request.sampling.logit_bias = {{0, -std::numeric_limits<double>::infinity()}};
+  for (const double temperature : {0.0, 0.8}) {
+    for (const int k : {0, 3}) {  // fixed: "auto" may come to its first long draft at any time, depending on the clock
+      request.sampling.temperature = temperature;
+      request.num_draft_tokens = k;
+      CHECK_NEAR(allocations_of_half_a_text(generator, request), 0, 0);
+    }
+  }
+}
+
+TEST_MAIN()
