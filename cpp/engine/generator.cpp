@@ -76,7 +76,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_num_draft_tokens(options.num_draft_tokens);
   const KvType kv_type = parse_kv_type(options.kv_type);
 
-  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers);
+  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1), options.rpc_servers);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
@@ -97,7 +97,8 @@ void Generator::load_draft() {
     proposer_ = std::make_unique<NgramProposer>();
     return;
   }
-  draft_model_ = std::make_shared<Model>(options_.draft, options_.n_gpu_layers);
+  const bool here = !options_.rpc_servers.empty();  // a draft's small passes would wait for the network
+  draft_model_ = std::make_shared<Model>(options_.draft, here ? 0 : options_.n_gpu_layers.value_or(0));
   if (!draft_model_->can_roll_back()) {
     throw ModelError(options_.draft + ": architecture " + draft_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");

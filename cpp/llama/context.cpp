@@ -8,6 +8,7 @@
 #include "llama.h"
 #include "llama/available_memory.h"
 #include "llama/backend.h"
+#include "llama/rpc_server.h"
 #include "speculative/error.h"
 
 namespace specdec {
@@ -95,6 +96,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     const AbortsAsErrors guard;
     context_.reset(llama_init_from_model(model_->get(), params));
   }
+  model_->check_rpc_servers();
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
@@ -119,13 +121,17 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   // Before the pass, so that truncate() knows what a pass that failed may have written.
   for (const PassInput& input : inputs) lengths_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
 
+  std::unique_lock<std::mutex> turn;
+  if (!model_->rpc_servers().empty()) turn = RpcServer::one_pass_at_a_time();
+  model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
   const int status = llama_decode(context_.get(), batch_->get());
+  logits_ = status == 0 && num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
+  model_->check_rpc_servers();
   if (status == 2) throw Cancelled("generation was cancelled");
   if (status != 0) {
     throw ModelError(model_->path() + ": a pass of " + std::to_string(batch_->get().n_tokens) + " tokens failed (status " +
                      std::to_string(status) + "): " + take_backend_errors());
   }
-  logits_ = num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;
 }
 
 const float* Context::logits(int row) const {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "llama/kv_type.h"
+#include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 
 struct llama_model;
@@ -15,7 +17,9 @@ namespace specdec {
 class Model {
  public:
   // Throws ModelError naming the file, what is wrong with it and what to do.
-  explicit Model(const std::string& path, int num_gpu_layers = 0);
+  // The last num_gpu_layers layers (the output counts as one; -1: all) go to the RPC servers, "HOST:PORT", in proportion to
+  // their memory; without servers to a GPU, where llama.cpp was built for one.
+  explicit Model(const std::string& path, int num_gpu_layers = 0, const std::vector<std::string>& rpc_servers = {});
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }
@@ -25,19 +29,25 @@ class Model {
   // False for recurrent memories, which cannot forget their last few tokens.
   bool can_roll_back() const;
   std::string architecture() const;
-  // Bytes that the KV cache takes for a context of this many tokens.
+  // Bytes of this machine's memory that the KV cache takes for a context of this many tokens.
   std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
   // Width of a head's keys and values, as far as the file says it for all layers at once.
   int key_size() const { return head_size(".attention.key_length"); }
   int value_size() const { return head_size(".attention.value_length"); }
+  // Of some of the layers; empty: all layers are here.
+  const std::vector<std::shared_ptr<const RpcServer>>& rpc_servers() const { return rpc_servers_; }
+  void check_rpc_servers() const;  // throws ModelError once one of them is gone
 
  private:
   struct Free {
     void operator()(llama_model* model) const;
   };
   int head_size(const char* key) const;
+  int num_local_layers() const;
 
   std::string path_;
+  int num_gpu_layers_;
+  std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<llama_model, Free> model_;
 };
 

@@ -163,7 +163,9 @@ class Generator:
     n_ctx: tokens of context; None for what the target was trained with, at most 4096.
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
-    n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
+    rpc: "host:port" of machines on which `specdec rpc-server` runs: the target's layers go there (docs/distributed.md).
+    n_gpu_layers: layers, the last ones, that go there, or on a GPU where llama.cpp was built with one; -1 for all. None: all
+        with rpc, else 0.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
         costs and learnt acceptance, and decodes without a draft where none pays.
@@ -180,7 +182,8 @@ class Generator:
         n_ctx: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
-        n_gpu_layers: int = 0,
+        n_gpu_layers: int | None = None,
+        rpc: str | Sequence[str] = (),
         kv_type: str = "f16",
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
@@ -195,6 +198,7 @@ class Generator:
             n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
+            rpc=[rpc] if isinstance(rpc, str) else list(rpc),
             kv_type=kv_type,
             num_draft_tokens=_draft_tokens(num_draft_tokens),
         )
