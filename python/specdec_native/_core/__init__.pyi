@@ -39,7 +39,7 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, kv_type: str, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex | None, rpc: collections.abc.Sequence[str], kv_type: str, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     def detokenize(self, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> str:
         ...
