@@ -51,7 +51,7 @@ class GenerateText:
         actor does not know of others on its machine.
 
     Each row's seed is derived from sampling["seed"] (0 unless given) and the row's key, or is the row's column "seed". So
-    its text does not depend on the actor, the batch or the attempt that makes it, if all actors run the same kernels.
+    its text does not depend on the actor, the batch or the attempt that makes it, on processors of one kind.
 
     New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted, num_accepted,
     seconds, and error: null, or why this row has no text; a bad row fails alone.
