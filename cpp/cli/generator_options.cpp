@@ -95,10 +95,12 @@ Group model_group(GeneratorOptions& options) {
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
               integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),
               choice({"--kv-type"}, {"f16", "q8_0"}, options.kv_type, "keys and values in the caches: 16 or 8.5 bits each"),
-              {{"--rpc"}, "HOST:PORT", "run the target's layers on these machines, on which specdec rpc-server runs; several with commas "
-               "between (docs/distributed.md)", set_rpc},
+              {{"--rpc"}, "HOST:PORT",
+               "run the target's layers on these machines, on which specdec rpc-server runs; several with commas between "
+               "(docs/distributed.md)", set_rpc},
               {{"-ngl", "--gpu-layers", "--n-gpu-layers"}, "N",
-               "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with --rpc, else 0)",
+               "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with "
+               "--rpc, else 0)",
                [&options](const std::string& text) { options.n_gpu_layers = static_cast<int>(parse_integer(text, -1, 100000)); }},
           }};
 }

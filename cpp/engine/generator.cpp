@@ -76,7 +76,8 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_num_draft_tokens(options.num_draft_tokens);
   const KvType kv_type = parse_kv_type(options.kv_type);
 
-  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1), options.rpc_servers);
+  const int num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
+  target_model_ = std::make_shared<Model>(options.target, num_gpu_layers, options.rpc_servers);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");

@@ -29,7 +29,8 @@ struct GeneratorOptions {
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
   std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
-  std::optional<int> n_gpu_layers;       // there, or on a GPU if llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0
+  // There, or on a GPU where llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0.
+  std::optional<int> n_gpu_layers;
   std::string kv_type = "f16";  // of both models' caches: f16, q8_0
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };

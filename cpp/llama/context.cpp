@@ -8,7 +8,6 @@
 #include "llama.h"
 #include "llama/available_memory.h"
 #include "llama/backend.h"
-#include "llama/rpc_server.h"
 #include "speculative/error.h"
 
 namespace specdec {
@@ -121,8 +120,6 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   // Before the pass, so that truncate() knows what a pass that failed may have written.
   for (const PassInput& input : inputs) lengths_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
 
-  std::unique_lock<std::mutex> turn;
-  if (!model_->rpc_servers().empty()) turn = RpcServer::one_pass_at_a_time();
   model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
   const int status = llama_decode(context_.get(), batch_->get());
   logits_ = status == 0 && num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass

@@ -22,8 +22,8 @@ void refuse_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
       if (std::string(find_ggml_type(tensor.type)->name).rfind("MXFP6", 0) != 0) continue;
-      throw ModelError(part.path + ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a type of "
-                       "llama.cpp's own, F16 or Q8_0 for example, or without RPC servers (rpc, --rpc)");
+      throw ModelError(part.path + ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
+                       "type of llama.cpp's own, F16 or Q8_0 for example, or without RPC servers (rpc, --rpc)");
     }
   }
 }
@@ -40,7 +40,9 @@ Model::Model(const std::string& path, int num_gpu_layers, const std::vector<std:
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
   std::vector<ggml_backend_device*> devices;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
-    if (std::find(rpc_servers.begin(), address, *address) != address) throw std::invalid_argument("RPC server " + *address + " is given twice");
+    if (std::find(rpc_servers.begin(), address, *address) != address) {
+      throw std::invalid_argument("RPC server " + *address + " is given twice");
+    }
     rpc_servers_.push_back(RpcServer::connect(*address));
     devices.insert(devices.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
   }

@@ -34,9 +34,7 @@ class Model {
   // Width of a head's keys and values, as far as the file says it for all layers at once.
   int key_size() const { return head_size(".attention.key_length"); }
   int value_size() const { return head_size(".attention.value_length"); }
-  // Of some of the layers; empty: all layers are here.
-  const std::vector<std::shared_ptr<const RpcServer>>& rpc_servers() const { return rpc_servers_; }
-  void check_rpc_servers() const;  // throws ModelError once one of them is gone
+  void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
  private:
   struct Free {

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <stdexcept>
 #include <system_error>
 #include <unordered_map>
@@ -28,7 +29,9 @@ namespace {
 
 constexpr int patience_ms = 5000;  // for a connection, and for the answer to the first message
 
-[[noreturn]] void fail(const std::string& address, const std::string& what) { throw ModelError("RPC server " + address + ": " + what); }
+[[noreturn]] void fail(const std::string& address, const std::string& what) {
+  throw ModelError("RPC server " + address + ": " + what);
+}
 
 std::string to_text(const RpcAddress& address) { return address.host + ":" + std::to_string(address.port); }
 
@@ -98,8 +101,8 @@ void say_hello(const RpcAddress& address) {
   }
   for (std::size_t received = 0; received < response.size();) {
     if (!socket.wait_for(POLLIN)) {
-      fail(to_text(address), "it accepts connections but does not answer: it may have another client (it serves one at a time), or be no "
-                             "ggml RPC server");
+      fail(to_text(address), "it accepts connections but does not answer: it may have another client (it serves one at a time), "
+                             "or be no ggml RPC server");
     }
     const ssize_t count = recv(socket.get(), response.data() + received, response.size() - received, 0);
     if (count <= 0) fail(to_text(address), "it closed the connection: it is no ggml RPC server, or one of another version");
@@ -107,9 +110,9 @@ void say_hello(const RpcAddress& address) {
   }
   const int major = response[8], minor = response[9];
   if (response[0] != 4 + capabilities || major != RPC_PROTO_MAJOR_VERSION || minor > RPC_PROTO_MINOR_VERSION) {
-    fail(to_text(address), "it speaks version " + std::to_string(major) + "." + std::to_string(minor) + " of the protocol, this program " +
-                               std::to_string(RPC_PROTO_MAJOR_VERSION) + "." + std::to_string(RPC_PROTO_MINOR_VERSION) +
-                               ". Run the same version on both sides");
+    fail(to_text(address), "it speaks version " + std::to_string(major) + "." + std::to_string(minor) +
+                               " of the protocol, this program " + std::to_string(RPC_PROTO_MAJOR_VERSION) + "." +
+                               std::to_string(RPC_PROTO_MINOR_VERSION) + ". Run the same version on both sides");
   }
 }
 
@@ -149,7 +152,9 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
   try {
     const AbortsAsErrors guard;
     if (const ggml_backend_reg_t registry = ggml_backend_rpc_add_server(address.c_str())) {
-      for (std::size_t i = 0; i < ggml_backend_reg_dev_count(registry); ++i) devices_.push_back(ggml_backend_reg_dev_get(registry, i));
+      for (std::size_t i = 0; i < ggml_backend_reg_dev_count(registry); ++i) {
+        devices_.push_back(ggml_backend_reg_dev_get(registry, i));
+      }
       connection_.reset(ggml_backend_dev_init(devices_.front(), nullptr));
       for (ggml_backend_device* device : devices_) ggml_backend_dev_buffer_type(device);  // asked for and kept by ggml
     }
@@ -161,12 +166,8 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
 
 void RpcServer::check() const {
   if (!specdec_rpc_is_lost(address_.c_str())) return;
-  fail(address_, "it closed the connection; what its layers held is gone. Drop every Generator that uses it, see to the server, then load again");
-}
-
-std::unique_lock<std::mutex> RpcServer::one_pass_at_a_time() {
-  static std::mutex mutex;
-  return std::unique_lock<std::mutex>(mutex);
+  fail(address_, "it closed the connection; what its layers held is gone. Drop every Generator that uses it, see to the server, "
+                 "then load again");
 }
 
 void serve_rpc(const RpcAddress& address, int num_threads) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -28,9 +27,6 @@ class RpcServer {
   const std::vector<ggml_backend_device*>& devices() const { return devices_; }
   // Throws ModelError once the server has closed the connection; from then on ggml reads zeros from it.
   void check() const;
-
-  // To be held during a pass: a server keeps one graph per device, so that those of two threads must not mix.
-  static std::unique_lock<std::mutex> one_pass_at_a_time();
 
  private:
   struct Free {

@@ -127,6 +127,19 @@ def test_generators_in_two_threads_share_a_server(start_server: ServerFactory) -
     assert texts == expected
 
 
+def test_generators_come_and_go_on_a_server(start_server: ServerFactory) -> None:
+    """A server forgets its graphs whenever a client's buffer is freed; the other generators' passes must not rely on them."""
+    address, _ = start_server()
+    expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=60, temperature=0, num_draft_tokens=0).pieces
+    gen = sd.Generator(rpc=address, n_threads=1)
+    pieces = []
+    for piece in gen.stream(PROMPT, max_tokens=60, temperature=0, num_draft_tokens=0):
+        pieces.append(piece)
+        if len(pieces) in (20, 40):
+            sd.Generator(rpc=address, n_threads=1).generate("import os\n", max_tokens=5)
+    assert pieces == expected
+
+
 def test_a_server_killed_in_the_middle_is_an_error(start_server: ServerFactory) -> None:
     (address, server), (other_address, _) = start_server(), start_server()
     gen = sd.Generator(rpc=[other_address, address], n_threads=1, num_draft_tokens=4)
