@@ -34,6 +34,7 @@ set(LLAMA_OPTIONS
   -DGGML_LLAMAFILE=OFF         # its F16 matmul rounds differently for different batch sizes (docs/losslessness.md)
   -DGGML_CPU_REPACK=OFF        # as above; also keeps weights in the mmap'ed file
   -DGGML_OPENMP=OFF            # one thread pool shared by both models, no libgomp in the binary
+  -DGGML_RPC=ON -DGGML_RPC_RDMA=OFF  # TCP only; with RDMA the binary would need libibverbs where the build finds it
   -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_METAL=OFF
   -DLLAMA_BUILD_COMMON=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF
   -DLLAMA_BUILD_APP=OFF
@@ -55,7 +56,7 @@ get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
 set(LLAMA_BUILD "${SPECDEC_CACHE_DIR}/build-${source_name}-${options_hash}")
 
 # Libraries that ggml and llama install, in link order.
-set(llama_libraries llama ggml ggml-cpu ggml-base)
+set(llama_libraries llama ggml ggml-cpu ggml-rpc ggml-base)
 set(LLAMA_ARCHIVES "")
 foreach(library IN LISTS llama_libraries)
   set(name "${CMAKE_STATIC_LIBRARY_PREFIX}${library}${CMAKE_STATIC_LIBRARY_SUFFIX}")
@@ -65,7 +66,7 @@ endforeach()
 # Configured and built with the generator of this build; the archives all appear under LLAMA_BUILD/lib.
 add_custom_command(
   OUTPUT ${LLAMA_ARCHIVES}
-  COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${LLAMA_BUILD}" "llama;ggml;ggml-cpu"
+  COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${LLAMA_BUILD}" "llama;ggml;ggml-cpu;ggml-rpc"
     -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${LLAMA_BUILD}/lib" ${LLAMA_OPTIONS}
   COMMENT "Building llama.cpp (once; a few minutes)"
   USES_TERMINAL VERBATIM

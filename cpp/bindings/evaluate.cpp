@@ -52,7 +52,9 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
   std::unique_ptr<specdec::Context> context;
   {
     py::gil_scoped_release release;
-    const auto model = std::make_shared<const specdec::Model>(path, 0, mmap);
+    specdec::Model::Options model_options;
+    model_options.use_mmap = mmap;
+    const auto model = std::make_shared<const specdec::Model>(path, model_options);
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
     options.kv_type = specdec::parse_kv_type(kv_type);

@@ -134,8 +134,8 @@ void register_generator(py::module_& m) {
            "penalty_last_n"_a, "logit_bias"_a);
 
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
-      .def(py::init([](std::string target, std::string draft, int n_ctx, int n_threads, int n_batch, int n_gpu_layers, bool mmap,
-                       std::string kv_type, int max_sequences, int num_draft_tokens) {
+      .def(py::init([](std::string target, std::string draft, int n_ctx, int n_threads, int n_batch, std::optional<int> n_gpu_layers,
+                       std::vector<std::string> rpc, bool mmap, std::string kv_type, int max_sequences, int num_draft_tokens) {
              specdec::GeneratorOptions options;
              options.target = std::move(target);
              options.draft = std::move(draft);
@@ -143,6 +143,7 @@ void register_generator(py::module_& m) {
              options.n_threads = n_threads;
              options.n_batch = n_batch;
              options.n_gpu_layers = n_gpu_layers;
+             options.rpc_servers = std::move(rpc);
              options.use_mmap = mmap;
              options.kv_type = std::move(kv_type);
              options.max_sequences = max_sequences;
@@ -150,7 +151,7 @@ void register_generator(py::module_& m) {
              py::gil_scoped_release release;
              return std::make_unique<GuardedGenerator>(options);
            }),
-           py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "mmap"_a,
+           py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "rpc"_a, "mmap"_a,
            "kv_type"_a, "max_sequences"_a, "num_draft_tokens"_a)
       .def(
           "start", with_request<void>([](Generator& generator, const specdec::Request& request) { generator.start(request); }),

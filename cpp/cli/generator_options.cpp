@@ -76,6 +76,13 @@ Group model_group(GeneratorOptions& options) {
       throw UsageError("expected a whole number from 0 to " + std::to_string(max_draft_tokens) + " or auto, got \"" + text + "\"");
     }
   };
+  const auto set_rpc = [&options](const std::string& text) {
+    options.rpc_servers.clear();
+    for (std::size_t start = 0, end = 0; end != std::string::npos; start = end + 1) {
+      end = text.find(',', start);
+      options.rpc_servers.push_back(text.substr(start, end - start));
+    }
+  };
   return {"Models",
           {
               text({"-m", "--model"}, "FILE", options.target, "target model, GGUF (default: the bundled pair)"),
@@ -92,8 +99,13 @@ Group model_group(GeneratorOptions& options) {
                    "read the weights into memory instead of mapping the files, in huge pages where the system has them: passes "
                    "as fast or faster, a slower start, memory that is not shared", false),
               choice({"--kv-type"}, {"f16", "q8_0"}, options.kv_type, "keys and values in the caches: 16 or 8.5 bits each"),
-              integer({"-ngl", "--gpu-layers", "--n-gpu-layers"}, options.n_gpu_layers, -1, 100000,
-                      "layers to put on a GPU, -1 for all; only in builds with a GPU backend (default: 0)"),
+              {{"--rpc"}, "HOST:PORT",
+               "run the target's layers on these machines, on which specdec rpc-server runs; several with commas between "
+               "(docs/distributed.md)", set_rpc},
+              {{"-ngl", "--gpu-layers", "--n-gpu-layers"}, "N",
+               "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with "
+               "--rpc, else 0)",
+               [&options](const std::string& text) { options.n_gpu_layers = static_cast<int>(parse_integer(text, -1, 100000)); }},
           }};
 }
 

@@ -19,6 +19,7 @@
 #include "cli/perplexity.h"
 #include "cli/quantize.h"
 #include "cli/race.h"
+#include "cli/rpc_server.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {
@@ -37,6 +38,7 @@ constexpr Command commands[] = {
     {"perplexity", run_perplexity, "measure how well a model predicts a text"},
     {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
     {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
+    {"rpc-server", run_rpc_server, "run layers of models that other machines generate with"},
 };
 
 const Command* find_command(const std::string& name) {

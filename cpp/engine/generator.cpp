@@ -31,7 +31,11 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_num_draft_tokens(options.num_draft_tokens);
   const KvType kv_type = parse_kv_type(options.kv_type);
 
-  target_model_ = std::make_shared<Model>(options.target, options.n_gpu_layers, options.use_mmap);
+  Model::Options model;
+  model.use_mmap = options.use_mmap;
+  model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
+  model.rpc_servers = options.rpc_servers;
+  target_model_ = std::make_shared<Model>(options.target, model);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
@@ -54,7 +58,11 @@ void Generator::load_draft() {
     proposer_ = std::make_unique<NgramProposer>();
     return;
   }
-  draft_model_ = std::make_shared<Model>(options_.draft, options_.n_gpu_layers, options_.use_mmap);
+  Model::Options model;
+  model.use_mmap = options_.use_mmap;
+  // With RPC servers the draft stays here: its small passes would wait for the network.
+  model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
+  draft_model_ = std::make_shared<Model>(options_.draft, model);
   if (!draft_model_->can_roll_back()) {
     throw ModelError(options_.draft + ": architecture " + draft_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");

@@ -29,7 +29,9 @@ struct GeneratorOptions {
   int n_ctx = 0;              // tokens; 0: what the target was trained with, at most default_context
   int n_threads = 0;          // 0: one per physical core
   int n_batch = 512;          // tokens per pass while reading a prompt
-  int n_gpu_layers = 0;       // only in builds of llama.cpp with a GPU backend
+  std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
+  // There, or on a GPU where llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0.
+  std::optional<int> n_gpu_layers;
   bool use_mmap = true;       // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   std::string kv_type = "f16";  // of both models' caches: f16, q8_0
   int max_sequences = 1;      // texts that run at once; each has a context of its own

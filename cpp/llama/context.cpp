@@ -95,6 +95,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     const AbortsAsErrors guard;
     context_.reset(llama_init_from_model(model_->get(), params));
   }
+  model_->check_rpc_servers();
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
@@ -114,6 +115,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
 
+  model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
   batch_->clear();
   lengths_before_ = lengths_;
   if (inputs.size() > 1 && worth_padding(inputs, width)) {
@@ -130,6 +132,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   pass_size_ = batch_->get().n_tokens;
 
   const int status = llama_decode(context_.get(), batch_->get());
+  logits_ = status == 0 && num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
+  model_->check_rpc_servers();
   if (status != 0) {
     for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
     if (status == 2) throw Cancelled("generation was cancelled");
@@ -140,7 +144,6 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
     for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
   }
-  logits_ = num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;
 }
 
 void Context::add_input(const PassInput& input) {

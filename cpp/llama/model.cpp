@@ -1,6 +1,8 @@
 #include "llama/model.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 #include <vector>
 
 #include "llama.h"
@@ -27,23 +29,48 @@ void check_memory(const std::vector<GgufFile>& parts) {
                    std::to_string(available >> 20) + " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
+// A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
+void refuse_mxfp6(const std::vector<GgufFile>& parts) {
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      if (std::string(find_ggml_type(tensor.type)->name).rfind("MXFP6", 0) != 0) continue;
+      throw ModelError(part.path + ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
+                       "type of llama.cpp's own, F16 or Q8_0 for example, or without RPC servers (rpc, --rpc)");
+    }
+  }
+}
+
 }  // namespace
 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
-Model::Model(const std::string& path, int num_gpu_layers, bool use_mmap) : path_(path) {
+Model::Model(const std::string& path, const Options& options) : path_(path), num_gpu_layers_(options.num_gpu_layers) {
+  const std::vector<std::string>& rpc_servers = options.rpc_servers;
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws with a clear text where llama.cpp would abort
-  if (!use_mmap && num_gpu_layers == 0) check_memory(parts);
+  if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
+  if (!rpc_servers.empty()) refuse_mxfp6(parts);
+  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
+  std::vector<ggml_backend_device*> devices;
+  for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
+    if (std::find(rpc_servers.begin(), address, *address) != address) {
+      throw std::invalid_argument("RPC server " + *address + " is given twice");
+    }
+    rpc_servers_.push_back(RpcServer::connect(*address));
+    devices.insert(devices.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
+  }
+  devices.push_back(nullptr);  // the list's end
   start_backend();
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
-  params.n_gpu_layers = num_gpu_layers;
-  if (!use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
+  params.n_gpu_layers = options.num_gpu_layers;
+  if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
+  if (!rpc_servers_.empty()) params.devices = devices.data();
   params.use_extra_bufts = false;  // repacked weights would leave the mapped file and round differently per batch size
   {
     const AbortsAsErrors guard;
     model_.reset(llama_model_load_from_file(parts.front().path.c_str(), params));
   }
+  check_rpc_servers();
   if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
   if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get())) {
     throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
@@ -57,6 +84,17 @@ Vocabulary Model::vocabulary() const { return Vocabulary(llama_model_get_vocab(g
 int Model::trained_context() const { return llama_model_n_ctx_train(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
+
+void Model::check_rpc_servers() const {
+  for (const auto& server : rpc_servers_) server->check();
+}
+
+int Model::num_local_layers() const {
+  const int layers = llama_model_n_layer(get());
+  if (rpc_servers_.empty()) return layers;
+  return num_gpu_layers_ < 0 ? 0 : std::clamp(layers + 1 - num_gpu_layers_, 0, layers);
+}
+
 std::string Model::architecture() const { return metadata(get(), "general.architecture"); }
 
 int Model::head_size(const char* key) const {
@@ -67,7 +105,7 @@ int Model::head_size(const char* key) const {
 std::uint64_t Model::cache_bytes(int context, KvType type) const {
   const auto numbers = static_cast<std::uint64_t>(key_size() + value_size());
   const std::uint64_t per_token = type == KvType::q8_0 ? numbers * 34 / 32 : numbers * 2;
-  return static_cast<std::uint64_t>(llama_model_n_layer(get())) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
+  return static_cast<std::uint64_t>(num_local_layers()) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
          static_cast<std::uint64_t>(context);
 }
 

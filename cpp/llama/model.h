@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "llama/kv_type.h"
+#include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 
 struct llama_model;
@@ -14,10 +16,19 @@ namespace specdec {
 
 class Model {
  public:
-  // `use_mmap`: the weights stay in the file, whose pages are read when they are first needed and shared with other processes.
-  // Otherwise they are read into memory of this process alone, in huge pages (huge_pages.h) where the system has them.
+  struct Options {
+    // The weights stay in the file, whose pages are read when they are first needed and shared with other processes. Otherwise
+    // they are read into memory of this process alone, in huge pages (huge_pages.h) where the system has them.
+    bool use_mmap = true;
+    // The last num_gpu_layers layers (the output counts as one; -1: all) go to the RPC servers, "HOST:PORT", in proportion to
+    // their memory; without servers to a GPU, where llama.cpp was built for one.
+    int num_gpu_layers = 0;
+    std::vector<std::string> rpc_servers;
+  };
+
+  explicit Model(const std::string& path) : Model(path, Options()) {}
   // Throws ModelError naming the file, what is wrong with it and what to do.
-  explicit Model(const std::string& path, int num_gpu_layers = 0, bool use_mmap = true);
+  Model(const std::string& path, const Options& options);
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }
@@ -27,19 +38,23 @@ class Model {
   // False for recurrent memories, which cannot forget their last few tokens.
   bool can_roll_back() const;
   std::string architecture() const;
-  // Bytes that the KV cache takes for a context of this many tokens.
+  // Bytes of this machine's memory that the KV cache takes for a context of this many tokens.
   std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
   // Width of a head's keys and values, as far as the file says it for all layers at once.
   int key_size() const { return head_size(".attention.key_length"); }
   int value_size() const { return head_size(".attention.value_length"); }
+  void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
  private:
   struct Free {
     void operator()(llama_model* model) const;
   };
   int head_size(const char* key) const;
+  int num_local_layers() const;
 
   std::string path_;
+  int num_gpu_layers_;
+  std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<llama_model, Free> model_;
 };
 

@@ -274,7 +274,9 @@ class Generator:
     n_ctx: tokens of context; None for what the target was trained with, at most 4096.
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
-    n_gpu_layers: layers on a GPU, where llama.cpp was built with one.
+    rpc: "host:port" of machines on which `specdec rpc-server` runs: the target's layers go there (docs/distributed.md).
+    n_gpu_layers: layers, the last ones, that go there, or on a GPU where llama.cpp was built with one; -1 for all. None: all
+        with rpc, else 0.
     mmap: False reads the weights into memory of their own, in huge pages where the system has them: passes as fast or
         faster, for a slower start and memory that no other process shares.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
@@ -295,7 +297,8 @@ class Generator:
         n_ctx: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
-        n_gpu_layers: int = 0,
+        n_gpu_layers: int | None = None,
+        rpc: str | Sequence[str] = (),
         mmap: bool = True,
         kv_type: str = "f16",
         max_sequences: int = 1,
@@ -312,6 +315,7 @@ class Generator:
             n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
             n_batch=n_batch,
             n_gpu_layers=n_gpu_layers,
+            rpc=[rpc] if isinstance(rpc, str) else list(rpc),
             mmap=mmap,
             kv_type=kv_type,
             max_sequences=max_sequences,

@@ -30,6 +30,8 @@ class ToyModel final : public LanguageModel {
   int vocabulary_size() const override { return model_.vocabulary_size(); }
   int context_length() const override { return model_.context_length(); }
   int batch_size() const override { return model_.batch_size(); }
+  int row_capacity() const override { return model_.row_capacity(); }
+  int pass_size() const override { return model_.pass_size(); }
   bool is_end_of_generation(Token) const override { return false; }
   void decode(const std::vector<PassInput>& inputs) override {
     const allocations::Pause theirs;
@@ -38,6 +40,7 @@ class ToyModel final : public LanguageModel {
   const float* logits(int row) const override { return model_.logits(row); }
   int length(int slot) const override { return model_.length(slot); }
   void truncate(int slot, int length) override { model_.truncate(slot, length); }
+  void copy(int from, int to) override { model_.copy(from, to); }
 
  private:
   toy::Model model_, hash_;

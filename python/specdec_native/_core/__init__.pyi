@@ -39,7 +39,7 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex, mmap: bool, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex | None, rpc: collections.abc.Sequence[str], mmap: bool, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
