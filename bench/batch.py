@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-import statistics
 import sys
 import time
 from dataclasses import dataclass
@@ -95,8 +94,9 @@ def main() -> None:
     target, draft = workshop.make(options.target, "mxfp6"), workshop.make(options.draft, "mxfp6")
     gen = sd.Generator(target, draft, n_ctx=512, max_sequences=max(options.sequences))
     print(f"Target {options.target}, draft {options.draft}, MXFP6; {gen.n_threads} threads, {options.tokens} tokens a text.\n")
-    print("| sequences | plain tok/s | ms per token | best K | tok/s | ms per token | speedup | predicted | auto tok/s | ms per token | drafts | of plain | of best |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    heads = ["sequences", "plain tok/s", "ms per token", "best K", "tok/s", "ms per token", "speedup", "predicted"]
+    heads += ["auto tok/s", "ms per token", "drafts", "of plain", "of best"]
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     alone: dict[Length, Run] = {}  # of one sequence
     lengths: list[Length] = [0, *options.lengths, "auto"]
     for count in options.sequences:
@@ -111,8 +111,7 @@ def main() -> None:
         plain, auto = median[0], median["auto"]
         best: int = max(options.lengths, key=lambda k: median[k].rate)
         cycle = best * median[best].draft_pass + median[best].target_pass
-        tokens_per_cycle = statistics.mean(one.tokens_per_cycle for one in (alone[best],))
-        predicted = tokens_per_cycle * plain.target_pass / cycle
+        predicted = alone[best].tokens_per_cycle * plain.target_pass / cycle
 
         def latency(one: Run, count: int = count) -> str:
             return f"{1000 * count / one.rate:.0f}"
