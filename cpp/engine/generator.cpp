@@ -166,7 +166,6 @@ void Generator::start(const Request& request) {
   text_ = std::move(text);
   seed_ = seed;
   num_delivered_ = sequence_->num_committed;
-  draft_length_.begin_text();
   if (request.max_tokens == 0) return;
   decoder_->prefill(*sequence_);
   running_ = true;

@@ -9,6 +9,7 @@ class AcceptanceModel {
  public:
   double probability(double confidence) const;
   void learn(double confidence, bool accepted);
+  void forget();  // once per cycle: texts change
 
  private:
   // To begin with a draft is trusted more than it trusts itself: a few trials tell.

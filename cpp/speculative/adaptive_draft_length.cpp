@@ -26,7 +26,15 @@ double AdaptiveDraftLength::tokens_per_second() const {
   return recent_seconds_ > 0.0 ? std::max(plain, recent_tokens_ / recent_seconds_) : plain;
 }
 
+AdaptiveDraftLength::AdaptiveDraftLength() { row_confidences_.fill(0.8); }
+
 bool AdaptiveDraftLength::may_try(int num_columns) const { return num_columns <= leap * std::max(num_sequences_, target_costs_.longest()); }
+
+double AdaptiveDraftLength::typical_acceptance() const {
+  double sum = 0.0;
+  for (const double confidence : row_confidences_) sum += accepted_by_row_.probability(confidence);
+  return sum / static_cast<double>(row_confidences_.size());
+}
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   num_sequences_ = num_sequences;
@@ -34,6 +42,7 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   longest_ = rows_ = num_proposing_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
+  typical_acceptance_ = typical_acceptance();
   if (!target_costs_.empty()) choose_trial();
 }
 
@@ -45,7 +54,7 @@ void AdaptiveDraftLength::choose_trial() {
   double tokens = num_sequences_, next = num_sequences_;
   for (int k = 0; k <= longest_outlook && (k == 0 || may_try(columns(k))); ++k) {
     losses.push_back(target_costs_.seconds(columns(k)) + k * draft - tokens / rate);
-    tokens += next *= typical_.mean;
+    tokens += next *= typical_acceptance_;
   }
   const auto least = std::min_element(losses.begin(), losses.end());
   const int best = static_cast<int>(least - losses.begin());
@@ -65,7 +74,7 @@ void AdaptiveDraftLength::choose_trial() {
 // Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
-  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_.mean * sum + standing_[static_cast<std::size_t>(drafts)];
+  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_acceptance_ * sum + standing_[static_cast<std::size_t>(drafts)];
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
@@ -77,8 +86,8 @@ bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, boo
     if (row_is_known && num_drafted < longest_) return true;  // the columns are there
     const double rate = tokens_per_second(), draft = draft_costs_.seconds(num_sequences_);
     const double now = target_costs_.seconds(columns(longest_));
-    double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_.mean;
-    for (int more = 1; more <= longest_outlook; ++more, next *= typical_.mean) {
+    double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_acceptance_;
+    for (int more = 1; more <= longest_outlook; ++more, next *= typical_acceptance_) {
       const int longest = std::max(longest_, num_drafted + more);
       if (!may_try(columns(longest))) return false;
       tokens += next;
@@ -92,13 +101,14 @@ bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, boo
   return false;
 }
 
-bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_.mean, false); }
+bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_acceptance_, false); }
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
   const double acceptance = accepted_by_row_.probability(row_confidence);
   ++rows_;
   if (s.num_drafted() == 0) ++num_proposing_;
-  typical_.add(acceptance, 24.0);
+  row_confidences_[next_row_] = row_confidence;
+  next_row_ = (next_row_ + 1) % row_confidences_.size();
   return goes_on(s, acceptance, true);
 }
 
@@ -141,6 +151,8 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
   target_costs_.record(num_scored, seconds - propose_seconds);
+  accepted_by_row_.forget();
+  accepted_by_draft_.forget();
   const double undisturbed = target_costs_.seconds(num_scored) + draft_seconds_;
   recent_tokens_ = rate_memory * recent_tokens_ + num_made;
   recent_seconds_ = rate_memory * recent_seconds_ + undisturbed;

@@ -1,6 +1,7 @@
 // num_draft_tokens = "auto": draft for as long as it pays, by measured costs and learnt acceptance.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "speculative/acceptance_model.h"
@@ -20,6 +21,8 @@ namespace specdec {
 // none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
+  AdaptiveDraftLength();
+
   void begin_cycle(int num_sequences) override;
   bool worth_a_row(const Sequence& sequence) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
@@ -41,6 +44,7 @@ class AdaptiveDraftLength final : public DraftLength {
   bool goes_on(const Sequence& sequence, double next_acceptance, bool row_is_known);
   double survival_of_others(const Sequence& sequence) const;
   double tokens_per_second() const;
+  double typical_acceptance() const;
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   bool may_try(int num_columns) const;
   void learn(const DraftPlan::Confidence& confidence, bool accepted);
@@ -49,12 +53,14 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts draft_costs_;   // by rows
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
-  Share typical_{0.8};      // acceptance of rows that are not known yet
+  std::array<double, 24> row_confidences_;  // the latest
+  std::size_t next_row_ = 0;
   Share proposing_{1.0};    // of the sequences, those for which there is something to propose
   double budget_ = 0.0;     // seconds that trials may cost
 
   // Of the running cycle.
   int num_sequences_ = 1;
+  double typical_acceptance_ = 0.0;  // of rows that are not known yet
   std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
   int longest_ = 0;               // draft
   int rows_ = 0;                  // of the running draft pass
