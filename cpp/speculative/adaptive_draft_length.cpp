@@ -62,7 +62,7 @@ void AdaptiveDraftLength::choose_trial() {
   const auto choose = [&](int k) { trial_ = k, trial_loss_ = losses[static_cast<std::size_t>(k)] - *least; };
   for (int k = 0; k < static_cast<int>(losses.size()); ++k) {
     const double loss = losses[static_cast<std::size_t>(k)] - *least;
-    const double doubt = target_costs_.doubt(columns(k), columns(best));
+    const double doubt = target_costs_.doubt(columns(k));
     const double promise = target_costs_.seconds(columns(k)) * (1.0 - std::exp(-optimism * doubt)) - loss;
     if (k != best && loss <= budget_ && promise > most) choose(k), most = promise;
   }

@@ -50,11 +50,12 @@ double PassCosts::seconds(int num_tokens) const {
   return std::exp(least);
 }
 
-double PassCosts::doubt(int num_tokens, int than) const {
+double PassCosts::doubt(int num_tokens) const {
   if (empty()) return 0.0;
-  const View v = view(num_tokens), w = view(than);
-  const double variance = covariance(v, v) + v.variance + covariance(w, w) + w.variance - 2.0 * covariance(v, w);
-  return std::sqrt(std::max(0.0, variance));
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < sizes_.size(); ++i) best = covariance_[i][i] < covariance_[best][best] ? i : best;
+  const View v = view(num_tokens);
+  return std::sqrt(std::max(0.0, covariance(v, v) + v.variance + covariance_[best][best] - 2.0 * covariance(v, best)));
 }
 
 std::size_t PassCosts::find_or_insert(int num_tokens) {

@@ -14,8 +14,8 @@ class PassCosts {
  public:
   void record(int num_tokens, double seconds);
   bool empty() const { return sizes_.empty(); }
-  double seconds(int num_tokens) const;          // of an ordinary pass; never falls with num_tokens; 0 if empty
-  double doubt(int num_tokens, int than) const;  // standard deviation of log(seconds(num_tokens) / seconds(than))
+  double seconds(int num_tokens) const;  // of an ordinary pass; never falls with num_tokens; 0 if empty
+  double doubt(int num_tokens) const;    // standard deviation of log seconds(num_tokens), beside the size that is known best
   int longest() const { return empty() ? 0 : sizes_.back(); }
 
  private:

@@ -110,8 +110,7 @@ TEST(the_simulation_agrees_with_the_arithmetic) {
 TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
   const Comparison quiet = long_runs(0.05, 0.0);
   quiet.print("quiet");
-  CHECK(quiet.least_of_best > 0.93 && quiet.below_best <= quiet.worlds / 100 && quiet.mean_of_best() > 0.98);
-  CHECK(quiet.least_of_plain > 0.97);
+  CHECK(quiet.least_of_best > 0.95 && quiet.least_of_plain > 0.97);
 }
 
 // Passes that take 1.15 times as long on average, up to four times, on a machine whose speed wanders: what a few measurements
@@ -119,8 +118,8 @@ TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
 TEST(close_to_the_best_fixed_length_beside_other_processes) {
   const Comparison noisy = long_runs(0.3, 0.01);
   noisy.print("noisy");
-  CHECK(noisy.least_of_best > 0.8 && noisy.below_best <= noisy.worlds / 30 && noisy.mean_of_best() > 0.98);
-  CHECK(noisy.least_of_plain > 0.94);
+  CHECK(noisy.least_of_best > 0.8 && noisy.below_best <= noisy.worlds / 40 && noisy.mean_of_best() > 0.98);
+  CHECK(noisy.least_of_plain > 0.9);
 }
 
 // Nothing is known at first, neither costs nor acceptance; the first pass of every size is a trial.
@@ -135,7 +134,7 @@ TEST(a_first_text_of_96_tokens_loses_little) {
     first.add(world, sum.rate());
   });
   first.print("first text");
-  CHECK(first.least_of_plain > 0.88 && first.mean_of_best() > 0.95);
+  CHECK(first.least_of_plain > 0.92 && first.mean_of_best() > 0.96);
 }
 
 // Negative control of the measure itself.
@@ -224,9 +223,9 @@ TEST(pass_costs_lean_on_their_neighbours_until_they_are_known) {
   for (int i = 0; i < 100; ++i) costs.record(1, 10.0), costs.record(8, 14.0);
   CHECK_NEAR(costs.seconds(1), 10.0, 1e-6);
   CHECK(costs.seconds(4) > 11.0 && costs.seconds(4) < 13.0 && costs.seconds(16) > 14.0);
-  CHECK(costs.doubt(4, 8) > costs.doubt(1, 8) && costs.doubt(16, 8) < costs.doubt(64, 8));
+  CHECK(costs.doubt(4) > costs.doubt(1) && costs.doubt(4) > costs.doubt(8) && costs.doubt(16) < costs.doubt(64));
   costs.record(4, 60.0);  // one disturbed pass is believed little
-  CHECK(costs.seconds(4) < 14.0);
+  CHECK(costs.seconds(4) < 15.0);
   for (int i = 0; i < 40; ++i) costs.record(4, 11.0);
   CHECK_NEAR(costs.seconds(4), 11.0, 0.2);
 }
