@@ -9,7 +9,7 @@ namespace {
 
 constexpr double trial_share = 0.01;  // of the time
 constexpr double optimism = 2.0;      // standard deviations by which a length's cost may be better than believed
-constexpr int longest_outlook = 24;   // drafts
+constexpr int longest_tried = 24;     // drafts
 constexpr int leap = 4;               // passes grow up to so many times the longest one measured
 constexpr double rate_memory = 0.95;  // kept from cycle to cycle
 
@@ -28,8 +28,6 @@ double AdaptiveDraftLength::tokens_per_second() const {
 
 AdaptiveDraftLength::AdaptiveDraftLength() { row_confidences_.fill(0.8); }
 
-bool AdaptiveDraftLength::may_try(int num_columns) const { return num_columns <= leap * std::max(num_sequences_, target_costs_.longest()); }
-
 double AdaptiveDraftLength::typical_acceptance() const {
   double sum = 0.0;
   for (const double confidence : row_confidences_) sum += accepted_by_row_.probability(confidence);
@@ -38,70 +36,72 @@ double AdaptiveDraftLength::typical_acceptance() const {
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   num_sequences_ = num_sequences;
+  typical_ = typical_acceptance();
+  draft_pass_ = draft_costs_.seconds(num_sequences);
+  target_pass_.clear();
   standing_.assign(1, num_sequences);
   longest_ = rows_ = num_proposing_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
-  typical_acceptance_ = typical_acceptance();
-  if (!target_costs_.empty()) choose_trial();
+  if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
+  const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
+  for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) target_pass_.push_back(target_costs_.seconds(columns(k)));
+  choose_trial();
 }
 
 // Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
 // cheapest one tells whether that is still so.
 void AdaptiveDraftLength::choose_trial() {
-  const double rate = tokens_per_second(), draft = draft_costs_.seconds(num_sequences_);
   std::vector<double> losses;  // seconds, by number of drafts
+  const double rate = tokens_per_second();
   double tokens = num_sequences_, next = num_sequences_;
-  for (int k = 0; k <= longest_outlook && (k == 0 || may_try(columns(k))); ++k) {
-    losses.push_back(target_costs_.seconds(columns(k)) + k * draft - tokens / rate);
-    tokens += next *= typical_acceptance_;
+  for (const double pass : target_pass_) {
+    losses.push_back(pass + static_cast<double>(losses.size()) * draft_pass_ - tokens / rate);
+    tokens += next *= typical_;
   }
-  const auto least = std::min_element(losses.begin(), losses.end());
-  const int best = static_cast<int>(least - losses.begin());
+  const auto best = std::min_element(losses.begin(), losses.end());
   double most = 0.0;
-  const auto choose = [&](int k) { trial_ = k, trial_loss_ = losses[static_cast<std::size_t>(k)] - *least; };
-  for (int k = 0; k < static_cast<int>(losses.size()); ++k) {
-    const double loss = losses[static_cast<std::size_t>(k)] - *least;
-    const double doubt = target_costs_.doubt(columns(k));
-    const double promise = target_costs_.seconds(columns(k)) * (1.0 - std::exp(-optimism * doubt)) - loss;
-    if (k != best && loss <= budget_ && promise > most) choose(k), most = promise;
+  for (auto loss = losses.begin(); loss != losses.end(); ++loss) {
+    const int k = static_cast<int>(loss - losses.begin());
+    const double luck = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * target_costs_.doubt(columns(k))));
+    const double promise = luck - (*loss - *best);
+    if (loss == best || *loss - *best > budget_ || promise <= most) continue;
+    trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
-  if (trial_ >= 0 || best > 0 || losses.size() < 2) return;
+  if (trial_ >= 0 || best != losses.begin() || losses.size() < 2) return;
   const auto cheapest = std::min_element(losses.begin() + 1, losses.end());
-  if (*cheapest - *least <= budget_) choose(static_cast<int>(cheapest - losses.begin()));
+  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses.begin()), trial_loss_ = *cheapest - *best;
 }
 
 // Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
-  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_acceptance_ * sum + standing_[static_cast<std::size_t>(drafts)];
+  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
-bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, bool row_is_known) {
-  const int num_drafted = s.num_drafted();
-  const auto pays = [&] {
-    if (target_costs_.empty()) return false;  // the first cycle is plain, so that there is something to compare with
-    if (trial_ >= 0) return num_drafted < trial_;
-    if (row_is_known && num_drafted < longest_) return true;  // the columns are there
-    const double rate = tokens_per_second(), draft = draft_costs_.seconds(num_sequences_);
-    const double now = target_costs_.seconds(columns(longest_));
-    double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_acceptance_;
-    for (int more = 1; more <= longest_outlook; ++more, next *= typical_acceptance_) {
-      const int longest = std::max(longest_, num_drafted + more);
-      if (!may_try(columns(longest))) return false;
-      tokens += next;
-      const double drafting = (row_is_known ? more - 1 : more) * draft;
-      if (tokens > rate * (drafting + target_costs_.seconds(columns(longest)) - now)) return true;
-    }
-    return false;
-  };
-  if (pays()) return true;
-  standing_[static_cast<std::size_t>(num_drafted)] -= s.plan.survival;
+bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, bool row_is_known) const {
+  const std::size_t num_drafted = static_cast<std::size_t>(s.num_drafted()), longest = static_cast<std::size_t>(longest_);
+  if (row_is_known && num_drafted < longest) return true;  // its columns are paid for
+  const double rate = tokens_per_second();
+  double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_;
+  double drafting = row_is_known ? 0.0 : draft_pass_;
+  for (std::size_t then = num_drafted + 1; then < target_pass_.size(); ++then) {
+    tokens += next;
+    if (tokens > rate * (drafting + target_pass_[std::max(longest, then)] - target_pass_[longest])) return true;
+    next *= typical_;
+    drafting += draft_pass_;
+  }
   return false;
 }
 
-bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_acceptance_, false); }
+bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, bool row_is_known) {
+  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, next_acceptance, row_is_known)) return true;
+  standing_[static_cast<std::size_t>(s.num_drafted())] -= s.plan.survival;
+  return false;
+}
+
+bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_, false); }
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
   const double acceptance = accepted_by_row_.probability(row_confidence);
@@ -160,7 +160,7 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
 
   // A draft that was not asked for long has to catch up: such a trial costs more than expected, and leaves a debt. Savings are
   // no more than one costs, so that many in a row never follow long drafting.
-  const double one_trial = 2.0 * (target_costs_.seconds(num_sequences_) + draft_costs_.seconds(num_sequences_));
+  const double one_trial = 2.0 * (target_costs_.seconds(num_sequences_) + draft_pass_);
   budget_ = std::min(one_trial, budget_ + trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
   if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + std::max(0.0, propose_seconds - draft_seconds_);

@@ -41,12 +41,12 @@ class AdaptiveDraftLength final : public DraftLength {
   };
 
   void choose_trial();
+  bool pays(const Sequence& sequence, double next_acceptance, bool row_is_known) const;
   bool goes_on(const Sequence& sequence, double next_acceptance, bool row_is_known);
   double survival_of_others(const Sequence& sequence) const;
   double tokens_per_second() const;
   double typical_acceptance() const;
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
-  bool may_try(int num_columns) const;
   void learn(const DraftPlan::Confidence& confidence, bool accepted);
 
   PassCosts target_costs_;  // all of a cycle but the drafting, by columns of the target's pass
@@ -60,7 +60,9 @@ class AdaptiveDraftLength final : public DraftLength {
 
   // Of the running cycle.
   int num_sequences_ = 1;
-  double typical_acceptance_ = 0.0;  // of rows that are not known yet
+  double typical_ = 0.0;             // acceptance of rows that are not known yet
+  double draft_pass_ = 0.0;          // seconds
+  std::vector<double> target_pass_;  // [drafts of the longest], as far as passes may be tried
   std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
   int longest_ = 0;               // draft
   int rows_ = 0;                  // of the running draft pass
