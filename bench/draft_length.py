@@ -3,8 +3,8 @@
 A cell is a pair of models, a draft (the model, or n-gram lookup), a kind of text (bench/prompts) and a temperature. In every
 round each length makes the same text: verification="invariant" fixes it by its seed, whatever is drafted. The lengths take
 turns, each round beginning with another, and what is compared is the time of each with that of K = 0 in the same round: the
-median of these ratios over the rounds. "auto" has a Generator of its own, so that it knows nothing that it has not measured
-itself, and keeps it from cell to cell as a user's would; --fresh gives it a new one for every cell.
+median of these ratios over the rounds. Every length has a Generator of its own: "auto" knows nothing that it has not measured
+itself, and all find their caches equally cold. "auto" goes on learning from cell to cell as a user's would, within one run.
 
 Every text is a line in --results. Cells that are there with all their rounds are not measured again, so an interrupted or
 longer run goes on where it was. Prints a markdown table of all cells in the file that match the selection; --table measures
@@ -113,15 +113,14 @@ def models_of(pair: str, workshop: Workshop, targets: str) -> tuple[pathlib.Path
     return workshop.make(f"{pair}-{targets}", "mxfp6"), workshop.make("115m-draft", "mxfp6")
 
 
-def measure(
-    cell: Cell, fixed: sd.Generator, adaptive: sd.Generator, turns: range, lengths: list[Length], verification: Verification
-) -> Iterator[Row]:
+def measure(cell: Cell, generators: dict[Length, sd.Generator], turns: range, verification: Verification) -> Iterator[Row]:
     kind, temperature = cell.text.split(":")
     prompt = (ROOT / "bench" / "prompts" / f"{kind}.txt").read_text(encoding="utf-8")
+    lengths = list(generators)
     for turn in turns:
         first = turn % len(lengths)
         for k in [*lengths[first:], *lengths[:first]]:
-            gen = adaptive if k == "auto" else fixed
+            gen = generators[k]
             gen.generate(
                 prompt,
                 max_tokens=cell.tokens,
@@ -145,7 +144,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--targets", default="accept0.8", help="of wide pairs: target, or acceptRATE")
     parser.add_argument("--verification", choices=["token", "block", "invariant"], default="invariant")
-    parser.add_argument("--fresh", action="store_true", help='a new "auto" for every cell')
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "draft-length.jsonl")
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
@@ -160,18 +158,17 @@ def main() -> None:
     print(HEADER)
     for pair in arguments.pairs:
         for draft in arguments.drafts:
-            generators: list[sd.Generator] = []
+            generators: dict[Length, sd.Generator] = {}
             for text in arguments.texts:
                 cell = Cell(pair, draft, text, arguments.tokens)
                 done = len(results.turns(cell, lengths))
                 if not arguments.table and done < arguments.rounds:
-                    if not generators or arguments.fresh:
+                    if not generators:
                         target, model = models_of(pair, workshop, arguments.targets)
-                        made = 1 if generators else 2
-                        new = [sd.Generator(target, model if draft == "model" else "ngram", n_ctx=2048) for _ in range(made)]
-                        generators = [generators[0], *new] if generators else new
+                        proposer = model if draft == "model" else "ngram"
+                        generators = {k: sd.Generator(target, proposer, n_ctx=1024) for k in lengths}
                     turns = range(done, arguments.rounds)
-                    for row in measure(cell, generators[0], generators[1], turns, lengths, arguments.verification):
+                    for row in measure(cell, generators, turns, arguments.verification):
                         results.append(row)
                 line = results.table_row(cell, lengths)
                 if line is not None:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace specdec {
 namespace {
@@ -45,7 +44,9 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   trial_ = -1;
   if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
   const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
-  for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) target_pass_.push_back(target_costs_.seconds(columns(k)));
+  for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
+    target_pass_.push_back(target_costs_.seconds(columns(k)));
+  }
   choose_trial();
 }
 
@@ -63,8 +64,8 @@ void AdaptiveDraftLength::choose_trial() {
   double most = 0.0;
   for (auto loss = losses.begin(); loss != losses.end(); ++loss) {
     const int k = static_cast<int>(loss - losses.begin());
-    const double luck = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * target_costs_.doubt(columns(k))));
-    const double promise = luck - (*loss - *best);
+    const double doubt = target_costs_.doubt(columns(k));
+    const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }

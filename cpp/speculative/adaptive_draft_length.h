@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "speculative/acceptance_model.h"
@@ -17,8 +18,8 @@ namespace specdec {
 // tokens; drafting goes on while some m makes that positive. a is learnt by confidence. Several sequences decide together:
 // the target's pass has as many columns for each as the longest draft needs, so s is summed over those that may go on.
 //
-// What is believed is checked: now and then a cycle has another length, one that might be better for all that is known or, where
-// none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
+// What is believed is checked: now and then a cycle has another length, one that might be better for all that is known or,
+// where none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
   AdaptiveDraftLength();

@@ -31,8 +31,6 @@ World world_of(double (*target)(int), double draft_share, std::vector<Place> pla
   return world;
 }
 
-constexpr int num_sequences_tried[] = {1, 2, 4, 8, 16, 32};
-
 template <class Check>
 void in_every_world(Check check) {
   std::vector<std::vector<Place>> kinds = {telling, mostly_sure};
@@ -40,7 +38,7 @@ void in_every_world(Check check) {
   for (const auto target : targets) {
     for (const double draft_share : {0.0, 0.14, 0.4}) {
       for (const auto& places : kinds) {
-        for (const int num_sequences : num_sequences_tried) check(world_of(target, draft_share, places, num_sequences));
+        for (const int num_sequences : {1, 2, 4, 8, 16, 32}) check(world_of(target, draft_share, places, num_sequences));
       }
     }
   }
@@ -61,8 +59,8 @@ struct Comparison {
   }
   double mean_of_best() const { return sum_of_best / worlds; }
   void print(const char* what) const {
-    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds, least_of_best,
-                mean_of_best(), below_best, least_of_plain);
+    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds,
+                least_of_best, mean_of_best(), below_best, least_of_plain);
   }
 };
 
@@ -156,7 +154,8 @@ TEST(confidence_beats_every_fixed_length_where_it_tells_much) {
 
 TEST(follows_a_text_whose_drafts_become_useless_and_good_again) {
   for (const int num_sequences : {1, 8}) {
-    const World useless = world_of(smooth, 0.14, blind(0.05), num_sequences), useful = world_of(smooth, 0.14, blind(0.85), num_sequences);
+    const World useless = world_of(smooth, 0.14, blind(0.05), num_sequences);
+    const World useful = world_of(smooth, 0.14, blind(0.85), num_sequences);
     AdaptiveDraftLength rule;
     Machine machine(rule);
     machine.cycles(useful, 300);
