@@ -1,128 +1,180 @@
-"""num_draft_tokens="auto" beside every fixed K: python bench/draft_length.py [--sizes bundled 1.1b 7b] [--tokens 96].
+"""num_draft_tokens="auto" beside every fixed K: python bench/draft_length.py --pairs 1.1b --drafts model.
 
-Every cell is a kind of text (bench/prompts), a temperature, a target and a draft (a model, or n-gram lookup). The fixed K and
-"auto" take turns, round by round, on the same prompt; "auto" has a Generator of its own, so that it knows nothing that it has
-not measured itself, and keeps it from cell to cell as a user's would. A cell's rates are all its tokens over all its seconds,
-for each K, without the slowest quarter of its texts (other processes at work). Target weights are MXFP6, but for F16 rows of
-the bundled size. Prints a markdown table.
+A cell is a pair of models, a draft (the model, or n-gram lookup), a kind of text (bench/prompts) and a temperature. In every
+round each length makes the same text: verification="invariant" fixes it by its seed, whatever is drafted. The lengths take
+turns, each round beginning with another, and what is compared is the time of each with that of K = 0 in the same round: the
+median of these ratios over the rounds. Every length has a Generator of its own: "auto" knows nothing that it has not measured
+itself, and all find their caches equally cold. "auto" goes on learning from cell to cell as a user's would, within one run.
+
+Every text is a line in --results. Cells that are there with all their rounds are not measured again, so an interrupted or
+longer run goes on where it was. Prints a markdown table of all cells in the file that match the selection; --table measures
+nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
+import statistics
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from wide_models import ROOT, Workshop
 
 import specdec_native as sd
 
-# Kind of text, temperature.
-TEXTS = [
-    ("boilerplate", 0.8),
-    ("novel", 0.8),
-    ("novel", 0.0),
-    ("novel", 1.2),
-    ("docstring", 0.8),
-    ("random", 0.8),
-    ("repeated", 0.8),
-]
+TEXTS = ["boilerplate:0.8", "novel:0.8", "novel:0.0", "novel:1.2", "docstring:0.8", "random:0.8", "repeated:0.8"]
+PAIRS = ["bundled-f16", "bundled", "1.1b", "7b"]
+DRAFTS = ["model", "n-gram"]
 END_OF_TEXT = 0  # of the bundled models
+Verification = Literal["token", "block", "invariant"]
 Length = int | Literal["auto"]
 
 
-@dataclass
-class Row:
-    """What the texts of one K took."""
+@dataclass(frozen=True)
+class Cell:
+    pair: str
+    draft: str
+    text: str  # KIND:TEMPERATURE
+    tokens: int
 
+
+@dataclass(frozen=True)
+class Row:
+    """What one text took."""
+
+    cell: Cell
+    turn: int
+    k: Length
     tokens: int
     seconds: float
     drafted: int
     target_calls: int
 
-    @property
-    def rate(self) -> float:
-        return self.tokens / self.seconds
+
+class Results:
+    """The rows of a file, one JSON object a line."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.rows: dict[Cell, list[Row]] = defaultdict(list)
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+            fields = json.loads(line)
+            self._add(Row(**{**fields, "cell": Cell(**fields["cell"])}))
+
+    def _add(self, row: Row) -> None:
+        self.rows[row.cell].append(row)
+
+    def append(self, row: Row) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(row)) + "\n")
+        self._add(row)
+
+    def turns(self, cell: Cell, lengths: list[Length]) -> list[dict[Length, Row]]:
+        """The rounds in which every length had its turn."""
+        rounds: dict[int, dict[Length, Row]] = defaultdict(dict)
+        for row in self.rows[cell]:
+            rounds[row.turn][row.k] = row
+        return [rounds[turn] for turn in sorted(rounds) if set(lengths) <= set(rounds[turn])]
+
+    def table_row(self, cell: Cell, lengths: list[Length]) -> str | None:
+        turns = self.turns(cell, lengths)
+        if not turns:
+            return None
+
+        def speed(k: Length) -> float:
+            return statistics.median(rows[0].seconds / rows[0].tokens / (rows[k].seconds / rows[k].tokens) for rows in turns)
+
+        best = max((k for k in lengths if k != "auto"), key=speed)
+        plain = max(rows[0].tokens / rows[0].seconds for rows in turns)
+        drafts = sum(rows["auto"].drafted for rows in turns) / sum(rows["auto"].target_calls for rows in turns)
+        everything = " ".join(f"{k}:{speed(k):.2f}" for k in lengths if k not in (0, "auto"))
+        return (
+            f"| {cell.pair} | {cell.draft} | {cell.text} | {len(turns)} x {cell.tokens} | {plain:.0f} | {everything} | "
+            f"{best} | {drafts:.1f} | {speed('auto') / speed(best):.2f} | {speed('auto'):.2f} |"
+        )
 
 
-class Cell:
-    def __init__(self) -> None:
-        self.rows: dict[Length, list[Row]] = defaultdict(list)
-
-    def add(self, k: Length, stats: sd.Stats) -> None:
-        self.rows[k].append(Row(stats.tokens, stats.seconds, stats.drafted, stats.target_calls))
-
-    def quick_rows(self, k: Length) -> list[Row]:
-        rows = sorted(self.rows[k], key=lambda row: row.rate)
-        return rows[len(rows) // 4 :]
-
-    def rate(self, k: Length) -> float:
-        rows = self.quick_rows(k)
-        return sum(row.tokens for row in rows) / sum(row.seconds for row in rows)
-
-    def drafts_per_call(self, k: Length) -> float:
-        return sum(row.drafted for row in self.rows[k]) / sum(row.target_calls for row in self.rows[k])
+HEADER = """| pair | draft | text:temperature | texts | plain tok/s | K: of plain | best K | auto: drafts | of best | of plain |
+|---|---|---|---|---|---|---|---|---|---|"""
 
 
-def models_of(size: str, workshop: Workshop, acceptance: str) -> list[tuple[str, pathlib.Path, pathlib.Path]]:
-    """Rows of (name, target, draft)."""
+def models_of(pair: str, workshop: Workshop, targets: str) -> tuple[pathlib.Path, pathlib.Path]:
     models = ROOT / "models"
-    if size == "bundled":
-        draft = models / "stdlib-draft-f16.gguf"
-        return [
-            ("bundled F16", models / "stdlib-target-f16.gguf", draft),
-            ("bundled", workshop.make("same-target", "mxfp6"), draft),
-        ]
-    return [(size, workshop.make(f"{size}-{acceptance}", "mxfp6"), workshop.make("115m-draft", "mxfp6"))]
+    if pair == "bundled-f16":
+        return models / "stdlib-target-f16.gguf", models / "stdlib-draft-f16.gguf"
+    if pair == "bundled":
+        return workshop.make("same-target", "mxfp6"), models / "stdlib-draft-f16.gguf"
+    return workshop.make(f"{pair}-{targets}", "mxfp6"), workshop.make("115m-draft", "mxfp6")
+
+
+def measure(cell: Cell, generators: dict[Length, sd.Generator], turns: range, verification: Verification) -> Iterator[Row]:
+    kind, temperature = cell.text.split(":")
+    prompt = (ROOT / "bench" / "prompts" / f"{kind}.txt").read_text(encoding="utf-8")
+    lengths = list(generators)
+    for turn in turns:
+        first = turn % len(lengths)
+        for k in [*lengths[first:], *lengths[:first]]:
+            gen = generators[k]
+            gen.generate(
+                prompt,
+                max_tokens=cell.tokens,
+                temperature=float(temperature),
+                seed=turn,
+                num_draft_tokens=k,
+                verification=verification,
+                logit_bias={END_OF_TEXT: -float("inf")},
+            )
+            stats = gen.stats
+            yield Row(cell, turn, k, stats.tokens, stats.seconds, stats.drafted, stats.target_calls)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", default=["bundled", "1.1b", "7b"])
-    parser.add_argument("--k", type=int, nargs="+", default=[0, 1, 2, 3, 5, 7, 11], help="0 must be among them")
+    parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=PAIRS)
+    parser.add_argument("--drafts", nargs="+", choices=DRAFTS, default=DRAFTS)
+    parser.add_argument("--texts", nargs="+", default=TEXTS, metavar="KIND:TEMPERATURE")
+    parser.add_argument("--k", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5, 7, 8, 11, 15], help="0 must be among them")
     parser.add_argument("--tokens", type=int, default=96)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--targets", default="target", help="of wide sizes: target, or acceptRATE")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--targets", default="accept0.8", help="of wide pairs: target, or acceptRATE")
+    parser.add_argument("--verification", choices=["token", "block", "invariant"], default="invariant")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "draft-length.jsonl")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
+    if 0 not in arguments.k:
+        parser.error("--k needs 0, which all others are compared with")
     workshop = Workshop(arguments.models, arguments.build)
     lengths: list[Length] = [*arguments.k, "auto"]
+    results = Results(arguments.results)
 
-    print(f"{arguments.rounds} rounds of {arguments.tokens} tokens; fixed K: {', '.join(map(str, arguments.k))}\n")
-    print("| target | draft | text | temperature | plain | best K | its speed | auto | drafts per call | of best | of plain |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for size in arguments.sizes:
-        for name, target, draft in models_of(size, workshop, arguments.targets):
-            for kind in ("model", "n-gram"):
-                fixed, adaptive = (sd.Generator(target, draft if kind == "model" else "ngram", n_ctx=2048) for _ in range(2))
-                for text, temperature in TEXTS:
-                    prompt = (ROOT / "bench" / "prompts" / f"{text}.txt").read_text(encoding="utf-8")
-                    cell = Cell()
-                    for turn in range(arguments.rounds):
-                        for k in lengths:
-                            gen = adaptive if k == "auto" else fixed
-                            gen.generate(
-                                prompt,
-                                max_tokens=arguments.tokens,
-                                temperature=temperature,
-                                seed=turn,
-                                num_draft_tokens=k,
-                                logit_bias={END_OF_TEXT: -float("inf")},
-                            )
-                            cell.add(k, gen.stats)
-                    best = max(arguments.k, key=cell.rate)
-                    plain, auto = cell.rate(0), cell.rate("auto")
-                    shares = f"{cell.drafts_per_call('auto'):.2f} | {auto / cell.rate(best):.2f} | {auto / plain:.2f}"
-                    row = (
-                        f"{name} | {kind} | {text} | {temperature} | {plain:.1f} | {best} | {cell.rate(best):.1f} | {auto:.1f}"
-                    )
-                    print(f"| {row} | {shares} |", flush=True)
-                    everything = ", ".join(f"{k}: {cell.rate(k):.1f}" for k in lengths)
-                    print(f"{name} {kind} {text} {temperature}  {everything}", file=sys.stderr, flush=True)
+    print(HEADER)
+    for pair in arguments.pairs:
+        for draft in arguments.drafts:
+            generators: dict[Length, sd.Generator] = {}
+            for text in arguments.texts:
+                cell = Cell(pair, draft, text, arguments.tokens)
+                done = len(results.turns(cell, lengths))
+                if not arguments.table and done < arguments.rounds:
+                    if not generators:
+                        target, model = models_of(pair, workshop, arguments.targets)
+                        proposer = model if draft == "model" else "ngram"
+                        generators = {k: sd.Generator(target, proposer, n_ctx=1024) for k in lengths}
+                    turns = range(done, arguments.rounds)
+                    for row in measure(cell, generators, turns, arguments.verification):
+                        results.append(row)
+                line = results.table_row(cell, lengths)
+                if line is not None:
+                    print(line, flush=True)
+                elif arguments.table:
+                    print(f"{cell}: not measured", file=sys.stderr)
 
 
 if __name__ == "__main__":

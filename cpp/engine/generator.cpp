@@ -50,7 +50,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   if (!options.draft.empty()) load_draft();
   decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
-  scheduler_ = std::make_unique<Scheduler>(*decoder_, draft_length_, target_model_->vocabulary(), options.max_sequences);
+  scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
 }
 
 void Generator::load_draft() {

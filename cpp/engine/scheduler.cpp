@@ -18,8 +18,8 @@ bool is_active(const std::shared_ptr<Text>& text) {
 
 }  // namespace
 
-Scheduler::Scheduler(Decoder& decoder, AdaptiveDraftLength& draft_length, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder), draft_length_(draft_length), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
+Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
+    : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
 
 void Scheduler::add(std::shared_ptr<Text> text) {
   if (text->sequence().remaining == 0) {
@@ -116,7 +116,6 @@ void Scheduler::begin_next_text() {
   s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
   text->state = Text::State::reading;
   slots_[static_cast<std::size_t>(free)] = text;
-  draft_length_.begin_text();
 }
 
 // How many tokens were read.

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine/text.h"
-#include "speculative/adaptive_draft_length.h"
 #include "speculative/decoder.h"
 
 namespace specdec {
@@ -25,7 +24,7 @@ struct Event {
 
 class Scheduler {
  public:
-  Scheduler(Decoder& decoder, AdaptiveDraftLength& draft_length, Vocabulary vocabulary, int num_slots);
+  Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
   void add(std::shared_ptr<Text> text);
   // The next thing that happens, running the models until it does; none when no text is left. What concerns one text ends that
@@ -55,7 +54,6 @@ class Scheduler {
   void fail(Text& text, std::exception_ptr error);
 
   Decoder& decoder_;
-  AdaptiveDraftLength& draft_length_;
   Vocabulary vocabulary_;
   std::deque<std::shared_ptr<Text>> waiting_;
   std::vector<std::shared_ptr<Text>> slots_;  // the text that runs there, or whose tokens are still cached there, or null

@@ -1,14 +1,16 @@
 #include "speculative/adaptive_draft_length.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace specdec {
 namespace {
 
-constexpr int probe_drafts = 2;
-constexpr double probe_share = 0.01;    // of the time
-constexpr int longest_outlook = 12;     // drafts ahead of the one in question
-constexpr int leap = 4;                 // passes are tried up to so many times the longest one measured
+constexpr double trial_share = 0.01;  // of the time
+constexpr double optimism = 2.0;      // standard deviations by which a length's cost may be better than believed
+constexpr int longest_tried = 24;     // drafts
+constexpr int leap = 4;               // passes grow up to so many times the longest one measured
+constexpr double rate_memory = 0.95;  // kept from cycle to cycle
 
 }  // namespace
 
@@ -17,65 +19,108 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
-AdaptiveDraftLength::ShareByConfidence::ShareByConfidence() {
-  for (std::size_t level = 0; level < shares_.size(); ++level) {
-    const double doubt = 1.0 - 0.5 * ((level == 0 ? 0.0 : level_ends[level - 1]) + level_ends[level]);
-    shares_[level].mean = 1.0 - doubt * doubt;
-  }
-}
-
-AdaptiveDraftLength::Share& AdaptiveDraftLength::ShareByConfidence::at(double confidence) {
-  const auto level = std::upper_bound(level_ends.begin(), level_ends.end() - 1, confidence) - level_ends.begin();
-  return shares_[static_cast<std::size_t>(level)];
-}
-
 // What is being made, and at least what plain decoding would make.
 double AdaptiveDraftLength::tokens_per_second() const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   return recent_seconds_ > 0.0 ? std::max(plain, recent_tokens_ / recent_seconds_) : plain;
 }
 
-bool AdaptiveDraftLength::pays(double survival, double next_acceptance, int passes_for_next) const {
-  const double rate = tokens_per_second(), now = target_costs_.seconds(pass_tokens_);
-  double expected = 0.0, accepted = survival * next_acceptance;
-  const int outlook = std::min(longest_outlook, leap * target_costs_.longest() - pass_tokens_);
-  for (int more = 1; more <= outlook; ++more, accepted *= typical_.mean) {
-    expected += accepted;
-    const double drafting = (more - 1 + passes_for_next) * draft_costs_.seconds(num_sequences_) / num_sequences_;
-    if (expected > rate * (drafting + target_costs_.seconds(pass_tokens_ + more) - now)) return true;
+AdaptiveDraftLength::AdaptiveDraftLength() { row_confidences_.fill(0.8); }
+
+double AdaptiveDraftLength::typical_acceptance() const {
+  double sum = 0.0;
+  for (const double confidence : row_confidences_) sum += accepted_by_row_.probability(confidence);
+  return sum / static_cast<double>(row_confidences_.size());
+}
+
+void AdaptiveDraftLength::begin_cycle(int num_sequences) {
+  num_sequences_ = num_sequences;
+  typical_ = typical_acceptance();
+  draft_pass_ = draft_costs_.seconds(num_sequences);
+  target_pass_.clear();
+  standing_.assign(1, num_sequences);
+  longest_ = rows_ = num_proposing_ = 0;
+  draft_seconds_ = 0.0;
+  trial_ = -1;
+  if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
+  const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
+  for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
+    target_pass_.push_back(target_costs_.seconds(columns(k)));
+  }
+  choose_trial();
+}
+
+// Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
+// cheapest one tells whether that is still so.
+void AdaptiveDraftLength::choose_trial() {
+  std::vector<double> losses;  // seconds, by number of drafts
+  const double rate = tokens_per_second();
+  double tokens = num_sequences_, next = num_sequences_;
+  for (const double pass : target_pass_) {
+    losses.push_back(pass + static_cast<double>(losses.size()) * draft_pass_ - tokens / rate);
+    tokens += next *= typical_;
+  }
+  const auto best = std::min_element(losses.begin(), losses.end());
+  double most = 0.0;
+  for (auto loss = losses.begin(); loss != losses.end(); ++loss) {
+    const int k = static_cast<int>(loss - losses.begin());
+    const double doubt = target_costs_.doubt(columns(k));
+    const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
+    if (loss == best || *loss - *best > budget_ || promise <= most) continue;
+    trial_ = k, trial_loss_ = *loss - *best, most = promise;
+  }
+  if (trial_ >= 0 || best != losses.begin() || losses.size() < 2) return;
+  const auto cheapest = std::min_element(losses.begin() + 1, losses.end());
+  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses.begin()), trial_loss_ = *cheapest - *best;
+}
+
+// Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.
+double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
+  double sum = 0.0;
+  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
+  return proposing_.mean * std::max(0.0, sum - s.plan.survival);
+}
+
+bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, bool row_is_known) const {
+  const std::size_t num_drafted = static_cast<std::size_t>(s.num_drafted()), longest = static_cast<std::size_t>(longest_);
+  if (row_is_known && num_drafted < longest) return true;  // its columns are paid for
+  const double rate = tokens_per_second();
+  double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_;
+  double drafting = row_is_known ? 0.0 : draft_pass_;
+  for (std::size_t then = num_drafted + 1; then < target_pass_.size(); ++then) {
+    tokens += next;
+    if (tokens > rate * (drafting + target_pass_[std::max(longest, then)] - target_pass_[longest])) return true;
+    next *= typical_;
+    drafting += draft_pass_;
   }
   return false;
 }
 
-void AdaptiveDraftLength::begin_cycle(int num_sequences) {
-  num_sequences_ = pass_tokens_ = num_sequences;
-  draft_passes_ = 0;
-  probing_ = false;
-  if (target_costs_.empty() || pays(1.0, typical_.mean, 1)) return;
-  const int probe_tokens = (1 + probe_drafts) * num_sequences;
-  const double probe = probe_drafts * draft_costs_.seconds(num_sequences) + target_costs_.seconds(probe_tokens) - target_costs_.seconds(num_sequences);
-  probing_ = probe_is_due_ || probe_share * plain_seconds_ > probe;
+bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, bool row_is_known) {
+  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, next_acceptance, row_is_known)) return true;
+  standing_[static_cast<std::size_t>(s.num_drafted())] -= s.plan.survival;
+  return false;
 }
 
-// The first cycle of all is plain, so that there is something to compare with.
-bool AdaptiveDraftLength::worth_a_row(const Sequence& s) {
-  if (target_costs_.empty()) return false;
-  if (probing_) return s.num_drafted() < probe_drafts;
-  return pays(s.plan.survival, typical_.mean, 1);
-}
+bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_, false); }
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
-  const double acceptance = accepted_by_row_.at(row_confidence).mean;
-  typical_.add(acceptance, 24.0);
-  if (target_costs_.empty()) return false;
-  if (probing_) return s.num_drafted() < probe_drafts;
-  return pays(s.plan.survival, acceptance, 0);
+  const double acceptance = accepted_by_row_.probability(row_confidence);
+  ++rows_;
+  if (s.num_drafted() == 0) ++num_proposing_;
+  row_confidences_[next_row_] = row_confidence;
+  next_row_ = (next_row_ + 1) % row_confidences_.size();
+  return goes_on(s, acceptance, true);
 }
 
 void AdaptiveDraftLength::drafted(Sequence& s, double row_confidence, double confidence) {
-  s.plan.survival *= accepted_by_draft_.at(confidence).mean;
+  const std::size_t place = s.plan.places.size();
+  standing_.resize(std::max(standing_.size(), place + 2));
+  standing_[place] -= s.plan.survival;
+  s.plan.survival *= accepted_by_draft_.probability(confidence);
+  standing_[place + 1] += s.plan.survival;
   s.plan.places.push_back({row_confidence, confidence});
-  ++pass_tokens_;
+  longest_ = std::max(longest_, static_cast<int>(place) + 1);
 }
 
 void AdaptiveDraftLength::withheld(Sequence& s, double row_confidence, Token token) {
@@ -84,13 +129,14 @@ void AdaptiveDraftLength::withheld(Sequence& s, double row_confidence, Token tok
 }
 
 void AdaptiveDraftLength::record_draft_pass(double seconds) {
-  draft_costs_.record(num_sequences_, seconds);
-  ++draft_passes_;
+  draft_costs_.record(rows_, seconds);
+  draft_seconds_ += draft_costs_.seconds(rows_);
+  rows_ = 0;
 }
 
 void AdaptiveDraftLength::learn(const DraftPlan::Confidence& confidence, bool accepted) {
-  accepted_by_row_.at(confidence.row).add(accepted ? 1.0 : 0.0, 50.0);
-  accepted_by_draft_.at(confidence.draft).add(accepted ? 1.0 : 0.0, 50.0);
+  accepted_by_row_.learn(confidence.row, accepted);
+  accepted_by_draft_.learn(confidence.draft, accepted);
 }
 
 // Drafts after the first refused one were never judged.
@@ -106,11 +152,19 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
   target_costs_.record(num_scored, seconds - propose_seconds);
-  recent_tokens_ = 0.95 * recent_tokens_ + num_made;
-  recent_seconds_ = 0.95 * recent_seconds_ + target_costs_.seconds(num_scored) + draft_passes_ * draft_costs_.seconds(num_sequences_);
-  const bool drafted_any = num_scored > num_sequences_;
-  if (drafted_any) probe_is_due_ = false;
-  plain_seconds_ = drafted_any ? 0.0 : plain_seconds_ + seconds;
+  accepted_by_row_.forget();
+  accepted_by_draft_.forget();
+  const double undisturbed = target_costs_.seconds(num_scored) + draft_seconds_;
+  recent_tokens_ = rate_memory * recent_tokens_ + num_made;
+  recent_seconds_ = rate_memory * recent_seconds_ + undisturbed;
+  if (num_proposing_ > 0) proposing_.add(static_cast<double>(num_proposing_) / num_sequences_, 50.0);
+
+  // A draft that was not asked for long has to catch up: such a trial costs more than expected, and leaves a debt. Savings are
+  // no more than one costs, so that many in a row never follow long drafting.
+  const double one_trial = 2.0 * (target_costs_.seconds(num_sequences_) + draft_pass_);
+  budget_ = std::min(one_trial, budget_ + trial_share * undisturbed);
+  if (trial_ == 0) budget_ -= trial_loss_;
+  if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + std::max(0.0, propose_seconds - draft_seconds_);
 }
 
 }  // namespace specdec

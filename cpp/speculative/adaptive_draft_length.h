@@ -2,7 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <vector>
 
+#include "speculative/acceptance_model.h"
 #include "speculative/draft_length.h"
 #include "speculative/pass_costs.h"
 
@@ -12,12 +15,14 @@ namespace specdec {
 // that it costs. With R tokens made per second at present, s the probability that all drafts so far are accepted, a that
 // of the next one, and t the measured costs, m more drafts on top of a pass of n tokens are worth
 //   s (a + a^2 + .. + a^m) - R (m t_draft + t_target(n + m) - t_target(n))
-// tokens; drafting goes on while some m makes that positive. a is learnt by confidence level. Where no draft is worth its
-// time this is plain decoding, but for a probe now and then, held to a hundredth of the time. It holds no clock.
+// tokens; drafting goes on while some m makes that positive. a is learnt by confidence. Several sequences decide together:
+// the target's pass has as many columns for each as the longest draft needs, so s is summed over those that may go on.
+//
+// What is believed is checked: now and then a cycle has another length, one that might be better for all that is known or,
+// where none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
-  // A new text may be of another kind: a probe is due.
-  void begin_text() { probe_is_due_ = true; }
+  AdaptiveDraftLength();
 
   void begin_cycle(int num_sequences) override;
   bool worth_a_row(const Sequence& sequence) override;
@@ -35,36 +40,37 @@ class AdaptiveDraftLength final : public DraftLength {
     double weight = 4.0;
     void add(double outcome, double window);
   };
-  // By confidence, in levels that are finer where drafts are sure and many can be made.
-  class ShareByConfidence {
-   public:
-    ShareByConfidence();  // to begin with, a draft is trusted more than it trusts itself: a few trials tell
-    Share& at(double confidence);
 
-   private:
-    static constexpr std::array<double, 16> level_ends = {0.1,  0.2,  0.3,  0.4,  0.5,   0.6,   0.7,   0.8,
-                                                          0.87, 0.92, 0.95, 0.97, 0.985, 0.993, 0.998, 1.0};
-    std::array<Share, 16> shares_;
-  };
-
-  void learn(const DraftPlan::Confidence& confidence, bool accepted);
+  void choose_trial();
+  bool pays(const Sequence& sequence, double next_acceptance, bool row_is_known) const;
+  bool goes_on(const Sequence& sequence, double next_acceptance, bool row_is_known);
+  double survival_of_others(const Sequence& sequence) const;
   double tokens_per_second() const;
-  bool pays(double survival, double next_acceptance, int passes_for_next) const;
+  double typical_acceptance() const;
+  int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
+  void learn(const DraftPlan::Confidence& confidence, bool accepted);
 
-  PassCosts target_costs_;      // all of a cycle but the drafting, by tokens in the target's pass
-  PassCosts draft_costs_;       // of a pass of the draft with one token to each sequence
+  PassCosts target_costs_;  // all of a cycle but the drafting, by columns of the target's pass
+  PassCosts draft_costs_;   // by rows
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
-  ShareByConfidence accepted_by_row_, accepted_by_draft_;
-  Share typical_{0.8};          // acceptance of rows that are not known yet
-
-  bool probe_is_due_ = true;
-  double plain_seconds_ = 0.0;  // since the last draft
+  AcceptanceModel accepted_by_row_, accepted_by_draft_;
+  std::array<double, 24> row_confidences_;  // the latest
+  std::size_t next_row_ = 0;
+  Share proposing_{1.0};    // of the sequences, those for which there is something to propose
+  double budget_ = 0.0;     // seconds that trials may cost
 
   // Of the running cycle.
   int num_sequences_ = 1;
-  int draft_passes_ = 0;
-  int pass_tokens_ = 1;         // in the target's pass so far
-  bool probing_ = false;
+  double typical_ = 0.0;             // acceptance of rows that are not known yet
+  double draft_pass_ = 0.0;          // seconds
+  std::vector<double> target_pass_;  // [drafts of the longest], as far as passes may be tried
+  std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
+  int longest_ = 0;               // draft
+  int rows_ = 0;                  // of the running draft pass
+  int num_proposing_ = 0;
+  double draft_seconds_ = 0.0;
+  int trial_ = -1;                // drafts for each sequence, whatever seems best; -1: none
+  double trial_loss_ = 0.0;       // expected of it, in seconds
 };
 
 }  // namespace specdec

@@ -2,59 +2,102 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <utility>
 
 namespace specdec {
 namespace {
 
-constexpr double unknown_slope = 0.05;  // of a pass, per token more, before any longer one was measured
+// The first guess: a pass reads all weights once, and that takes as long as computing so many tokens.
+constexpr double tokens_per_reading = 16.0;
+double first_guess(int num_tokens) { return std::log(num_tokens + tokens_per_reading); }
+
+constexpr double walk_variance = 0.1;    // per unit of log(num_tokens): a doubling may cost e^0.26 more than guessed, or less
+constexpr double speed_variance = 1e-4;  // from pass to pass, of all sizes: the machine's speed drifts by 1 %
+constexpr double shape_variance = 5e-5;  // from pass to pass, of each size: the cache grows
+constexpr double least_noise = 0.01;
 
 }  // namespace
 
-// Other processes make passes longer, never shorter, and by more than one more token does: what a pass takes undisturbed
-// is tracked, falling fast and rising slowly. Passes of other sizes are taken to have changed a little with this one, since
-// the cache grows and the machine's speed drifts.
-void PassCosts::record(int num_tokens, double seconds) {
-  longest_ = std::max(longest_, num_tokens);
-  forget_stale();
-  auto point = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
-  if (point == points_.end() || point->num_tokens != num_tokens) {
-    const double expected = empty() ? seconds : this->seconds(num_tokens);
-    point = points_.insert(point, {num_tokens, std::min(seconds, 1.5 * expected), 1});
-  } else {
-    const double excess = std::min(seconds / point->seconds - 1.0, 0.5);
-    const double share = ++point->count <= 4 && excess < 0.0 ? 1.0 : excess < 0.0 ? 0.3 : 0.04;
-    const double change = 1.0 + share * excess;
-    for (auto other = points_.begin(); other != points_.end(); ++other) other->seconds *= other == point ? change : std::sqrt(change);
-  }
-  point->age = 0;
-  for (auto shorter = points_.begin(); shorter != point; ++shorter) shorter->seconds = std::min(shorter->seconds, point->seconds);
-  for (auto longer = std::next(point); longer != points_.end(); ++longer) longer->seconds = std::max(longer->seconds, point->seconds);
+PassCosts::View PassCosts::view(int num_tokens) const {
+  const auto found = std::lower_bound(sizes_.begin(), sizes_.end(), num_tokens);
+  const auto above = static_cast<std::size_t>(found - sizes_.begin()), below = above - 1;
+  if (found != sizes_.end() && *found == num_tokens) return {above, above, 0.0, 0.0, 0.0};
+  const auto distance = [&](std::size_t size) { return std::fabs(std::log(static_cast<double>(num_tokens) / sizes_[size])); };
+  const auto beyond = [&](std::size_t size) {
+    return View{size, size, 0.0, first_guess(num_tokens) - first_guess(sizes_[size]), walk_variance * distance(size)};
+  };
+  if (found == sizes_.begin()) return beyond(above);
+  if (found == sizes_.end()) return beyond(below);
+  const double up = distance(below), down = distance(above), share = up / (up + down);
+  const double line = (1.0 - share) * first_guess(sizes_[below]) + share * first_guess(sizes_[above]);
+  return {below, above, share, first_guess(num_tokens) - line, walk_variance * up * down / (up + down)};
 }
 
-// A size that looks expensive is not tried again, and may have been unlucky: it is forgotten, the sooner the less often it was
-// measured. Not the shortest, which all others are compared with.
-void PassCosts::forget_stale() {
-  constexpr int patience = 50;
-  if (points_.empty()) return;
-  for (Point& p : points_) ++p.age;
-  const auto stale = [](const Point& p) { return p.age > patience * p.count; };
-  points_.erase(std::remove_if(points_.begin() + 1, points_.end(), stale), points_.end());
+double PassCosts::covariance(const View& v, std::size_t size) const {
+  return (1.0 - v.share) * covariance_[v.below][size] + v.share * covariance_[v.above][size];
 }
 
+double PassCosts::covariance(const View& v, const View& w) const {
+  return (1.0 - w.share) * covariance(v, w.below) + w.share * covariance(v, w.above);
+}
+
+// Disturbances make passes longer, never shorter: no pass takes longer than a longer one.
 double PassCosts::seconds(int num_tokens) const {
   if (empty()) return 0.0;
-  const auto longer = std::lower_bound(points_.begin(), points_.end(), num_tokens, [](const Point& p, int n) { return p.num_tokens < n; });
-  if (longer != points_.end() && (longer->num_tokens == num_tokens || longer == points_.begin())) return longer->seconds;
-  const Point& first = points_.front();
-  const Point& last = points_.back();
-  if (longer == points_.end()) {
-    const double slope = points_.size() == 1 ? unknown_slope * last.seconds : (last.seconds - first.seconds) / (last.num_tokens - first.num_tokens);
-    return last.seconds + slope * (num_tokens - last.num_tokens);
+  const auto longer = std::upper_bound(sizes_.begin(), sizes_.end(), num_tokens) - sizes_.begin();
+  double least = mean(view(num_tokens));
+  for (auto size = mean_.begin() + longer; size != mean_.end(); ++size) least = std::min(least, *size);
+  return std::exp(least);
+}
+
+double PassCosts::doubt(int num_tokens) const {
+  if (empty()) return 0.0;
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < sizes_.size(); ++i) best = covariance_[i][i] < covariance_[best][best] ? i : best;
+  const View v = view(num_tokens);
+  return std::sqrt(std::max(0.0, covariance(v, v) + v.variance + covariance_[best][best] - 2.0 * covariance(v, best)));
+}
+
+std::size_t PassCosts::find_or_insert(int num_tokens) {
+  const auto index = std::lower_bound(sizes_.begin(), sizes_.end(), num_tokens) - sizes_.begin();
+  const auto size = static_cast<std::size_t>(index);
+  if (size < sizes_.size() && sizes_[size] == num_tokens) return size;
+  const View v = view(num_tokens);
+  const double value = mean(v), variance = covariance(v, v) + v.variance;
+  std::vector<double> row(sizes_.size());
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = covariance(v, i);
+  for (std::size_t i = 0; i < row.size(); ++i) covariance_[i].insert(covariance_[i].begin() + index, row[i]);
+  row.insert(row.begin() + index, variance);
+  covariance_.insert(covariance_.begin() + index, std::move(row));
+  mean_.insert(mean_.begin() + index, value);
+  sizes_.insert(sizes_.begin() + index, num_tokens);
+  return size;
+}
+
+// A pass that takes much longer than expected was disturbed, and counts for no more than twice the usual deviation.
+void PassCosts::record(int num_tokens, double seconds) {
+  const double measured = std::log(std::max(seconds, 1e-9));
+  if (empty()) {
+    sizes_ = {num_tokens};
+    mean_ = {measured};
+    covariance_ = {{noise_ * noise_}};
+    return;
   }
-  const Point& shorter = *std::prev(longer);
-  const double part = static_cast<double>(num_tokens - shorter.num_tokens) / (longer->num_tokens - shorter.num_tokens);
-  return shorter.seconds + part * (longer->seconds - shorter.seconds);
+  const std::size_t size = find_or_insert(num_tokens);
+  for (std::vector<double>& row : covariance_) {
+    for (double& c : row) c += speed_variance;
+  }
+  for (std::size_t i = 0; i < sizes_.size(); ++i) covariance_[i][i] += shape_variance;
+  const double noise_variance = 1.5 * noise_ * noise_;  // as of a normal distribution with that mean deviation
+  const double variance = covariance_[size][size] + noise_variance;
+  const double surprise = std::min(measured - mean_[size], 2.0 * std::sqrt(variance));
+  const std::vector<double> gain = covariance_[size];
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    mean_[i] += gain[i] * surprise / variance;
+    for (std::size_t j = 0; j < sizes_.size(); ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
+  }
+  const double deviation = std::min(std::fabs(surprise), 3.0 * noise_);
+  noise_ = std::max(least_noise, noise_ + 0.05 * noise_variance / variance * (deviation - noise_));
 }
 
 }  // namespace specdec

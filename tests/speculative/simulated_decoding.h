@@ -1,0 +1,171 @@
+// Speculative decoding in simulated time: costs, confidences and verdicts are made here, so that every fixed K is known exactly
+// and the adaptive draft length can be measured against it.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "speculative/draft_length.h"
+#include "toy_model.h"
+
+namespace simulated {
+
+using namespace specdec;
+
+// Uniforms in [0, 1), the same in every run.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(toy::mix(seed)) {}
+  double operator()() { return static_cast<double>(toy::mix(state_ += 0x9E3779B97F4A7C15ull) >> 11) * 0x1p-53; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// A kind of place in a text: how often it comes, how sure the draft is there, how often the target accepts.
+struct Place {
+  double share, confidence, acceptance;
+};
+
+struct World {
+  std::function<double(int)> target_pass;  // seconds by columns
+  std::function<double(int)> draft_pass;   // by rows; null: drafts cost nothing
+  std::vector<Place> places;
+  int num_sequences = 1;
+  double noise = 0.05;  // passes take longer by up to ten times this share, by half of it on average
+  double drift = 0.0;   // of the machine's speed, from cycle to cycle
+
+  double acceptance() const {
+    double mean = 0.0;
+    for (const Place& p : places) mean += p.share * p.acceptance;
+    return mean;
+  }
+  // Tokens per second, undisturbed.
+  double fixed(int k) const {
+    double tokens = 1.0, survival = 1.0;
+    for (int place = 0; place < k; ++place) tokens += survival *= acceptance();
+    const double drafting = draft_pass ? k * draft_pass(num_sequences) : 0.0;
+    return num_sequences * tokens / (drafting + target_pass(num_sequences * (1 + k)));
+  }
+  double plain() const { return fixed(0); }
+  double best_fixed() const {
+    double best = 0.0;
+    for (int k = 0; k <= 24; ++k) best = std::max(best, fixed(k));
+    return best;
+  }
+};
+
+struct Speed {
+  double tokens = 0.0, seconds = 0.0;
+  double rate() const { return tokens / seconds; }
+  void operator+=(const Speed& other) { tokens += other.tokens, seconds += other.seconds; }
+};
+
+// A text that begins with one token.
+struct Text {
+  Text() {
+    sequence.tokens = {0};
+    sequence.num_committed = 1;
+    sequence.num_draft_tokens = auto_draft_tokens;
+  }
+  Sequence sequence{0, sampling::SamplingParams(), std::make_unique<sampling::PhiloxUniforms>(1, 0)};
+  double survival = 1.0;
+  bool refused = false;
+  int num_accepted = 0;
+};
+
+// A machine on which a rule decodes text after text. The rule sees disturbed times and drawn verdicts; what is returned is
+// counted in undisturbed times and expected tokens, so that little of it is luck.
+class Machine {
+ public:
+  explicit Machine(DraftLength& rule, std::uint64_t seed = 1) : rule_(rule), random_(seed) {}
+
+  Speed cycles(const World& world, int num_cycles) {
+    Speed sum;
+    for (int i = 0; i < num_cycles; ++i) cycle(world, sum);
+    return sum;
+  }
+  Speed text(const World& world, double num_tokens) {
+    Speed sum;
+    while (sum.tokens < num_tokens * world.num_sequences) cycle(world, sum);
+    return sum;
+  }
+
+ private:
+  static constexpr int most_drafts = 24;
+
+  double takes(const World& world, double seconds) {
+    const double tail = std::min(10.0, 0.5 / std::sqrt(random_() + 1e-12) - 0.5);
+    return seconds * std::exp(log_slowness_) * (1.0 + world.noise * tail);
+  }
+
+  const Place& next_place(const World& world) {
+    double u = random_();
+    for (const Place& p : world.places) {
+      if (u < p.share) return p;
+      u -= p.share;
+    }
+    return world.places.back();
+  }
+
+  // False where the text stops.
+  bool draft(const World& world, Text& t) {
+    Sequence& s = t.sequence;
+    const Place& place = next_place(world);
+    if (!rule_.worth_a_draft(s, place.confidence)) return false;
+    s.tokens.push_back(0);
+    rule_.drafted(s, place.confidence, place.confidence);
+    t.survival *= place.acceptance;
+    t.refused = t.refused || random_() >= place.acceptance;
+    if (!t.refused) ++t.num_accepted;
+    return s.num_drafted() < most_drafts;
+  }
+
+  void cycle(const World& world, Speed& sum) {
+    log_slowness_ = 0.995 * log_slowness_ + world.drift * (2.0 * random_() - 1.0);
+    const int num_sequences = world.num_sequences;
+    std::vector<Text> texts(static_cast<std::size_t>(num_sequences));
+    std::vector<Text*> running, going_on;
+    const auto worth_a_row = [&](const Text& t) { return !world.draft_pass || rule_.worth_a_row(t.sequence); };
+    rule_.begin_cycle(num_sequences);
+    for (Text& t : texts) {
+      if (worth_a_row(t)) running.push_back(&t);
+    }
+    double undisturbed = 0.0, proposing = 0.0, tokens = num_sequences;
+    while (!running.empty()) {
+      const double pass = world.draft_pass ? world.draft_pass(static_cast<int>(running.size())) : 0.0;
+      const double measured = takes(world, pass);
+      undisturbed += pass;
+      proposing += measured;
+      going_on.clear();
+      for (Text* t : running) {
+        const int before = t->sequence.num_drafted();
+        const bool more = draft(world, *t);
+        if (t->sequence.num_drafted() > before) tokens += t->survival;
+        if (more && worth_a_row(*t)) going_on.push_back(t);
+      }
+      if (world.draft_pass) rule_.record_draft_pass(measured);
+      running.swap(going_on);
+    }
+    int longest = 0, num_made = 0;
+    for (const Text& t : texts) {
+      longest = std::max(longest, t.sequence.num_drafted());
+      num_made += t.num_accepted + 1;
+      rule_.observe(t.sequence, t.num_accepted, 0);
+    }
+    const int columns = num_sequences * (1 + longest);  // every text has as many as the longest draft needs
+    const double pass = world.target_pass(columns);
+    rule_.end_cycle(columns, num_made, proposing + takes(world, pass), proposing);
+    sum.seconds += undisturbed + pass;
+    sum.tokens += tokens;
+  }
+
+  DraftLength& rule_;
+  Random random_;
+  double log_slowness_ = 0.0;
+};
+
+}  // namespace simulated
