@@ -53,25 +53,25 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
 // Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
 // cheapest one tells whether that is still so.
 void AdaptiveDraftLength::choose_trial() {
-  std::vector<double> losses;  // seconds, by number of drafts
+  losses_.clear();
   const double rate = tokens_per_second();
   double tokens = num_sequences_, next = num_sequences_;
   for (const double pass : target_pass_) {
-    losses.push_back(pass + static_cast<double>(losses.size()) * draft_pass_ - tokens / rate);
+    losses_.push_back(pass + static_cast<double>(losses_.size()) * draft_pass_ - tokens / rate);
     tokens += next *= typical_;
   }
-  const auto best = std::min_element(losses.begin(), losses.end());
+  const auto best = std::min_element(losses_.begin(), losses_.end());
   double most = 0.0;
-  for (auto loss = losses.begin(); loss != losses.end(); ++loss) {
-    const int k = static_cast<int>(loss - losses.begin());
+  for (auto loss = losses_.begin(); loss != losses_.end(); ++loss) {
+    const int k = static_cast<int>(loss - losses_.begin());
     const double doubt = target_costs_.doubt(columns(k));
     const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
-  if (trial_ >= 0 || best != losses.begin() || losses.size() < 2) return;
-  const auto cheapest = std::min_element(losses.begin() + 1, losses.end());
-  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses.begin()), trial_loss_ = *cheapest - *best;
+  if (trial_ >= 0 || best != losses_.begin() || losses_.size() < 2) return;
+  const auto cheapest = std::min_element(losses_.begin() + 1, losses_.end());
+  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.begin()), trial_loss_ = *cheapest - *best;
 }
 
 // Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.

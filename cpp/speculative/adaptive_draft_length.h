@@ -71,6 +71,7 @@ class AdaptiveDraftLength final : public DraftLength {
   double draft_seconds_ = 0.0;
   int trial_ = -1;                // drafts for each sequence, whatever seems best; -1: none
   double trial_loss_ = 0.0;       // expected of it, in seconds
+  std::vector<double> losses_;    // [drafts] seconds lost to the present rate
 };
 
 }  // namespace specdec

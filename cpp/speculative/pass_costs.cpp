@@ -91,10 +91,10 @@ void PassCosts::record(int num_tokens, double seconds) {
   const double noise_variance = 1.5 * noise_ * noise_;  // as of a normal distribution with that mean deviation
   const double variance = covariance_[size][size] + noise_variance;
   const double surprise = std::min(measured - mean_[size], 2.0 * std::sqrt(variance));
-  const std::vector<double> gain = covariance_[size];
+  gain_ = covariance_[size];
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    mean_[i] += gain[i] * surprise / variance;
-    for (std::size_t j = 0; j < sizes_.size(); ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
+    mean_[i] += gain_[i] * surprise / variance;
+    for (std::size_t j = 0; j < sizes_.size(); ++j) covariance_[i][j] -= gain_[i] * gain_[j] / variance;
   }
   const double deviation = std::min(std::fabs(surprise), 3.0 * noise_);
   noise_ = std::max(least_noise, noise_ + 0.05 * noise_variance / variance * (deviation - noise_));

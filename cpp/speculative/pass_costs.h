@@ -12,7 +12,6 @@ namespace specdec {
 // for itself, and how little is known of a size is known, too.
 class PassCosts {
  public:
-  PassCosts() { points_.reserve(64); }  // as many sizes as one sequence's passes can have
   void record(int num_tokens, double seconds);
   bool empty() const { return sizes_.empty(); }
   double seconds(int num_tokens) const;  // of an ordinary pass; never falls with num_tokens; 0 if empty
@@ -34,6 +33,7 @@ class PassCosts {
   std::vector<int> sizes_;                       // ascending
   std::vector<double> mean_;                     // of log seconds
   std::vector<std::vector<double>> covariance_;  // [size][size]
+  std::vector<double> gain_;                     // scratch of record()
   double noise_ = 0.1;                           // mean deviation of log seconds from what they should be
 };
 
