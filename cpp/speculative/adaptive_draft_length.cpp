@@ -25,7 +25,12 @@ double AdaptiveDraftLength::tokens_per_second() const {
   return recent_seconds_ > 0.0 ? std::max(plain, recent_tokens_ / recent_seconds_) : plain;
 }
 
-AdaptiveDraftLength::AdaptiveDraftLength() { row_confidences_.fill(0.8); }
+AdaptiveDraftLength::AdaptiveDraftLength() {
+  row_confidences_.fill(0.8);
+  standing_.reserve(max_draft_tokens + 1);
+  target_pass_.reserve(longest_tried + 1);
+  losses_.reserve(longest_tried + 1);
+}
 
 double AdaptiveDraftLength::typical_acceptance() const {
   double sum = 0.0;
