@@ -1,9 +1,10 @@
 """Several sequences at once, plain and speculative: python bench/batch.py [--sequences 1 2 4 8 16 32] [--lengths 1 2 3 5 7].
 
 As many texts of source code as there are sequences run together, at temperature 0.8, first with the target alone (K = 0), then
-with every fixed K, then with "auto"; rounds of these take turns. Counted is the time in which all texts run: from the first
-token of the last one to the last token of the first one. Prints a markdown table: tokens per second over all sequences,
-milliseconds per token of one sequence, and for the best K the speedup beside its prediction, which is
+with every fixed K, then with "auto", the very same texts (verification="invariant"); rounds of these take turns. Counted is the
+time in which all texts run: from the first token of the last one to the last token of the first one. Prints a markdown table:
+tokens per second over all sequences, milliseconds per token of one sequence, and for the best K the speedup beside its
+prediction, which is
     tokens per cycle of one sequence alone / (K t_draft + t_target(K + 1)) * t_target(1),
 with the passes of that many sequences as measured in the runs (t_draft and t_target of a pass, over all of them).
 """
@@ -62,8 +63,10 @@ def run(gen: sd.Generator, count: int, length: Length, tokens: int, seed: int) -
     at_begin = at_end = 0
     begin = end = 0.0
     stats: list[sd.Stats | None] = [None] * count
-    bias = {0: -1e9}  # the end of a text: all run for as long
-    with gen.stream_many(prompts(count), num_draft_tokens=length, max_tokens=tokens, seed=seed, logit_bias=bias) as events:
+    options: sd.StreamOptions = {"num_draft_tokens": length, "max_tokens": tokens, "seed": seed}
+    options["logit_bias"] = {0: -1e9}  # the end of a text: all run for as long
+    options["verification"] = "invariant"  # the same texts for every K
+    with gen.stream_many(prompts(count), **options) as events:
         for event in events:
             produced[event.index] += 1
             if begin == 0.0 and all(produced):

@@ -16,19 +16,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from peers_report import Line, acceptance, best, measured, median
+from peers_report import Line, best, measured, median
 from wide_models import ROOT
 
 FloatArray = npt.NDArray[np.float64]
 TEMPERATURE = 0.8
+DEFAULT_RATE = 0.8  # of a pair without one in its name
 
 
 @dataclass(frozen=True)
 class Point:
-    rate: float  # accepted / drafted
+    rate: float  # of acceptance, that the pair was made for (K = 5, temperature 0.8): both engines' at the same place
     speedup: float
     base: float  # tokens per second of the best peer without a draft
     lines: list[Line]
+
+
+def nominal_rate(pair: str) -> float:
+    return float(pair.partition("@")[2] or DEFAULT_RATE)
 
 
 def points(lines: list[Line], size: str, ours: bool) -> list[Point]:
@@ -38,9 +43,9 @@ def points(lines: list[Line], size: str, ours: bool) -> list[Point]:
         rows = measured(lines, pair, TEMPERATURE)
         base = best({row: members for row, members in rows.items() if "," not in row}, ours=False)
         row = best({row: members for row, members in rows.items() if row.endswith(", draft")}, ours)
-        if base is not None and row is not None and (rate := acceptance(rows[row])) is not None:
+        if base is not None and row is not None:
             plain = median(rows[base])
-            found.append(Point(rate, median(rows[row]) / plain, plain, rows[row]))
+            found.append(Point(nominal_rate(pair), median(rows[row]) / plain, plain, rows[row]))
     return sorted(found, key=lambda point: point.rate)
 
 
@@ -78,7 +83,7 @@ def main() -> None:
     label = f"predicted from {middle.lines[0]['pair']}, {middle.lines[0]['k']} draft tokens"
     axes.plot(rates, predicted(middle, rates), linewidth=1, label=label)
     axes.axhline(1, color="grey", linewidth=0.8)
-    axes.set_xlabel("accepted / drafted")
+    axes.set_xlabel("acceptance rate of the pair")
     axes.set_ylabel("tokens per second over the best peer without a draft")
     axes.set_title(f"{arguments.size} llama shape, temperature {TEMPERATURE}")
     axes.legend(frameon=False)

@@ -24,7 +24,7 @@ struct GenerateOptions {
   GeneratorOptions generator;
   Request request;
   PromptSource prompt;
-  PromptsFile many;
+  ManyOptions many;
   std::string color = "auto";
   std::optional<bool> display_prompt;  // none: when standard output is a terminal
   bool json = false;
@@ -53,7 +53,7 @@ CommandLine command_line(GenerateOptions& options) {
       sampling_group(options.request),
       {"Many texts",
        {text({"--prompts"}, "FILE", options.many.prompts,
-             "JSON Lines: {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, seed, ...), and an "
+             "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, seed, ...), and an "
              "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order: index, text, finish_reason, stats or error; begins as FILE.part, where a run that was "
@@ -164,9 +164,13 @@ int run_generate(int argc, const char* const* argv) {
   if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output go together");
   if (!options.many.prompts.empty()) {
     if (options.prompt.text || options.prompt.file) throw UsageError("give -p, -f or --prompts, not several of them");
+    if (options.json || options.display_prompt || options.prompt.escapes) {
+      throw UsageError("--prompts writes JSON Lines to --output; it goes without --json, --display-prompt and -e");
+    }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);
   }
+  if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force go with --prompts");
   options.generator.max_sequences = 1;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // before models are loaded

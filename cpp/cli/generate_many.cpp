@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -13,11 +14,13 @@
 #include "cli/format.h"
 #include "cli/generator_options.h"
 #include "cli/interrupt.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/request_json.h"
 #include "cli/results_file.h"
 #include "cli/statistics.h"
+#include "engine/memory.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {
@@ -26,7 +29,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream opened;
+  if (path != "-") opened.open(path, std::ios::binary);
+  std::istream& file = path == "-" ? std::cin : opened;
   if (!file) throw Error(path + ": cannot be opened: " + std::generic_category().message(errno));
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(std::move(line));
@@ -47,17 +52,44 @@ std::string fingerprint(const std::vector<std::string>& lines) {
   return format("%016llx", static_cast<unsigned long long>(hash));
 }
 
+// The output, or what becomes it, must not be the prompts.
+void check_paths(const ManyOptions& files) {
+  std::error_code ignored;
+  for (const char* suffix : {"", ".part", ".sorted"}) {
+    if (std::filesystem::equivalent(files.prompts, files.output + suffix, ignored)) {
+      throw UsageError("--output " + files.output + " would destroy the prompts; give another one");
+    }
+  }
+  if (std::filesystem::exists(files.output, ignored) && !files.force) {
+    throw Error(files.output + " exists; give another --output, or --force to write over it");
+  }
+}
+
+Json texts_of(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push_back(valid_utf8(text));
+  return json;
+}
+
+// A model as far as the command line and the size of its file tell.
+Json model_of(const std::string& path) {
+  const bool is_file = !path.empty() && path != "ngram";
+  return Json::array({valid_utf8(path), is_file ? model_bytes(path) : 0});
+}
+
 // What the texts depend on.
 Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
   const sampling::SamplingParams& sampling = defaults.sampling;
   Json json = {{"prompts", fingerprint(lines)},
-               {"target", options.target},
-               {"draft", options.draft},
+               {"target", model_of(options.target)},
+               {"draft", model_of(options.draft)},
+               {"rpc", texts_of(options.rpc_servers)},
+               {"n_gpu_layers", options.n_gpu_layers.value_or(0)},
                {"n_ctx", options.n_ctx},
                {"kv_type", options.kv_type},
                {"num_draft_tokens", options.num_draft_tokens},
                {"max_tokens", defaults.max_tokens},
-               {"stop", defaults.stop},
+               {"stop", texts_of(defaults.stop)},
                {"temperature", sampling.temperature},
                {"top_k", sampling.top_k},
                {"top_p", sampling.top_p},
@@ -70,7 +102,7 @@ Json conditions(const GeneratorOptions& options, const Request& defaults, const 
                {"verification", static_cast<int>(defaults.verification)},
                {"drafting", static_cast<int>(defaults.drafting)},
                {"seed", *defaults.seed}};
-  for (const auto& [token, bias] : sampling.logit_bias) json["logit_bias"].push_back({token, std::to_string(bias)});
+  for (const auto& [token, bias] : sampling.logit_bias) json["logit_bias"].push_back({token, format("%.17g", bias)});
   return json;
 }
 
@@ -85,13 +117,14 @@ class Run {
   }
 
   void to_the_end() {
+    ProgressLine progress;
     for (;;) {
       submit();
       const std::optional<Event> event = generator_.next_event();
       if (!event && next_line_ == lines_.size()) return;
       if (event) take(*event);
       if (interrupted()) throw Cancelled("interrupted");
-      progress_.update([&] {
+      progress.update([&] {
         return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " texts, " + std::to_string(running_.size()) +
                " under way, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
       });
@@ -150,6 +183,7 @@ class Run {
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
     result["stats"] = statistics_json(event.text->sequence().stats);
     if (event.text->error) {
+      generator_.check_rpc_servers();  // a lost one is no fault of this text's: the run ends, and can go on later
       fail(std::move(result), event.text->error_message());
     } else {
       results_.add(result);
@@ -158,7 +192,7 @@ class Run {
   }
 
   void fail(Json result, const std::string& error) {
-    result["error"] = error;
+    result["error"] = valid_utf8(error);
     results_.add(result);
   }
 
@@ -167,7 +201,6 @@ class Run {
   std::uint64_t first_seed_;
   const std::vector<std::string> lines_;
   ResultsFile& results_;
-  ProgressLine progress_;
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
@@ -176,19 +209,17 @@ class Run {
 
 }  // namespace
 
-int generate_many(GeneratorOptions options, Request defaults, const PromptsFile& files) {
-  if (std::filesystem::exists(files.output) && !files.force) {
-    throw Error(files.output + " exists; give another --output, or --force to write over it");
-  }
+int generate_many(GeneratorOptions options, Request defaults, const ManyOptions& files) {
+  check_paths(files);
   std::vector<std::string> lines = read_lines(files.prompts);
   resolve_models(options);
+  Generator generator(options);
+
   const Json earlier = ResultsFile::earlier_run(files.output);
-  if (!defaults.seed && earlier.contains("seed")) defaults.seed = earlier["seed"].get<std::uint64_t>();
+  if (!defaults.seed && earlier.contains("seed") && earlier["seed"].is_number_unsigned()) defaults.seed = earlier["seed"].get<std::uint64_t>();
   fix_seed(defaults);
   ResultsFile results(files.output, conditions(options, defaults, lines));
   const std::size_t kept = results.size();
-
-  Generator generator(options);
   catch_interrupt();
   generator.set_cancel_check(interrupted);
   Run run(generator, defaults, std::move(lines), results);

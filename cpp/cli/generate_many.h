@@ -7,12 +7,12 @@
 
 namespace specdec::cli {
 
-struct PromptsFile {
-  std::string prompts, output;  // JSON Lines
+struct ManyOptions {
+  std::string prompts, output;  // paths of JSON Lines; prompts "-": standard input
   bool force = false;           // write over an output that is there
 };
 
 // defaults: of requests that do not say otherwise. Returns the exit code: 1 if a request failed.
-int generate_many(GeneratorOptions options, Request defaults, const PromptsFile& files);
+int generate_many(GeneratorOptions options, Request defaults, const ManyOptions& files);
 
 }  // namespace specdec::cli

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -43,7 +44,8 @@ std::vector<std::pair<Token, double>> biases_of(const std::string& name, const J
     if (token.empty() || token.size() > 9 || token.find_first_not_of("0123456789") != std::string::npos) {
       throw std::invalid_argument("\"" + name + "\" has the token id \"" + token + "\"; it must be a whole number");
     }
-    biases.emplace_back(std::stoi(token), number_of(name, bias));
+    // JSON has no infinity.
+    biases.emplace_back(std::stoi(token), bias == "-inf" ? -std::numeric_limits<double>::infinity() : number_of(name, bias));
   }
   return biases;
 }

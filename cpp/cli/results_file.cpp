@@ -1,8 +1,11 @@
 #include "cli/results_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <utility>
@@ -32,32 +35,48 @@ Json ResultsFile::earlier_run(const std::string& path) {
 }
 
 ResultsFile::ResultsFile(std::string path, const Json& begun_with) : path_(std::move(path)), part_(part_of(path_)) {
-  const bool begun = !earlier_run(path_).is_null();
-  file_.reset(std::fopen(part_.c_str(), begun ? "r+b" : "w+b"));
-  if (!file_) fail(part_, "cannot be opened");
-  if (begun) read_earlier(begun_with);
-  else append(begun_with.dump() + "\n");
+  const int descriptor = open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail(part_, "cannot be opened");
+  file_.reset(fdopen(descriptor, "r+b"));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) throw Error(part_ + " is being written by another run");
+  if (earlier_run(path_).is_null()) begin_anew(begun_with);
+  else read_earlier(begun_with);
 }
 
+void ResultsFile::begin_anew(const Json& begun_with) {
+  end_ = 0;
+  cut();
+  append(begun_with.dump() + "\n");
+}
+
+// Drops what follows the last whole line.
+void ResultsFile::cut() {
+  if (std::fseek(file_.get(), end_, SEEK_SET) != 0 || ftruncate(fileno(file_.get()), end_) != 0) fail(part_, "cannot be shortened");
+}
+
+// On disk when it returns: a text takes seconds to make, this takes milliseconds.
 void ResultsFile::append(const std::string& line) {
-  if (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() || std::fflush(file_.get()) != 0) fail(part_, "cannot be written");
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
+  if (!written || std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail(part_, "cannot be written");
   end_ += static_cast<long>(line.size());
 }
 
 void ResultsFile::read_earlier(const Json& begun_with) {
   std::string line;
   char chunk[1 << 16];
-  bool is_first = true;
+  bool is_first = true, is_other = false;
   while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, file_.get())) {
     for (std::size_t i = 0; i < count; ++i) {
       line += chunk[i];
       if (chunk[i] != '\n') continue;
       const Json json = Json::parse(line, nullptr, false);
-      if (is_first && json != begun_with) {
+      if (is_first) {
+        is_other = json != begun_with;
+      } else if (is_other) {
         throw Error(part_ + " holds the beginning of another run: other prompts, models or options. Delete it, or give the same ones to finish it");
-      }
-      if (!is_first) {
-        if (!json.is_object() || !json.contains("index")) throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to begin anew");
+      } else if (!json.is_object() || !json.contains("index") || !json["index"].is_number_integer()) {
+        throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to begin anew");
+      } else {
         remember(json, {end_, line.size()});
       }
       is_first = false;
@@ -66,7 +85,8 @@ void ResultsFile::read_earlier(const Json& begun_with) {
     }
   }
   if (std::ferror(file_.get()) != 0) fail(part_, "cannot be read");
-  if (std::fseek(file_.get(), end_, SEEK_SET) != 0 || ftruncate(fileno(file_.get()), end_) != 0) fail(part_, "cannot be shortened");
+  if (is_other) begin_anew(begun_with);  // it left nothing
+  else cut();
 }
 
 void ResultsFile::add(const Json& result) {
@@ -93,8 +113,13 @@ void ResultsFile::finish() {
     }
     if (std::fwrite(line.data(), 1, line.size(), file.get()) != line.size()) fail(sorted, "cannot be written");
   }
-  if (std::fclose(file.release()) != 0) fail(sorted, "cannot be written");
+  if (std::fflush(file.get()) != 0 || fsync(fileno(file.get())) != 0) fail(sorted, "cannot be written");
   if (std::rename(sorted.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written");
+  const std::string folder = std::filesystem::absolute(path_).parent_path().string();
+  if (const int descriptor = open(folder.c_str(), O_RDONLY | O_CLOEXEC); descriptor >= 0) {  // the name, too, before the part goes
+    fsync(descriptor);
+    close(descriptor);
+  }
   std::remove(part_.c_str());
 }
 

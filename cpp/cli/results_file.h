@@ -1,7 +1,7 @@
 // Results of many prompts, kept one by one as they come and put in order at the end.
 //
 // They are written to "<path>.part", a line each, which becomes `path` when all are there: `path` is never half-written, and a run
-// that was cut short goes on where it stopped.
+// that was cut short goes on where it stopped. One run at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace specdec::cli {
 
 class ResultsFile {
  public:
-  // What an earlier run that was cut short began with; null if there was none. Throws Error.
+  // What an earlier run that was cut short and left results began with; null if there was none. Throws Error.
   static nlohmann::ordered_json earlier_run(const std::string& path);
 
   // begun_with: what the results depend on. Results of an earlier run that began with the same are kept, but for a line cut short;
@@ -42,6 +42,8 @@ class ResultsFile {
   };
   void read_earlier(const nlohmann::ordered_json& begun_with);
   void append(const std::string& line);
+  void begin_anew(const nlohmann::ordered_json& begun_with);
+  void cut();
   void remember(const nlohmann::ordered_json& result, Place place);
 
   std::string path_, part_;

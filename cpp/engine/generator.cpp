@@ -105,7 +105,7 @@ std::shared_ptr<Text> Generator::make_text(const Request& request) {
 void Generator::start(const Request& request) {
   const std::shared_ptr<Text> text = make_text(request);
   stop();
-  text_ = text;
+  std::atomic_store(&text_, text);
   scheduler_->add(text);
   try {
     scheduler_->read_prompt_of(*text);
@@ -132,6 +132,16 @@ std::optional<Piece> Generator::next() {
 
 void Generator::stop() { scheduler_->cancel_all(); }
 
+Stats Generator::stats() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  return text ? text->sequence().stats : Stats{};
+}
+
+std::uint64_t Generator::seed() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  return text ? text->seed() : 0;
+}
+
 std::int64_t Generator::submit(const Request& request) {
   const std::shared_ptr<Text> text = make_text(request);
   scheduler_->add(text);
@@ -141,7 +151,7 @@ std::int64_t Generator::submit(const Request& request) {
 PassTimes Generator::time_passes(int max_tokens, int repeats) {
   check_range("max_tokens", max_tokens, 1, max_draft_tokens + 1);
   check_range("repeats", repeats, 1, 1000);
-  if (!text_) throw std::logic_error("passes are timed after a text");
+  if (!text_ || text_->sequence().slot < 0) throw std::logic_error("passes are timed after a text");
   stop();
   const Sequence& s = text_->sequence();
   PassTimes times;

@@ -56,9 +56,9 @@ class Generator {
   // Ends all texts here; the caches keep what was delivered.
   void stop();
 
-  // Counters of the running or last text.
-  Stats stats() const { return text_ ? text_->sequence().stats : Stats{}; }
-  std::uint64_t seed() const { return text_ ? text_->seed() : 0; }
+  // Of the running or last text. May be asked on any thread.
+  Stats stats() const;
+  std::uint64_t seed() const;
 
   // Many texts at once.
 
@@ -73,6 +73,9 @@ class Generator {
   void cancel(std::int64_t id) { scheduler_->cancel(id); }
 
   int max_sequences() const { return scheduler_->num_slots(); }
+
+  // Throws ModelError once an RPC server is lost: every further text will fail.
+  void check_rpc_servers() const { target_model_->check_rpc_servers(); }
 
   // Passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last text, of which there must be
   // one; ends it. Throws as next() does.

@@ -11,7 +11,7 @@ namespace specdec {
 // stay in memory, every pass reads them from disk again. The models' scratch space comes on top: little, as long as the models are not tiny.
 struct MemoryNeed {
   std::uint64_t weights = 0;  // of target and draft
-  std::uint64_t caches = 0;   // keys and values, F16, of a full context
+  std::uint64_t caches = 0;   // keys and values of full contexts
   std::uint64_t total() const { return weights + caches; }
 };
 

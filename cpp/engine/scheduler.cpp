@@ -112,7 +112,6 @@ void Scheduler::begin_next_text() {
     decoder_.copy_prefix(best, free, best_prefix);
     free_prefix = best_prefix;
   }
-  s.stats.prompt_tokens = s.num_committed;
   s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
   text->state = Text::State::reading;
   slots_[static_cast<std::size_t>(free)] = text;
@@ -164,10 +163,10 @@ void Scheduler::run_cycle() {
 
 // When texts leave and none follow, the others move together: a pass over slots that follow one another is the cheapest.
 void Scheduler::close_gaps() {
-  for (std::size_t gap = 0; gap < slots_.size(); ++gap) {
+  const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
+  for (auto gap = static_cast<std::size_t>(first - slots_.begin()); gap < slots_.size(); ++gap) {
     if (is_active(slots_[gap])) continue;
     const auto last = std::find_if(slots_.rbegin(), slots_.rend(), is_active);
-    if (last == slots_.rend()) return;
     const auto slot = static_cast<std::size_t>(slots_.rend() - last) - 1;
     if (slot < gap) return;
     decoder_.move((*last)->sequence(), static_cast<int>(gap));

@@ -25,6 +25,7 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
   sequence_.num_committed = num_delivered_;
   sequence_.tokens = std::move(prompt);
   sequence_.num_draft_tokens = num_draft_tokens;
+  sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
   sequence_.verification = request.verification;
   sequence_.drafting = request.drafting;

@@ -15,10 +15,18 @@ namespace {
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
+// llama.cpp rounds up.
+int cells_per_slot(const Context::Options& options) { return (options.context_length + 255) / 256 * 256; }
+
 // llama.cpp writes zeros over the whole cache, so that memory promised but not there would end the process.
 void check_memory(const Model& model, const Context::Options& options) {
+  const std::uint64_t cells = static_cast<std::uint64_t>(cells_per_slot(options)) * static_cast<std::uint64_t>(options.num_slots);
+  if (cells > INT32_MAX) {
+    throw ModelError(model.path() + ": " + std::to_string(options.num_slots) + " contexts of " + std::to_string(options.context_length) +
+                     " tokens are more than 2^31 together. Ask for a shorter context (n_ctx, -c) or fewer sequences");
+  }
   const std::uint64_t available = available_memory();
-  const std::uint64_t cache = model.cache_bytes(options.context_length, options.kv_type) * static_cast<std::uint64_t>(options.num_slots);
+  const std::uint64_t cache = model.cache_bytes(cells_per_slot(options), options.kv_type) * static_cast<std::uint64_t>(options.num_slots);
   const std::uint64_t rows = static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
   if (available == 0 || cache + rows < available) return;
   throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
@@ -79,7 +87,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   check_memory(*model_, options_);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<std::uint32_t>(options_.context_length * options_.num_slots);
+  params.n_ctx = static_cast<std::uint32_t>(options_.context_length) * static_cast<std::uint32_t>(options_.num_slots);
   params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(options_.batch_size);
   params.n_seq_max = static_cast<std::uint32_t>(options_.num_slots);
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);

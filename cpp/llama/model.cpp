@@ -103,8 +103,7 @@ int Model::head_size(const char* key) const {
 }
 
 std::uint64_t Model::cache_bytes(int context, KvType type) const {
-  const auto numbers = static_cast<std::uint64_t>(key_size() + value_size());
-  const std::uint64_t per_token = type == KvType::q8_0 ? numbers * 34 / 32 : numbers * 2;
+  const std::uint64_t per_token = specdec::cache_bytes(static_cast<std::uint64_t>(key_size() + value_size()), type);
   return static_cast<std::uint64_t>(num_local_layers()) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
          static_cast<std::uint64_t>(context);
 }

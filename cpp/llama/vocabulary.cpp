@@ -54,7 +54,7 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
   }
   tokens.resize(static_cast<std::size_t>(std::max(0, count)));
   if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) {
-    throw ModelError("the model's tokenizer cannot represent the text; its vocabulary lacks the tokens for single bytes");
+    throw std::invalid_argument("the model's tokenizer cannot represent the text; its vocabulary lacks the tokens for single bytes");
   }
   return tokens;
 }

@@ -24,7 +24,7 @@ class Vocabulary {
   Token bos() const;
 
   // Begins with the model's own first token (BOS) if it uses one; special tokens written out in the text are recognised.
-  // Throws ModelError where the vocabulary has no tokens for it.
+  // Throws std::invalid_argument where the vocabulary has no tokens for it.
   std::vector<Token> tokenize(const std::string& text) const;
 
   // The bytes that a token stands for; empty for control tokens. May be part of a UTF-8 character.

@@ -19,10 +19,12 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
-// What is being made, and at least what plain decoding would make.
+// What is being made, by no more sequences than there are now, and at least what plain decoding would make.
 double AdaptiveDraftLength::tokens_per_second() const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
-  return recent_seconds_ > 0.0 ? std::max(plain, recent_tokens_ / recent_seconds_) : plain;
+  if (recent_seconds_ <= 0.0) return plain;
+  const double left = std::min(1.0, num_sequences_ * recent_seconds_ / recent_sequence_seconds_);
+  return std::max(plain, left * recent_tokens_ / recent_seconds_);
 }
 
 AdaptiveDraftLength::AdaptiveDraftLength() {
@@ -44,7 +46,7 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   draft_pass_ = draft_costs_.seconds(num_sequences);
   target_pass_.clear();
   standing_.assign(1, num_sequences);
-  longest_ = rows_ = num_proposing_ = 0;
+  longest_ = num_proposing_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
   if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
@@ -111,7 +113,6 @@ bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typ
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
   const double acceptance = accepted_by_row_.probability(row_confidence);
-  ++rows_;
   if (s.num_drafted() == 0) ++num_proposing_;
   row_confidences_[next_row_] = row_confidence;
   next_row_ = (next_row_ + 1) % row_confidences_.size();
@@ -133,10 +134,9 @@ void AdaptiveDraftLength::withheld(Sequence& s, double row_confidence, Token tok
   s.plan.withheld_confidence = row_confidence;
 }
 
-void AdaptiveDraftLength::record_draft_pass(double seconds) {
-  draft_costs_.record(rows_, seconds);
-  draft_seconds_ += draft_costs_.seconds(rows_);
-  rows_ = 0;
+void AdaptiveDraftLength::record_draft_pass(int num_rows, double seconds) {
+  draft_costs_.record(num_rows, seconds);
+  draft_seconds_ += draft_costs_.seconds(num_rows);
 }
 
 void AdaptiveDraftLength::learn(const DraftPlan::Confidence& confidence, bool accepted) {
@@ -162,6 +162,7 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   const double undisturbed = target_costs_.seconds(num_scored) + draft_seconds_;
   recent_tokens_ = rate_memory * recent_tokens_ + num_made;
   recent_seconds_ = rate_memory * recent_seconds_ + undisturbed;
+  recent_sequence_seconds_ = rate_memory * recent_sequence_seconds_ + num_sequences_ * undisturbed;
   if (num_proposing_ > 0) proposing_.add(static_cast<double>(num_proposing_) / num_sequences_, 50.0);
 
   // A draft that was not asked for long has to catch up: such a trial costs more than expected, and leaves a debt. Savings are

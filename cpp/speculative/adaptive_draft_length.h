@@ -29,7 +29,7 @@ class AdaptiveDraftLength final : public DraftLength {
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   void drafted(Sequence& sequence, double row_confidence, double confidence) override;
   void withheld(Sequence& sequence, double row_confidence, Token token) override;
-  void record_draft_pass(double seconds) override;
+  void record_draft_pass(int num_rows, double seconds) override;
   void observe(const Sequence& sequence, int num_accepted, Token target_token) override;
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
@@ -53,6 +53,7 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts target_costs_;  // all of a cycle but the drafting, by columns of the target's pass
   PassCosts draft_costs_;   // by rows
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
+  double recent_sequence_seconds_ = 0.0;               // of every sequence
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
   std::array<double, 24> row_confidences_;  // the latest
   std::size_t next_row_ = 0;
@@ -66,7 +67,6 @@ class AdaptiveDraftLength final : public DraftLength {
   std::vector<double> target_pass_;  // [drafts of the longest], as far as passes may be tried
   std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
   int longest_ = 0;               // draft
-  int rows_ = 0;                  // of the running draft pass
   int num_proposing_ = 0;
   double draft_seconds_ = 0.0;
   int trial_ = -1;                // drafts for each sequence, whatever seems best; -1: none

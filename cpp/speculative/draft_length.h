@@ -20,8 +20,8 @@ class DraftLength {
   virtual void drafted(Sequence& sequence, double row_confidence, double confidence) = 0;
   // A one-hot proposal that was not worth it: whether the target chooses the same is learnt for nothing.
   virtual void withheld(Sequence& sequence, double row_confidence, Token token) = 0;
-  // A pass of one or two tokens through the draft model, with sampling.
-  virtual void record_draft_pass(double seconds) = 0;
+  // A pass of the draft model that read a token or two of each of num_rows sequences, with sampling.
+  virtual void record_draft_pass(int num_rows, double seconds) = 0;
   // The drafts were verified; they are still in the sequence's tokens. target_token: the last token of the cycle.
   virtual void observe(const Sequence& sequence, int num_accepted, Token target_token) = 0;
   // num_scored: tokens in the target's pass. seconds: of the cycle; propose_seconds: of these, before that pass.

@@ -98,7 +98,6 @@ void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, S
   std::copy_if(requests.begin(), requests.end(), std::back_inserter(running_), worth_a_row);
   for (bool first = true; !running_.empty(); first = false) {
     double pass_seconds = 0.0;
-    DraftLength* const adaptive = running_.front().adaptive;
     bool catching_up = false;
     {
       Stopwatch pass(pass_seconds);
@@ -117,7 +116,8 @@ void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, S
         if (worth_a_row(r)) going_on_.push_back(r);
       }
     }
-    if (adaptive != nullptr && !catching_up) adaptive->record_draft_pass(pass_seconds);
+    const auto adaptive = std::find_if(running_.begin(), running_.end(), [](const ProposalRequest& r) { return r.adaptive != nullptr; });
+    if (adaptive != running_.end() && !catching_up) adaptive->adaptive->record_draft_pass(static_cast<int>(running_.size()), pass_seconds);
     running_.swap(going_on_);
   }
 }

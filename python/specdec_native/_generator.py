@@ -79,6 +79,7 @@ class Completion:
     pieces: list[Piece]
     finish_reason: FinishReason | None
     stats: Stats
+    seed: int
     error: Exception | None = None
 
 
@@ -90,6 +91,7 @@ class Event:
     piece: Piece | None
     error: Exception | None
     stats: Stats | None
+    seed: int | None  #: None for a request that could not be used
 
 
 class _Arguments(TypedDict):
@@ -215,7 +217,7 @@ class EventStream(Iterator[Event]):
         if event is None:
             self.close()
             raise StopIteration
-        identifier, piece, error, stats = event
+        identifier, seed, piece, error, stats = event
         index = self._index_of[identifier]
         if stats is not None:
             del self._index_of[identifier]
@@ -224,13 +226,14 @@ class EventStream(Iterator[Event]):
             None if piece is None else Piece(*piece),
             None if error is None else _core.ModelError(error),
             None if stats is None else Stats(**stats),
+            seed,
         )
 
     def _submit(self, generator: Generator) -> None:
         """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed."""
-        while len(self._index_of) < 2 * generator.max_sequences:
-            index, request = next(self._requests, (None, None))
-            if index is None or request is None:
+        while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
+            index, request = next(self._requests, (-1, ""))
+            if index < 0:
                 return
             self._next_index = index + 1
             if index in self._cancelled:
@@ -238,7 +241,7 @@ class EventStream(Iterator[Event]):
             try:
                 identifier = generator._core.submit(**_arguments_of(request, self._options, index))
             except (ValueError, TypeError, _core.Error) as error:
-                self._refused.append(Event(index, None, error, Stats()))
+                self._refused.append(Event(index, None, error, Stats(), None))
             else:
                 self._index_of[identifier] = index
 
@@ -249,8 +252,8 @@ class EventStream(Iterator[Event]):
         self._refused = [event for event in self._refused if event.index != index]
         for identifier, other in list(self._index_of.items()):
             if other == index and self._generator is not None and self._generator._running == self._number:
-                del self._index_of[identifier]
                 self._generator._core.cancel(identifier)
+                del self._index_of[identifier]
 
     def close(self) -> None:
         """End all texts here; closing twice is harmless."""
@@ -395,6 +398,7 @@ class Generator:
             pieces=pieces,
             finish_reason=pieces[-1].finish_reason if pieces else None,
             stats=self.stats,
+            seed=self.seed,
         )
 
     def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
@@ -436,6 +440,7 @@ class Generator:
                 pieces=pieces[index],
                 finish_reason=pieces[index][-1].finish_reason if pieces[index] else None,
                 stats=end.stats or Stats(),
+                seed=end.seed or 0,
                 error=end.error,
             )
             for index, end in sorted(ends.items())
@@ -476,7 +481,9 @@ class Generator:
 
 def _arguments(prompt: str | Sequence[int], options: StreamOptions) -> _Arguments:
     """What the engine is given; `options` are complete."""
-    stop, num_draft_tokens = options["stop"], options["num_draft_tokens"]
+    stop, num_draft_tokens, logit_bias = options["stop"], options["num_draft_tokens"], options["logit_bias"] or {}
+    if not isinstance(logit_bias, Mapping):
+        raise ValueError(f"logit_bias is {logit_bias!r}; it must map token ids to numbers")
     return {
         "prompt": prompt if isinstance(prompt, str) else list(prompt),
         "sampling": _core.SamplingParams(
@@ -488,7 +495,7 @@ def _arguments(prompt: str | Sequence[int], options: StreamOptions) -> _Argument
             frequency_penalty=options["frequency_penalty"],
             presence_penalty=options["presence_penalty"],
             penalty_last_n=options["penalty_last_n"],
-            logit_bias={token: bias for token, bias in (options["logit_bias"] or {}).items()},
+            logit_bias={token: bias for token, bias in logit_bias.items()},
         ),
         "stop": [stop] if isinstance(stop, str) else list(stop),
         "seed": _seed(options["seed"]),
@@ -512,7 +519,7 @@ def _arguments_of(request: str | Sequence[int] | Request, common: StreamOptions,
     else:
         prompt = request
     options = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **common, **own})
-    seed = common.get("seed")
+    seed = _seed(common.get("seed"))
     if "seed" not in own and seed is not None:
         options["seed"] = (seed + index) % 2**64
     return _arguments(prompt, options)

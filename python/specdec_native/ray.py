@@ -116,7 +116,7 @@ def _value(name: str, value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, float) and math.isnan(value):
         return None
-    if isinstance(value, float) and name in _WHOLE_NUMBERS and value.is_integer():
+    if isinstance(value, float) and (name in _WHOLE_NUMBERS or name == "key") and value.is_integer():
         return int(value)
     return value
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import pathlib
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -166,6 +168,8 @@ def test_one_bad_request_fails_alone(alone: sd.Generator, many: sd.Generator) ->
         {"prompt": "x", "seed": -1},
         {"prompt": "x", "max_tokens": "many"},  # type: ignore[typeddict-item]
         {"promt": "x"},  # type: ignore[typeddict-item, typeddict-unknown-key]
+        {"prompt": "x", "logit_bias": [1]},  # type: ignore[typeddict-item]
+        None,  # type: ignore[list-item]
     ]
     mixed = [request for one in bad for request in (one, good)]
     completions = many.generate_many(mixed)
@@ -256,6 +260,8 @@ def test_a_newer_text_ends_these(many: sd.Generator) -> None:
 
 def test_memory_is_checked_before_it_is_taken() -> None:
     with pytest.raises(sd.ModelError, match="not enough memory"):
+        sd.Generator(n_ctx=1 << 20, max_sequences=128)
+    with pytest.raises(sd.ModelError, match=r"256 contexts of 16777216 tokens are more than 2\^31 together"):
         sd.Generator(n_ctx=1 << 24, max_sequences=256)
     with pytest.raises(ValueError, match="max_sequences is 0; it must be between 1 and 256"):
         sd.Generator(max_sequences=0)
@@ -269,3 +275,18 @@ def test_no_thread_is_left_behind() -> None:
         del gen
     assert len(list(pathlib.Path("/proc/self/task").iterdir())) == before
     assert threading.active_count() == 1
+
+
+def test_ctrl_c_ends_all_and_the_generator_goes_on(alone: sd.Generator, many: sd.Generator) -> None:
+    expected = alone.generate(PROMPTS[0], temperature=0, max_tokens=20)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        many.generate_many(itertools.cycle(PROMPTS), max_tokens=100, temperature=0)
+    timer.join()
+    assert is_same(many.generate(PROMPTS[0], temperature=0, max_tokens=20), expected)
+
+
+def test_a_random_seed_is_told(alone: sd.Generator, many: sd.Generator) -> None:
+    for prompt, completion in zip(PROMPTS[:3], many.generate_many(PROMPTS[:3], max_tokens=12, num_draft_tokens=2), strict=True):
+        assert is_same(alone.generate(prompt, seed=completion.seed, max_tokens=12, num_draft_tokens=2), completion)

@@ -147,7 +147,7 @@ class Machine {
         if (t->sequence.num_drafted() > before) tokens += t->survival;
         if (more && worth_a_row(*t)) going_on.push_back(t);
       }
-      if (world.draft_pass) rule_.record_draft_pass(measured);
+      if (world.draft_pass) rule_.record_draft_pass(static_cast<int>(running.size()), measured);
       running.swap(going_on);
     }
     int longest = 0, num_made = 0;

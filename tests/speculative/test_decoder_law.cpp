@@ -298,7 +298,7 @@ class ArbitraryRule final : public DraftLength {
   }
   void drafted(Sequence&, double, double) override {}
   void withheld(Sequence&, double, Token) override {}
-  void record_draft_pass(double) override {}
+  void record_draft_pass(int, double) override {}
   void observe(const Sequence&, int, Token) override {}
   void end_cycle(int, int, double, double) override {}
 
@@ -322,7 +322,7 @@ class TimelessRule final : public DraftLength {
   bool worth_a_draft(const Sequence& s, double row_confidence) override { return rule_.worth_a_draft(s, row_confidence); }
   void drafted(Sequence& s, double row_confidence, double confidence) override { rule_.drafted(s, row_confidence, confidence); }
   void withheld(Sequence& s, double row_confidence, Token token) override { rule_.withheld(s, row_confidence, token); }
-  void record_draft_pass(double) override { rule_.record_draft_pass(0.1); }
+  void record_draft_pass(int num_rows, double) override { rule_.record_draft_pass(num_rows, 0.1); }
   void observe(const Sequence& s, int num_accepted, Token token) override { rule_.observe(s, num_accepted, token); }
   void end_cycle(int num_scored, int num_made, double, double) override {
     rule_.end_cycle(num_scored, num_made, 0.75 + 0.2 * num_scored, 0.0);

@@ -53,7 +53,7 @@ class Generator:
         """
     def next_event(self) -> typing.Any:
         """
-        The next (id, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
+        The next (id, seed, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
         """
     def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
         """
