@@ -34,8 +34,8 @@ LAYERS = {
     "log-probability of the pieces": r"specdec::sampling::log_softmax",
     "transforms": r"specdec::sampling::Transforms::",
     "verification": r"specdec::sampling::",
-    "text": r"specdec::TextStream|specdec::Vocabulary|specdec::Generator::make_piece",
-    "the loop": r"specdec::Decoder|specdec::Generator::next",
+    "text": r"specdec::TextStream|specdec::Vocabulary|specdec::Text::",
+    "the loop": r"specdec::Decoder|specdec::Scheduler|specdec::Generator::next",
 }
 LAYER_OF = {name: re.compile(rf"(void )?({pattern})") for name, pattern in LAYERS.items()}
 CYCLE = "specdec::Generator::next"

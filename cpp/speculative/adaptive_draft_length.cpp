@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace specdec {
 namespace {
@@ -11,6 +12,7 @@ constexpr double optimism = 2.0;      // standard deviations by which a length's
 constexpr int longest_tried = 24;     // drafts
 constexpr int leap = 4;               // passes grow up to so many times the longest one measured
 constexpr double rate_memory = 0.95;  // kept from cycle to cycle
+constexpr int plan_lasts = 16;        // plain cycles: of tiny models they take little longer than making a plan
 
 }  // namespace
 
@@ -41,14 +43,17 @@ double AdaptiveDraftLength::typical_acceptance() const {
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
+  const bool as_before = num_sequences == num_sequences_ && longest_ == 0 && !target_pass_.empty();
   num_sequences_ = num_sequences;
-  typical_ = typical_acceptance();
-  draft_pass_ = draft_costs_.seconds(num_sequences);
-  target_pass_.clear();
   standing_.assign(1, num_sequences);
   longest_ = num_proposing_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
+  if (as_before && budget_ < next_trial_ && ++plan_age_ < plan_lasts) return;
+  plan_age_ = 0;
+  typical_ = typical_acceptance();
+  draft_pass_ = draft_costs_.seconds(num_sequences);
+  target_pass_.clear();
   if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
   const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
   for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
@@ -69,8 +74,10 @@ void AdaptiveDraftLength::choose_trial() {
   }
   const auto best = std::min_element(losses_.begin(), losses_.end());
   double most = 0.0;
+  next_trial_ = std::numeric_limits<double>::max();
   for (auto loss = losses_.begin(); loss != losses_.end(); ++loss) {
     const int k = static_cast<int>(loss - losses_.begin());
+    if (loss != best) next_trial_ = std::min(next_trial_, *loss - *best);
     const double doubt = target_costs_.doubt(columns(k));
     const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;

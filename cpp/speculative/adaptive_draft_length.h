@@ -60,11 +60,15 @@ class AdaptiveDraftLength final : public DraftLength {
   Share proposing_{1.0};    // of the sequences, those for which there is something to propose
   double budget_ = 0.0;     // seconds that trials may cost
 
-  // Of the running cycle.
-  int num_sequences_ = 1;
+  // The plan, which lasts for some cycles where nothing is drafted.
   double typical_ = 0.0;             // acceptance of rows that are not known yet
   double draft_pass_ = 0.0;          // seconds
   std::vector<double> target_pass_;  // [drafts of the longest], as far as passes may be tried
+  double next_trial_ = 0.0;          // what the cheapest one would lose, in seconds
+  int plan_age_ = 0;
+
+  // Of the running cycle.
+  int num_sequences_ = 1;
   std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
   int longest_ = 0;               // draft
   int num_proposing_ = 0;

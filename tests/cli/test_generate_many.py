@@ -36,6 +36,15 @@ def read(path: pathlib.Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def wait_for_lines(process: subprocess.Popen[Any], path: pathlib.Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while (
+        (not path.exists() or path.read_text().count("\n") < count) and time.monotonic() < deadline and process.poll() is None
+    ):
+        time.sleep(0.005)
+    assert process.poll() is None
+
+
 def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of stats, what repeats: counters of the text itself."""
     kept = ("prompt_tokens", "tokens", "drafted", "accepted")
@@ -140,14 +149,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_
     command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *OPTIONS]
     for number in (signal.SIGINT, signal.SIGKILL):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        begun = part.read_text().count("\n") if part.exists() else 0
-        deadline = time.monotonic() + 60
-        while (
-            (not part.exists() or part.read_text().count("\n") < begun + 3)
-            and time.monotonic() < deadline
-            and process.poll() is None
-        ):
-            time.sleep(0.005)
+        wait_for_lines(process, part, (part.read_text().count("\n") if part.exists() else 0) + 3)
         process.send_signal(number)
         _, errors = process.communicate()
         assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), errors
@@ -165,21 +167,58 @@ def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_
 
 
 def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("} for _ in range(6)])
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("} for _ in range(12)])
     output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    options = ["-k", "2", "-n", "8", "-t", "2"]
-    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *options]
+    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), "-k", "2", "-n", "40", "-t", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_for_lines(process, part, 3)
+    process.kill()
+    process.wait()
+    begun = [json.loads(line) for line in part.read_text().splitlines() if line.endswith("}")]
+    seed = begun[0]["seed"]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
-    first = read(output)
-    seed = first[0]["seed"]
-    assert [r["seed"] for r in first] == [seed + i for i in range(6)]
-    # The same run, cut after its third result.
+    results = read(output)
+    assert [r["seed"] for r in results] == [seed + i for i in range(12)]
+    assert all(results[r["index"]] == r for r in begun[1:])
     subprocess.run([*command, "--force"], check=True, capture_output=True, timeout=60)
     assert read(output)[0]["seed"] != seed
-    output.unlink()
-    subprocess.run([*command, "-s", str(seed)], check=True, capture_output=True, timeout=60)
-    assert without_times(read(output)) == without_times(first)
     assert not part.exists()
+
+
+def test_one_run_at_a_time(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f(", "max_tokens": 200} for _ in range(8)])
+    output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *OPTIONS]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_for_lines(process, part, 1)
+    assert "is being written by another run" in run(specdec, prompts, output, code=1).stderr
+    assert process.wait(60) == 0 and len(read(output)) == 8
+
+
+def test_a_run_that_left_nothing_is_no_hindrance(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
+    output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
+    missing = run(specdec, prompts, output, "-m", tmp_path / "none.gguf", code=1)
+    assert "none.gguf" in missing.stderr and not part.exists()
+    part.write_text('{"prompts":"other"}\n{"index":0,"te')
+    run(specdec, prompts, output)
+    assert len(read(output)) == 1
+
+
+def test_the_prompts_are_never_written_over(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
+    before = prompts.read_text()
+    assert "would destroy the prompts" in run(specdec, prompts, prompts, "--force", code=2).stderr
+    as_part = prompts.rename(tmp_path / "out.jsonl.part")
+    assert "would destroy the prompts" in run(specdec, as_part, tmp_path / "out.jsonl", code=2).stderr
+    assert as_part.read_text() == before
+
+
+def test_prompts_from_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    command = [specdec, "generate", "--prompts", "-", "--output", tmp_path / "out.jsonl", *OPTIONS]
+    lines = json.dumps({"prompt": "def f(", "logit_bias": {"12": "-inf"}}) + "\n"
+    subprocess.run(list(map(str, command)), input=lines, text=True, check=True, capture_output=True, timeout=60)
+    assert read(tmp_path / "out.jsonl")[0]["stats"]["tokens"] == 16
 
 
 def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -206,6 +245,8 @@ def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path
         (["--output", "out.jsonl"], "--prompts and --output go together"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give -p, -f or --prompts"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-np", "0"], "-np"),
+        (["--prompts", "in.jsonl", "--output", "out.jsonl", "--json"], "it goes without --json"),
+        (["-p", "x", "-np", "4"], "-np and --force go with --prompts"),
     ],
 )
 def test_wrong_usage(specdec: pathlib.Path, tmp_path: pathlib.Path, options: list[str], message: str) -> None:

@@ -343,6 +343,7 @@ struct Replacements {
   bool noise_ignores_position = false;
   MakeDraftLength draft_length = nullptr;
   std::map<int, int>* lengths = nullptr;  // counts cycles by their number of drafts
+  bool in_company = false;                // of other sequences, before and after it, whose random numbers are fixed
 };
 
 Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace = {}) {
@@ -351,7 +352,7 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
   double total = 0.0;
   do {
     explorer.restart();
-    toy::Model target(setting.vocabulary, setting.seed), draft(setting.draft_vocabulary, setting.seed + 1000);
+    toy::Model target(setting.vocabulary, setting.seed, 64, 64, 3), draft(setting.draft_vocabulary, setting.seed + 1000, 64, 64, 3);
     if (replace.target) target.table = replace.target->table;
     if (replace.draft) draft.table = replace.draft->table;
     DraftModelProposer model_proposer(draft, setting.vocabulary);
@@ -365,7 +366,8 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
-    Sequence sequence(0, setting.params, std::move(uniforms));
+    constexpr int slot = 1;
+    Sequence sequence(slot, setting.params, std::move(uniforms));
     source.sequence = &sequence;
     source.sequence_start = static_cast<std::int64_t>(prompt.size());
     source.noise_ignores_position = replace.noise_ignores_position;
@@ -376,14 +378,25 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     sequence.num_draft_tokens = replace.draft_length ? auto_draft_tokens : setting.num_draft_tokens;
     sequence.remaining = setting.exact_length ? setting.length : 60;
     decoder.prefill(sequence);
+    Sequence before(0, setting.params, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 1));
+    Sequence after(2, setting.params, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 2));
+    std::vector<Sequence*> running = {&sequence};
+    if (replace.in_company) running = {&before, &sequence, &after};
+    for (Sequence* other : {&before, &after}) {
+      other->tokens = {0, 1};
+      other->num_committed = 2;
+      other->num_draft_tokens = sequence.num_draft_tokens;
+      other->remaining = 40;
+      if (replace.in_company) decoder.prefill(*other);
+    }
     const int wanted = static_cast<int>(prompt.size()) + setting.length;
     while (sequence.num_committed < wanted) {
       const std::int64_t drafted_before = sequence.stats.drafted;
-      decoder.cycle({&sequence});
+      decoder.cycle(running);
       if (replace.lengths) ++(*replace.lengths)[static_cast<int>(sequence.stats.drafted - drafted_before)];
-      CHECK(target.cache(0) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
-      CHECK(draft.cache(0).size() < sequence.tokens.size());
-      CHECK(std::equal(draft.cache(0).begin(), draft.cache(0).end(), sequence.tokens.begin()));
+      CHECK(target.cache(slot) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
+      CHECK(draft.cache(slot).size() < sequence.tokens.size());
+      CHECK(std::equal(draft.cache(slot).begin(), draft.cache(slot).end(), sequence.tokens.begin()));
     }
     if (setting.exact_length) CHECK(sequence.finish == Finish::max_tokens && sequence.num_committed == wanted);
     const Text output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), sequence.tokens.begin() + wanted);
@@ -509,6 +522,30 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
     check(rule, Draft::model, setting_of(3, 0, 3, true), 61);
     check(rule, Draft::ngram, setting_of(2, 0, 4, true), 71);
   }
+}
+
+// Sequences that share a pass decide together how far they draft: the law of each stays, whatever the others' numbers are.
+TEST(law_holds_among_other_sequences) {
+  Replacements replace;
+  replace.in_company = true;
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    for (const Draft kind : {Draft::model, Draft::ngram}) {
+      for (Setting s : {setting_of(2, 2, 3, true), setting_of(3, 2, 2, false)}) {
+        s.verification = verification;
+        for (s.seed = 101; s.seed <= 103; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+      }
+    }
+  }
+  std::map<int, int> lengths;
+  replace.lengths = &lengths;
+  for (const MakeDraftLength rule : {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+                                     MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+    replace.draft_length = rule;
+    for (Setting s : {setting_of(2, 0, 4, true), setting_of(3, 0, 2, false)}) {
+      for (s.seed = 111; s.seed <= 114; ++s.seed) CHECK_NEAR(error_of(s, Draft::model, replace), 0.0, 1e-12);
+    }
+  }
+  CHECK(lengths.size() >= 3);
 }
 
 // The other ways to draft and to verify.
