@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import specdec_native as sd
-from specdec_native._generator import Drafting, StreamOptions, Verification
+from specdec_native._options import Drafting, StreamOptions, Verification
 
 ROOT = pathlib.Path(__file__).parents[1]
 HELD_OUT = ["base64", "difflib", "gzip", "email/_encoded_words", "multiprocessing/connection", "idlelib/history"]

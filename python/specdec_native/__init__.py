@@ -9,7 +9,10 @@
 
 from . import mxfp6, sampling
 from ._core import Cancelled, ContextFull, Error, ModelError, VocabularyMismatch, __version__
-from ._generator import Completion, Event, EventStream, Generator, Piece, Request, Stats, Stream, StreamOptions
+from ._generator import Generator
+from ._options import Request, StreamOptions
+from ._results import Completion, Event, Piece, Stats
+from ._streams import EventStream, Stream
 
 __all__ = [
     "Cancelled",

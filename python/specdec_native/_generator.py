@@ -4,268 +4,19 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, cast
 
 from . import _core
+from ._options import Drafting, Request, StreamOptions, Verification, arguments, check_names, draft_tokens
+from ._results import Completion, Event, Piece, Stats
+from ._streams import EventStream, Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FinishReason = Literal["stop", "length", "context"]
-Verification = Literal["token", "block", "invariant"]
-Drafting = Literal["sampled", "argmax"]
-
 # Beside this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
-
-
-class Piece(NamedTuple):  # made of the engine's tuple in one step: cold after a cycle, every line of Python costs microseconds
-    """One token of the output.
-
-    `text` is what became certain with this token: it may be empty (an incomplete UTF-8 character, the possible start of a
-    stop string) or hold text of earlier tokens. `logprob` is the natural log of the target's raw probability of the token,
-    before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
-    (max_tokens) or "context" (no room left).
-    """
-
-    token: int
-    text: str
-    from_draft: bool
-    logprob: float
-    finish_reason: FinishReason | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too."""
-
-    prompt_tokens: int = 0
-    prompt_cached_tokens: int = 0  #: of these, found in the cache of an earlier call or of another text
-    prompt_seconds: float = 0.0
-    tokens: int = 0  #: produced
-    drafted: int = 0
-    accepted: int = 0
-    draft_calls: int = 0  #: passes of the draft model
-    target_calls: int = 0
-    draft_seconds: float = 0.0
-    target_seconds: float = 0.0
-    sampling_seconds: float = 0.0
-    seconds: float = 0.0  #: all cycles, the three above included
-
-    @property
-    def acceptance_rate(self) -> float:
-        """Accepted over drafted tokens; 0 without a draft."""
-        return self.accepted / self.drafted if self.drafted else 0.0
-
-    @property
-    def tokens_per_target_call(self) -> float:
-        return self.tokens / self.target_calls if self.target_calls else 0.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        return self.tokens / self.seconds if self.seconds else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A whole text. `finish_reason` is None for max_tokens=0 and for a text that failed (`generate_many`): `error` says how,
-    and the rest is what there was before."""
-
-    text: str
-    tokens: list[int]
-    pieces: list[Piece]
-    finish_reason: FinishReason | None
-    stats: Stats
-    seed: int
-    error: Exception | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What happened to one of several texts: a piece of it, or its end by an `error`. Its last event has its `stats`."""
-
-    index: int  #: of its request
-    piece: Piece | None
-    error: Exception | None
-    stats: Stats | None
-    seed: int | None  #: None for a request that could not be used
-
-
-class _Arguments(TypedDict):
-    prompt: str | list[int]
-    sampling: _core.SamplingParams
-    stop: list[str]
-    seed: int | None
-    num_draft_tokens: int | None
-    max_tokens: int
-    verification: str
-    drafting: str
-
-
-class StreamOptions(TypedDict, total=False):
-    """The keyword arguments of `Generator.stream`."""
-
-    max_tokens: int
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    frequency_penalty: float
-    presence_penalty: float
-    penalty_last_n: int
-    logit_bias: Mapping[int, float] | None
-    stop: str | Sequence[str]
-    seed: int | None
-    num_draft_tokens: int | Literal["auto"] | None
-    verification: Verification
-    drafting: Drafting
-
-
-class _Prompt(TypedDict):
-    prompt: str | Sequence[int]
-
-
-class Request(_Prompt, StreamOptions, total=False):
-    """A prompt with options of its own, for `Generator.stream_many` and `generate_many`."""
-
-
-class Stream(Iterator[Piece]):
-    """Iterator over the pieces of one text; a context manager. Closing it, or dropping it, ends the text early.
-
-    A new text on the same Generator ends this one: going on with it raises `Error`.
-    """
-
-    def __init__(self, generator: Generator, number: int) -> None:
-        self._generator: Generator | None = generator
-        self._number = number
-
-    def __iter__(self) -> Stream:
-        return self
-
-    def __next__(self) -> Piece:
-        if self._generator is None:
-            raise StopIteration
-        if self._generator._running != self._number:
-            self._generator = None
-            raise _core.Error("this stream was ended by a newer one on the same Generator")
-        try:
-            piece = self._generator._core.next()
-        except BaseException:
-            self.close()
-            raise
-        if piece is None:
-            self.close()
-            raise StopIteration
-        return Piece._make(piece)
-
-    def close(self) -> None:
-        """End the text here. What was delivered stays in the cache; closing twice is harmless."""
-        generator, self._generator = self._generator, None
-        if generator is not None and generator._running == self._number:
-            generator._core.stop()
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-class EventStream(Iterator[Event]):
-    """Iterator over the events of many texts; a context manager. Closing it, or dropping it, ends all of them.
-
-    A new text on the same Generator ends these: going on with it raises `Error`.
-    """
-
-    def __init__(
-        self,
-        generator: Generator,
-        number: int,
-        requests: Iterable[str | Sequence[int] | Request],
-        options: StreamOptions,
-    ) -> None:
-        self._generator: Generator | None = generator
-        self._number = number
-        self._requests = enumerate(requests)
-        self._options = options
-        self._refused: list[Event] = []
-        self._index_of: dict[int, int] = {}  # the engine's id of a text -> index of its request
-        self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
-        self._next_index = 0
-
-    def __iter__(self) -> EventStream:
-        return self
-
-    def __next__(self) -> Event:
-        if self._generator is None:
-            raise StopIteration
-        if self._generator._running != self._number:
-            self._generator = None
-            raise _core.Error("these texts were ended by a newer one on the same Generator")
-        try:
-            self._submit(self._generator)
-            if self._refused:
-                return self._refused.pop(0)
-            event = self._generator._core.next_event()
-        except BaseException:
-            self.close()
-            raise
-        if event is None:
-            self.close()
-            raise StopIteration
-        identifier, seed, piece, error, stats = event
-        index = self._index_of[identifier]
-        if stats is not None:
-            del self._index_of[identifier]
-        return Event(
-            index,
-            None if piece is None else Piece(*piece),
-            None if error is None else _core.ModelError(error),
-            None if stats is None else Stats(**stats),
-            seed,
-        )
-
-    def _submit(self, generator: Generator) -> None:
-        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed."""
-        while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
-            index, request = next(self._requests, (-1, ""))
-            if index < 0:
-                return
-            self._next_index = index + 1
-            if index in self._cancelled:
-                continue
-            try:
-                identifier = generator._core.submit(**_arguments_of(request, self._options, index))
-            except (ValueError, TypeError, _core.Error) as error:
-                self._refused.append(Event(index, None, error, Stats(), None))
-            else:
-                self._index_of[identifier] = index
-
-    def cancel(self, index: int) -> None:
-        """End the text of request `index`: there will be no further event of it. One that is over is left alone."""
-        if index >= self._next_index:
-            self._cancelled.add(index)
-        self._refused = [event for event in self._refused if event.index != index]
-        for identifier, other in list(self._index_of.items()):
-            if other == index and self._generator is not None and self._generator._running == self._number:
-                self._generator._core.cancel(identifier)
-                del self._index_of[identifier]
-
-    def close(self) -> None:
-        """End all texts here; closing twice is harmless."""
-        generator, self._generator = self._generator, None
-        if generator is not None and generator._running == self._number:
-            generator._core.stop()
-
-    def __enter__(self) -> EventStream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 class Generator:
@@ -322,7 +73,7 @@ class Generator:
             mmap=mmap,
             kv_type=kv_type,
             max_sequences=max_sequences,
-            num_draft_tokens=_draft_tokens(num_draft_tokens),
+            num_draft_tokens=draft_tokens(num_draft_tokens),
         )
 
     def stream(
@@ -383,9 +134,9 @@ class Generator:
             "verification": verification,
             "drafting": drafting,
         }
-        arguments = _arguments(prompt, options)
+        checked = arguments(prompt, options)
         self._running += 1
-        self._core.start(**arguments)
+        self._core.start(**checked)
         return Stream(self, self._running)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
@@ -415,10 +166,12 @@ class Generator:
         A request that cannot be used (a bad argument, a prompt that does not fit) is an event with its `error`; the others are
         untouched. Ctrl-C raises KeyboardInterrupt and ends all; the Generator stays usable.
         """
-        _check_names(options)
+        check_names(options)
+        common = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **options})
+        arguments("", common)  # what is wrong for all is an error now
         self._running += 1
         self._core.stop()
-        return EventStream(self, self._running, requests, options)
+        return EventStream(self, self._running, requests, common)
 
     def generate_many(
         self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
@@ -479,73 +232,7 @@ class Generator:
         return self._core.detokenize(list(tokens))
 
 
-def _arguments(prompt: str | Sequence[int], options: StreamOptions) -> _Arguments:
-    """What the engine is given; `options` are complete."""
-    stop, num_draft_tokens, logit_bias = options["stop"], options["num_draft_tokens"], options["logit_bias"] or {}
-    if not isinstance(logit_bias, Mapping):
-        raise ValueError(f"logit_bias is {logit_bias!r}; it must map token ids to numbers")
-    return {
-        "prompt": prompt if isinstance(prompt, str) else list(prompt),
-        "sampling": _core.SamplingParams(
-            temperature=options["temperature"],
-            top_k=options["top_k"],
-            top_p=options["top_p"],
-            min_p=options["min_p"],
-            repeat_penalty=options["repeat_penalty"],
-            frequency_penalty=options["frequency_penalty"],
-            presence_penalty=options["presence_penalty"],
-            penalty_last_n=options["penalty_last_n"],
-            logit_bias={token: bias for token, bias in logit_bias.items()},
-        ),
-        "stop": [stop] if isinstance(stop, str) else list(stop),
-        "seed": _seed(options["seed"]),
-        "num_draft_tokens": None if num_draft_tokens is None else _draft_tokens(num_draft_tokens),
-        "max_tokens": options["max_tokens"],
-        "verification": options["verification"],
-        "drafting": options["drafting"],
-    }
-
-
-def _arguments_of(request: str | Sequence[int] | Request, common: StreamOptions, index: int) -> _Arguments:
-    """Of request `index` of many: its own options, then the common ones, then the defaults of `stream`."""
-    own: StreamOptions = {}
-    prompt: str | Sequence[int]
-    if isinstance(request, Mapping):
-        if "prompt" not in request:
-            raise ValueError('a request has no "prompt"')
-        prompt = request["prompt"]
-        own = cast(StreamOptions, {name: value for name, value in request.items() if name != "prompt"})
-        _check_names(own)
-    else:
-        prompt = request
-    options = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **common, **own})
-    seed = _seed(common.get("seed"))
-    if "seed" not in own and seed is not None:
-        options["seed"] = (seed + index) % 2**64
-    return _arguments(prompt, options)
-
-
-def _check_names(options: StreamOptions) -> None:
-    unknown = sorted(set(options) - set(StreamOptions.__annotations__))
-    if unknown:
-        raise TypeError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(StreamOptions.__annotations__))}")
-
-
 def _positive(name: str, value: int) -> int:
     if value < 1:
         raise ValueError(f"{name} is {value}; it must be 1 or more (None: chosen for you)")
     return value
-
-
-def _draft_tokens(value: int | Literal["auto"]) -> int:
-    if value == "auto":
-        return _core.AUTO_DRAFT_TOKENS
-    if isinstance(value, str) or not 0 <= value <= _core.MAX_DRAFT_TOKENS:
-        raise ValueError(f'num_draft_tokens is {value!r}; it must be "auto" or between 0 and {_core.MAX_DRAFT_TOKENS}')
-    return value
-
-
-def _seed(seed: int | None) -> int | None:
-    if seed is not None and not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed}; it must be between 0 and 2**64 - 1")
-    return seed

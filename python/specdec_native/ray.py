@@ -27,7 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ._core import ModelError
-from ._generator import Completion, Generator, Request, StreamOptions
+from ._generator import Generator
+from ._options import Request, StreamOptions
+from ._results import Completion
 
 Batch = dict[str, npt.NDArray[Any]]  # column name -> one value per row
 

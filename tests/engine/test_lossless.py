@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import specdec_native as sd
-from specdec_native._generator import StreamOptions, Verification
+from specdec_native._options import StreamOptions, Verification
 
 MAX_TOKENS = 48
 

@@ -184,6 +184,8 @@ def test_one_bad_request_fails_alone(alone: sd.Generator, many: sd.Generator) ->
 def test_a_bad_common_option_is_an_error_at_once(many: sd.Generator) -> None:
     with pytest.raises(TypeError, match="unknown option 'top_q'"):
         many.generate_many(["x"], top_q=1)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="seed is -1"):
+        many.generate_many(["x"], seed=-1)
 
 
 def test_nothing_asked_for(many: sd.Generator) -> None:

@@ -8,7 +8,7 @@ import typing
 import pytest
 
 import specdec_native as sd
-from specdec_native._generator import StreamOptions
+from specdec_native import StreamOptions
 
 MAX_TOKENS = 32
 

@@ -1,0 +1,80 @@
+"""What comes back: pieces of text, whole texts, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+FinishReason = Literal["stop", "length", "context"]
+
+
+class Piece(NamedTuple):  # made of the engine's tuple in one step: cold after a cycle, every line of Python costs microseconds
+    """One token of the output.
+
+    `text` is what became certain with this token: it may be empty (an incomplete UTF-8 character, the possible start of a
+    stop string) or hold text of earlier tokens. `logprob` is the natural log of the target's raw probability of the token,
+    before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
+    (max_tokens) or "context" (no room left).
+    """
+
+    token: int
+    text: str
+    from_draft: bool
+    logprob: float
+    finish_reason: FinishReason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too."""
+
+    prompt_tokens: int = 0
+    prompt_cached_tokens: int = 0  #: of these, found in the cache of an earlier call or of another text
+    prompt_seconds: float = 0.0
+    tokens: int = 0  #: produced
+    drafted: int = 0
+    accepted: int = 0
+    draft_calls: int = 0  #: passes of the draft model
+    target_calls: int = 0
+    draft_seconds: float = 0.0
+    target_seconds: float = 0.0
+    sampling_seconds: float = 0.0
+    seconds: float = 0.0  #: all cycles, the three above included
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Accepted over drafted tokens; 0 without a draft."""
+        return self.accepted / self.drafted if self.drafted else 0.0
+
+    @property
+    def tokens_per_target_call(self) -> float:
+        return self.tokens / self.target_calls if self.target_calls else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole text. `finish_reason` is None for max_tokens=0 and for a text that failed (`generate_many`): `error` says how,
+    and the rest is what there was before."""
+
+    text: str
+    tokens: list[int]
+    pieces: list[Piece]
+    finish_reason: FinishReason | None
+    stats: Stats
+    seed: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened to one of several texts: a piece of it, or its end by an `error`. Its last event has its `stats`."""
+
+    index: int  #: of its request
+    piece: Piece | None
+    error: Exception | None
+    stats: Stats | None
+    seed: int | None  #: None for a request that could not be used

@@ -1,0 +1,149 @@
+"""Iterators over what a Generator makes: the pieces of one text, the events of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from . import _core
+from ._options import Request, StreamOptions, arguments_of
+from ._results import Event, Piece, Stats
+
+if TYPE_CHECKING:
+    from ._generator import Generator
+
+
+class Stream(Iterator[Piece]):
+    """Iterator over the pieces of one text; a context manager. Closing it, or dropping it, ends the text early.
+
+    A new text on the same Generator ends this one: going on with it raises `Error`.
+    """
+
+    def __init__(self, generator: Generator, number: int) -> None:
+        self._generator: Generator | None = generator
+        self._number = number
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Piece:
+        if self._generator is None:
+            raise StopIteration
+        if self._generator._running != self._number:
+            self._generator = None
+            raise _core.Error("this stream was ended by a newer one on the same Generator")
+        try:
+            piece = self._generator._core.next()
+        except BaseException:
+            self.close()
+            raise
+        if piece is None:
+            self.close()
+            raise StopIteration
+        return Piece._make(piece)
+
+    def close(self) -> None:
+        """End the text here. What was delivered stays in the cache; closing twice is harmless."""
+        generator, self._generator = self._generator, None
+        if generator is not None and generator._running == self._number:
+            generator._core.stop()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class EventStream(Iterator[Event]):
+    """Iterator over the events of many texts; a context manager. Closing it, or dropping it, ends all of them.
+
+    A new text on the same Generator ends these: going on with it raises `Error`.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        number: int,
+        requests: Iterable[str | Sequence[int] | Request],
+        options: StreamOptions,
+    ) -> None:
+        self._generator: Generator | None = generator
+        self._number = number
+        self._requests = enumerate(requests)
+        self._options = options
+        self._refused: list[Event] = []
+        self._index_of: dict[int, int] = {}  # the engine's id of a text -> index of its request
+        self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
+        self._next_index = 0
+
+    def __iter__(self) -> EventStream:
+        return self
+
+    def __next__(self) -> Event:
+        if self._generator is None:
+            raise StopIteration
+        if self._generator._running != self._number:
+            self._generator = None
+            raise _core.Error("these texts were ended by a newer one on the same Generator")
+        try:
+            self._submit(self._generator)
+            if self._refused:
+                return self._refused.pop(0)
+            event = self._generator._core.next_event()
+        except BaseException:
+            self.close()
+            raise
+        if event is None:
+            self.close()
+            raise StopIteration
+        identifier, seed, piece, error, stats = event
+        index = self._index_of[identifier]
+        if stats is not None:
+            del self._index_of[identifier]
+        return Event(
+            index,
+            None if piece is None else Piece(*piece),
+            None if error is None else _core.ModelError(error),
+            None if stats is None else Stats(**stats),
+            seed,
+        )
+
+    def _submit(self, generator: Generator) -> None:
+        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed."""
+        while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
+            index, request = next(self._requests, (-1, ""))
+            if index < 0:
+                return
+            self._next_index = index + 1
+            if index in self._cancelled:
+                continue
+            try:
+                identifier = generator._core.submit(**arguments_of(request, self._options, index))
+            except (ValueError, TypeError, _core.Error) as error:
+                self._refused.append(Event(index, None, error, Stats(), None))
+            else:
+                self._index_of[identifier] = index
+
+    def cancel(self, index: int) -> None:
+        """End the text of request `index`: there will be no further event of it. One that is over is left alone."""
+        if index >= self._next_index:
+            self._cancelled.add(index)
+        self._refused = [event for event in self._refused if event.index != index]
+        for identifier, other in list(self._index_of.items()):
+            if other == index and self._generator is not None and self._generator._running == self._number:
+                self._generator._core.cancel(identifier)
+                del self._index_of[identifier]
+
+    def close(self) -> None:
+        """End all texts here; closing twice is harmless."""
+        generator, self._generator = self._generator, None
+        if generator is not None and generator._running == self._number:
+            generator._core.stop()
+
+    def __enter__(self) -> EventStream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
