@@ -127,7 +127,8 @@ def main() -> None:
     times: dict[tuple[str, int], list[float]] = {}
     for round_ in range(arguments.rounds + 1):
         for n in arguments.tokens:
-            for name, process in processes.items():
+            turns = list(processes.items())
+            for name, process in turns if round_ % 2 == 0 else reversed(turns):
                 time.sleep(0.2)  # the last one's worker threads look out for work for a while: let them sleep
                 process.milliseconds(n, arguments.cached)  # and this one's wake up
                 if arguments.realtime:
@@ -151,6 +152,22 @@ def main() -> None:
         medians = [statistics.median(times[name, n]) for n in arguments.tokens]
         cells = [f"{median:.1f} ({min(times[name, n]):.1f})" for n, median in zip(arguments.tokens, medians, strict=True)]
         print(f"| {name} | " + " | ".join(cells) + f" | {medians[-1] / medians[0]:.2f} |")
+
+    def per_round(name: str, n: int) -> list[float]:
+        elapsed = times[name, n]
+        return [statistics.median(elapsed[i : i + REPEATS]) for i in range(0, len(elapsed), REPEATS)]
+
+    base, *others = processes
+    print(f"\nTimes as fast as {base}, in the same round: median (quartiles) over the rounds\n")
+    print("| weights | " + " | ".join(f"n={n}" for n in arguments.tokens) + " |")
+    print("|---|" + "---|" * len(arguments.tokens))
+    for name in others if arguments.rounds > 1 else ():
+        cells = []
+        for n in arguments.tokens:
+            ratios = [slow / fast for slow, fast in zip(per_round(base, n), per_round(name, n), strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
