@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace specdec {
 namespace {
@@ -54,7 +55,7 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   typical_ = typical_acceptance();
   draft_pass_ = draft_costs_.seconds(num_sequences);
   target_pass_.clear();
-  if (target_costs_.empty()) return;  // the first cycle is plain, so that there is something to compare with
+  if (target_costs_.empty()) return;  // the first cycles are plain, so that there is something to compare with
   const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
   for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
     target_pass_.push_back(target_costs_.seconds(columns(k)));
@@ -163,6 +164,8 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 }
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
+  // The very first one finds caches and pages cold: plain decoding would look dear for long, since nobody tries it again.
+  if (!std::exchange(is_warm_, true)) return;
   target_costs_.record(num_scored, seconds - propose_seconds);
   accepted_by_row_.forget();
   accepted_by_draft_.forget();

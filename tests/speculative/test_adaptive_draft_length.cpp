@@ -108,7 +108,8 @@ TEST(the_simulation_agrees_with_the_arithmetic) {
 TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
   const Comparison quiet = long_runs(0.05, 0.0);
   quiet.print("quiet");
-  CHECK(quiet.least_of_best > 0.95 && quiet.least_of_plain > 0.97);
+  CHECK(quiet.least_of_best > 0.9 && quiet.below_best <= quiet.worlds / 200 && quiet.mean_of_best() > 0.98);
+  CHECK(quiet.least_of_plain > 0.97);
 }
 
 // Passes that take 1.15 times as long on average, up to four times, on a machine whose speed wanders: what a few measurements
@@ -204,6 +205,21 @@ TEST(a_first_cycle_that_stalls_does_not_mislead) {
   Machine machine(rule);
   machine.cycles(world, 200);
   CHECK(machine.cycles(world, 4000).rate() > 0.96 * world.best_fixed());
+}
+
+// Caches and pages are cold in the first pass of a process: what it takes must not make drafts look cheap.
+TEST(a_cold_first_cycle_does_not_count) {
+  const World world = world_of([](int columns) { return 0.4 + 0.6 * columns; }, 0.3, telling);  // no draft pays
+  CHECK(world.best_fixed() <= world.plain() * 1.001);
+  double of_plain = 0.0;
+  for (int round = 0; round < 40; ++round) {
+    AdaptiveDraftLength rule;
+    rule.begin_cycle(1);
+    rule.end_cycle(1, 1, 5.0, 0.0);
+    Machine machine(rule, static_cast<std::uint64_t>(round));
+    of_plain += machine.cycles(world, 96).rate() / world.plain() / 40.0;
+  }
+  CHECK(of_plain > 0.95);
 }
 
 TEST(a_withheld_repetition_is_judged_all_the_same) {

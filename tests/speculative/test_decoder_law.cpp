@@ -315,7 +315,7 @@ class TimelessRule final : public DraftLength {
  public:
   TimelessRule() {
     begin_cycle(1);
-    for (const int num_scored : {1, 3}) end_cycle(num_scored, 1, 0.0, 0.0);
+    for (const int num_scored : {1, 1, 3}) end_cycle(num_scored, 1, 0.0, 0.0);  // the first does not count
   }
   void begin_cycle(int num_sequences) override { rule_.begin_cycle(num_sequences); }
   bool worth_a_row(const Sequence& s) override { return rule_.worth_a_row(s); }
