@@ -175,8 +175,9 @@ TEST(a_cancelled_pass_can_be_repeated) {
 }
 
 TEST(memory_that_is_not_there_is_not_asked_for) {
-  // 32 bytes of cache per layer and token: 2^24 tokens on 4096 slots are far beyond any machine.
-  CHECK_THROWS(context_of(1 << 19, 4096), ModelError, "not enough memory");
+  // 512 bytes of cache per token: half a terabyte.
+  CHECK_THROWS(context_of(1 << 19, 2048), ModelError, "not enough memory");
+  CHECK_THROWS(context_of(1 << 19, 4096), ModelError, "4096 contexts of 524288 tokens are more than 2^31 together");
 }
 
 TEST(a_draft_model_knows_its_shape) {
