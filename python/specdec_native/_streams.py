@@ -4,37 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from . import _core
 from ._options import Request, StreamOptions, arguments_of
 from ._results import Event, Piece, Stats
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ._generator import Generator
 
 
-class Stream(Iterator[Piece]):
-    """Iterator over the pieces of one text; a context manager. Closing it, or dropping it, ends the text early.
+T = TypeVar("T")
 
-    A new text on the same Generator ends this one: going on with it raises `Error`.
-    """
+
+class _Turn(Iterator[T]):
+    """What a Generator is at, until it is over, closed, or ended by something newer on the same Generator."""
+
+    _what: ClassVar[str]
 
     def __init__(self, generator: Generator, number: int) -> None:
         self._generator: Generator | None = generator
         self._number = number
 
-    def __iter__(self) -> Stream:
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Piece:
+    def _is_current(self) -> bool:
+        return self._generator is not None and self._generator._running == self._number
+
+    def _current(self) -> Generator:
+        """The Generator. Raises StopIteration when this is over, Error when something newer ended it."""
         if self._generator is None:
             raise StopIteration
-        if self._generator._running != self._number:
+        if not self._is_current():
             self._generator = None
-            raise _core.Error("this stream was ended by a newer one on the same Generator")
+            raise _core.Error(f"{self._what} ended by a newer one on the same Generator")
+        return self._generator
+
+    def close(self) -> None:
+        """End it here. What was delivered stays in the cache; closing twice is harmless."""
+        if self._generator is not None and self._is_current():
+            self._generator._core.stop()
+        self._generator = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Stream(_Turn[Piece]):
+    """Iterator over the pieces of one text; a context manager. Closing it, or dropping it, ends the text early.
+
+    A new text on the same Generator ends this one: going on with it raises `Error`.
+    """
+
+    _what = "this stream was"
+
+    def __next__(self) -> Piece:
+        generator = self._current()
         try:
-            piece = self._generator._core.next()
+            piece = generator._core.next()
         except BaseException:
             self.close()
             raise
@@ -43,24 +76,14 @@ class Stream(Iterator[Piece]):
             raise StopIteration
         return Piece._make(piece)
 
-    def close(self) -> None:
-        """End the text here. What was delivered stays in the cache; closing twice is harmless."""
-        generator, self._generator = self._generator, None
-        if generator is not None and generator._running == self._number:
-            generator._core.stop()
 
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-
-class EventStream(Iterator[Event]):
+class EventStream(_Turn[Event]):
     """Iterator over the events of many texts; a context manager. Closing it, or dropping it, ends all of them.
 
     A new text on the same Generator ends these: going on with it raises `Error`.
     """
+
+    _what = "these texts were"
 
     def __init__(
         self,
@@ -69,8 +92,7 @@ class EventStream(Iterator[Event]):
         requests: Iterable[str | Sequence[int] | Request],
         options: StreamOptions,
     ) -> None:
-        self._generator: Generator | None = generator
-        self._number = number
+        super().__init__(generator, number)
         self._requests = enumerate(requests)
         self._options = options
         self._refused: list[Event] = []
@@ -78,20 +100,13 @@ class EventStream(Iterator[Event]):
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
 
-    def __iter__(self) -> EventStream:
-        return self
-
     def __next__(self) -> Event:
-        if self._generator is None:
-            raise StopIteration
-        if self._generator._running != self._number:
-            self._generator = None
-            raise _core.Error("these texts were ended by a newer one on the same Generator")
+        generator = self._current()
         try:
-            self._submit(self._generator)
+            self._submit(generator)
             if self._refused:
                 return self._refused.pop(0)
-            event = self._generator._core.next_event()
+            event = generator._core.next_event()
         except BaseException:
             self.close()
             raise
@@ -132,18 +147,6 @@ class EventStream(Iterator[Event]):
             self._cancelled.add(index)
         self._refused = [event for event in self._refused if event.index != index]
         for identifier, other in list(self._index_of.items()):
-            if other == index and self._generator is not None and self._generator._running == self._number:
+            if other == index and self._generator is not None and self._is_current():
                 self._generator._core.cancel(identifier)
                 del self._index_of[identifier]
-
-    def close(self) -> None:
-        """End all texts here; closing twice is harmless."""
-        generator, self._generator = self._generator, None
-        if generator is not None and generator._running == self._number:
-            generator._core.stop()
-
-    def __enter__(self) -> EventStream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
