@@ -93,8 +93,7 @@ void Decoder::truncate(Sequence& s, int num_committed) {
 }
 
 void Decoder::move(Sequence& s, int slot) {
-  target_.copy(s.slot, slot);
-  if (proposer_ != nullptr) proposer_->copy(s.slot, slot);
+  copy_prefix(s.slot, slot, num_cached(s.slot));
   keep_prefix(s.slot, 0);
   s.slot = slot;
 }
