@@ -193,7 +193,7 @@ class Generator:
                 pieces=pieces[index],
                 finish_reason=pieces[index][-1].finish_reason if pieces[index] else None,
                 stats=end.stats or Stats(),
-                seed=end.seed or 0,
+                seed=end.seed,
                 error=end.error,
             )
             for index, end in sorted(ends.items())

@@ -65,7 +65,7 @@ class Completion:
     pieces: list[Piece]
     finish_reason: FinishReason | None
     stats: Stats
-    seed: int
+    seed: int | None  #: None for a request that could not be used
     error: Exception | None = None
 
 
