@@ -44,28 +44,49 @@ double AdaptiveDraftLength::typical_acceptance() const {
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
-  const bool as_before = num_sequences == num_sequences_ && longest_ == 0 && !target_pass_.empty();
+  const bool as_before = num_sequences == num_sequences_ && longest_ == 0 && plan_follows_ == target_costs_.latest();
   num_sequences_ = num_sequences;
   standing_.assign(1, num_sequences);
-  longest_ = num_proposing_ = 0;
+  longest_ = num_proposing_ = num_not_asked_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
-  if (as_before && budget_ < next_trial_ && ++plan_age_ < plan_lasts) return;
+  if (!as_before || budget_ >= next_trial_ || ++plan_age_ >= plan_lasts) plan();
+}
+
+void AdaptiveDraftLength::plan() {
   plan_age_ = 0;
+  plan_follows_ = target_costs_.latest();
   typical_ = typical_acceptance();
-  draft_pass_ = draft_costs_.seconds(num_sequences);
+  draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
   if (target_costs_.empty()) return;  // the first cycles are plain, so that there is something to compare with
-  const int most_columns = std::max(num_sequences, leap * target_costs_.longest());
+  const int most_columns = std::max(num_sequences_, leap * target_costs_.longest());
   for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
     target_pass_.push_back(target_costs_.seconds(columns(k)));
   }
+  add_changes();
   choose_trial();
 }
 
-// Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
-// cheapest one tells whether that is still so.
-void AdaptiveDraftLength::choose_trial() {
+// What a change takes is due if this pass differs from the last, and again if the next will differ from this one: that has the
+// steady length, where there is something to propose, or is plain. The steady length is moved when what was lost by not moving
+// it would have paid a change.
+void AdaptiveDraftLength::add_changes() {
+  const auto best = weigh();
+  steady_ = std::min(steady_, losses_.size() - 1);
+  regret_ += losses_[steady_] - *best;
+  if (regret_ >= target_costs_.change()) steady_ = static_cast<std::size_t>(best - losses_.cbegin()), regret_ = 0.0;
+  const double proposing = 1.0 - std::pow(1.0 - proposing_.mean, num_sequences_);
+  for (std::size_t k = 0; k < target_pass_.size(); ++k) {
+    double changes = columns(static_cast<int>(k)) != target_costs_.latest() ? 1.0 : 0.0;
+    if (k != steady_) changes += proposing;
+    if (k != 0) changes += 1.0 - proposing;
+    target_pass_[k] += changes * target_costs_.change();
+  }
+}
+
+// Seconds that each length loses to the present rate, with drafts as they typically are; the best.
+std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   losses_.clear();
   const double rate = tokens_per_second();
   double tokens = num_sequences_, next = num_sequences_;
@@ -73,20 +94,26 @@ void AdaptiveDraftLength::choose_trial() {
     losses_.push_back(pass + static_cast<double>(losses_.size()) * draft_pass_ - tokens / rate);
     tokens += next *= typical_;
   }
-  const auto best = std::min_element(losses_.begin(), losses_.end());
+  return std::min_element(losses_.cbegin(), losses_.cend());
+}
+
+// Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
+// cheapest one tells whether that is still so.
+void AdaptiveDraftLength::choose_trial() {
+  const auto best = weigh();
   double most = 0.0;
   next_trial_ = std::numeric_limits<double>::max();
-  for (auto loss = losses_.begin(); loss != losses_.end(); ++loss) {
-    const int k = static_cast<int>(loss - losses_.begin());
+  for (auto loss = losses_.cbegin(); loss != losses_.cend(); ++loss) {
+    const int k = static_cast<int>(loss - losses_.cbegin());
     if (loss != best) next_trial_ = std::min(next_trial_, *loss - *best);
     const double doubt = target_costs_.doubt(columns(k));
     const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
-  if (trial_ >= 0 || best != losses_.begin() || losses_.size() < 2) return;
-  const auto cheapest = std::min_element(losses_.begin() + 1, losses_.end());
-  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.begin()), trial_loss_ = *cheapest - *best;
+  if (trial_ >= 0 || best != losses_.cbegin() || losses_.size() < 2) return;
+  const auto cheapest = std::min_element(losses_.cbegin() + 1, losses_.cend());
+  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
 }
 
 // Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.
@@ -117,7 +144,11 @@ bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, boo
   return false;
 }
 
-bool AdaptiveDraftLength::worth_a_row(const Sequence& s) { return goes_on(s, typical_, false); }
+bool AdaptiveDraftLength::worth_a_row(const Sequence& s) {
+  const bool is_worth = goes_on(s, typical_, false);
+  if (!is_worth && s.num_drafted() == 0) ++num_not_asked_;
+  return is_worth;
+}
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
   const double acceptance = accepted_by_row_.probability(row_confidence);
@@ -166,14 +197,16 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
   // The very first one finds caches and pages cold: plain decoding would look dear for long, since nobody tries it again.
   if (!std::exchange(is_warm_, true)) return;
+  const bool is_change = num_scored != target_costs_.latest();
   target_costs_.record(num_scored, seconds - propose_seconds);
   accepted_by_row_.forget();
   accepted_by_draft_.forget();
-  const double undisturbed = target_costs_.seconds(num_scored) + draft_seconds_;
+  const double undisturbed = target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
   recent_tokens_ = rate_memory * recent_tokens_ + num_made;
   recent_seconds_ = rate_memory * recent_seconds_ + undisturbed;
   recent_sequence_seconds_ = rate_memory * recent_sequence_seconds_ + num_sequences_ * undisturbed;
-  if (num_proposing_ > 0) proposing_.add(static_cast<double>(num_proposing_) / num_sequences_, 50.0);
+  const int num_asked = num_sequences_ - num_not_asked_;
+  if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, 50.0);
 
   // A draft that was not asked for long has to catch up: such a trial costs more than expected, and leaves a debt. Savings are
   // no more than one costs, so that many in a row never follow long drafting.

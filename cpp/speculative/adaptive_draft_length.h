@@ -17,6 +17,7 @@ namespace specdec {
 //   s (a + a^2 + .. + a^m) - R (m t_draft + t_target(n + m) - t_target(n))
 // tokens; drafting goes on while some m makes that positive. a is learnt by confidence. Several sequences decide together:
 // the target's pass has as many columns for each as the longest draft needs, so s is summed over those that may go on.
+// A pass of another length than the one before, or than the one to come, costs what a change does.
 //
 // What is believed is checked: now and then a cycle has another length, one that might be better for all that is known or,
 // where none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
@@ -41,6 +42,9 @@ class AdaptiveDraftLength final : public DraftLength {
     void add(double outcome, double window);
   };
 
+  void plan();
+  void add_changes();
+  std::vector<double>::const_iterator weigh();
   void choose_trial();
   bool pays(const Sequence& sequence, double next_acceptance, bool row_is_known) const;
   bool goes_on(const Sequence& sequence, double next_acceptance, bool row_is_known);
@@ -57,22 +61,25 @@ class AdaptiveDraftLength final : public DraftLength {
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
   std::array<double, 24> row_confidences_;  // the latest
   std::size_t next_row_ = 0;
-  Share proposing_{1.0};    // of the sequences, those for which there is something to propose
+  Share proposing_{1.0};    // of the sequences whose proposer was asked, those for which there was something to propose
   double budget_ = 0.0;     // seconds that trials may cost
   bool is_warm_ = false;    // a cycle was run
 
   // The plan, which lasts for some cycles where nothing is drafted.
   double typical_ = 0.0;             // acceptance of rows that are not known yet
   double draft_pass_ = 0.0;          // seconds
-  std::vector<double> target_pass_;  // [drafts of the longest], as far as passes may be tried
+  std::vector<double> target_pass_;  // [drafts of the longest], changes included, as far as passes may be tried
   double next_trial_ = 0.0;          // what the cheapest one would lose, in seconds
   int plan_age_ = 0;
+  int plan_follows_ = 0;             // columns of the pass before
+  std::size_t steady_ = 0;           // length that cycles come back to
+  double regret_ = 0.0;              // seconds lost by not having moved it
 
   // Of the running cycle.
   int num_sequences_ = 1;
   std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
   int longest_ = 0;               // draft
-  int num_proposing_ = 0;
+  int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
   double draft_seconds_ = 0.0;
   int trial_ = -1;                // drafts for each sequence, whatever seems best; -1: none
   double trial_loss_ = 0.0;       // expected of it, in seconds

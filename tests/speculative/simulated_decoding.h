@@ -37,6 +37,8 @@ struct World {
   int num_sequences = 1;
   double noise = 0.05;  // passes take longer by up to ten times this share, by half of it on average
   double drift = 0.0;   // of the machine's speed, from cycle to cycle
+  double change = 0.0;  // seconds that a target pass of another length than the one before takes longer; for one sequence
+  double proposing = 1.0;  // share of the cycles in which there is something to propose; for one sequence
 
   double acceptance() const {
     double mean = 0.0;
@@ -48,7 +50,9 @@ struct World {
     double tokens = 1.0, survival = 1.0;
     for (int place = 0; place < k; ++place) tokens += survival *= acceptance();
     const double drafting = draft_pass ? k * draft_pass(num_sequences) : 0.0;
-    return num_sequences * tokens / (drafting + target_pass(num_sequences * (1 + k)));
+    const double cycle = drafting + target_pass(num_sequences * (1 + k)), changes = k > 0 ? 2.0 * proposing * (1.0 - proposing) : 0.0;
+    return num_sequences * (proposing * tokens + 1.0 - proposing) /
+           (proposing * cycle + (1.0 - proposing) * target_pass(num_sequences) + changes * change);
   }
   double plain() const { return fixed(0); }
   double best_fixed() const {
@@ -131,8 +135,9 @@ class Machine {
     std::vector<Text*> running, going_on;
     const auto worth_a_row = [&](const Text& t) { return !world.draft_pass || rule_.worth_a_row(t.sequence); };
     rule_.begin_cycle(num_sequences);
+    const bool is_proposing = world.proposing == 1.0 || random_() < world.proposing;
     for (Text& t : texts) {
-      if (worth_a_row(t)) running.push_back(&t);
+      if (is_proposing && worth_a_row(t)) running.push_back(&t);
     }
     double undisturbed = 0.0, proposing = 0.0, tokens = num_sequences;
     while (!running.empty()) {
@@ -157,7 +162,8 @@ class Machine {
       rule_.observe(t.sequence, t.num_accepted, 0);
     }
     const int columns = num_sequences * (1 + longest);  // every text has as many as the longest draft needs
-    const double pass = world.target_pass(columns);
+    const double pass = world.target_pass(columns) + (columns != latest_columns_ ? world.change : 0.0);
+    latest_columns_ = columns;
     rule_.end_cycle(columns, num_made, proposing + takes(world, pass), proposing);
     sum.seconds += undisturbed + pass;
     sum.tokens += tokens;
@@ -166,6 +172,7 @@ class Machine {
   DraftLength& rule_;
   Random random_;
   double log_slowness_ = 0.0;
+  int latest_columns_ = 1;
 };
 
 }  // namespace simulated

@@ -17,6 +17,8 @@ double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }            // F16
 double computing(int n) { return n <= 16 ? 28.0 + (n - 1) : 43.0 * n / 16.0; }
 double stepped_computing(int n) { return std::max(28.0 + 1.2 * (n - 1), 27.0 * ((n + 7) / 8) + 0.6 * n); }
 double tiny(int n) { return 1.0 + 0.01 * n; }
+double bundled(int n) { return 0.135 + 0.065 * n; }
+double small(int n) { return 1.0 + 0.05 * n; }
 constexpr double (*targets[])(int) = {smooth, stepped, dear, computing, stepped_computing, tiny};
 
 // Confidence that tells nothing, and that tells much.
@@ -25,8 +27,8 @@ const std::vector<Place> telling = {{0.3, 0.999, 0.97}, {0.2, 0.9, 0.85}, {0.2, 
 const std::vector<Place> mostly_sure = {{0.7, 0.9, 0.95}, {0.3, 0.35, 0.5}};
 
 World world_of(double (*target)(int), double draft_share, std::vector<Place> places, int num_sequences = 1) {
-  World world{target, nullptr, std::move(places), num_sequences};
-  const double draft = draft_share * target(1);
+  World world{[target](int n) { return 1e-3 * target(n); }, nullptr, std::move(places), num_sequences};
+  const double draft = draft_share * world.target_pass(1);
   if (draft > 0.0) world.draft_pass = [draft](int rows) { return draft * (1.0 + 0.03 * (rows - 1)); };
   return world;
 }
@@ -121,6 +123,32 @@ TEST(close_to_the_best_fixed_length_beside_other_processes) {
   CHECK(noisy.least_of_plain > 0.9);
 }
 
+// Of small models a pass takes so little that building the graph of another length is much of it.
+TEST(changes_of_length_are_worth_what_they_cost) {
+  Comparison changing;
+  for (const auto target : {bundled, small}) {
+    for (const double draft_share : {0.0, 0.14}) {
+      for (const auto& places : {telling, mostly_sure, blind(0.2), blind(0.5), blind(0.8), blind(0.95)}) {
+        for (const double change : {0.03e-3, 0.1e-3, 0.2e-3}) {
+          for (const double proposing : {0.1, 0.4, 0.8, 1.0}) {
+            if (draft_share > 0.0 && proposing < 1.0) continue;  // a draft model always has something to propose
+            World world = world_of(target, draft_share, places);
+            world.change = change;
+            world.proposing = proposing;
+            AdaptiveDraftLength rule;
+            Machine machine(rule, static_cast<std::uint64_t>(changing.worlds));
+            machine.cycles(world, 200);
+            changing.add(world, machine.cycles(world, 800).rate());
+          }
+        }
+      }
+    }
+  }
+  changing.print("changes of length");
+  CHECK(changing.least_of_best > 0.88 && changing.below_best <= changing.worlds / 40 && changing.mean_of_best() > 0.98);
+  CHECK(changing.least_of_plain > 0.93);
+}
+
 // Nothing is known at first, neither costs nor acceptance; the first pass of every size is a trial.
 TEST(a_first_text_of_96_tokens_loses_little) {
   Comparison first;
@@ -201,7 +229,7 @@ TEST(a_first_cycle_that_stalls_does_not_mislead) {
   const World world = world_of(smooth, 0.12, {{0.6, 0.9, 0.9}, {0.4, 0.35, 0.4}});
   AdaptiveDraftLength rule;
   rule.begin_cycle(1);
-  rule.end_cycle(1, 1, 20.0 * smooth(1), 0.0);
+  rule.end_cycle(1, 1, 20.0 * world.target_pass(1), 0.0);
   Machine machine(rule);
   machine.cycles(world, 200);
   CHECK(machine.cycles(world, 4000).rate() > 0.96 * world.best_fixed());
@@ -209,13 +237,13 @@ TEST(a_first_cycle_that_stalls_does_not_mislead) {
 
 // Caches and pages are cold in the first pass of a process: what it takes must not make drafts look cheap.
 TEST(a_cold_first_cycle_does_not_count) {
-  const World world = world_of([](int columns) { return 0.4 + 0.6 * columns; }, 0.3, telling);  // no draft pays
+  const World world = world_of([](int n) { return 0.4 + 0.6 * n; }, 0.3, telling);  // no draft pays
   CHECK(world.best_fixed() <= world.plain() * 1.001);
   double of_plain = 0.0;
   for (int round = 0; round < 40; ++round) {
     AdaptiveDraftLength rule;
     rule.begin_cycle(1);
-    rule.end_cycle(1, 1, 5.0, 0.0);
+    rule.end_cycle(1, 1, 5e-3, 0.0);
     Machine machine(rule, static_cast<std::uint64_t>(round));
     of_plain += machine.cycles(world, 96).rate() / world.plain() / 40.0;
   }
@@ -266,6 +294,21 @@ TEST(pass_costs_learn_a_step_between_sizes) {
     for (const int n : {1, 5, 8, 9, 12}) costs.record(n, stepped(n));
   }
   for (const int n : {1, 5, 8, 9, 12}) CHECK_NEAR(costs.seconds(n) / stepped(n), 1.0, 0.01);
+}
+
+TEST(pass_costs_learn_what_a_change_of_size_takes) {
+  for (const double change : {0.0, 0.1}) {
+    PassCosts costs;
+    Random random(4);
+    int latest = 0;
+    for (int i = 0; i < 300; ++i) {
+      const int n = random() < 0.5 || latest == 0 ? 1 + static_cast<int>(3.0 * random()) * 3 : latest;  // 1, 4, 7
+      costs.record(n, 1e-3 * ((0.135 + 0.065 * n + (n == latest ? 0.0 : change)) * (1.0 + 0.1 * random())));
+      latest = n;
+    }
+    CHECK_NEAR(1e3 * costs.change(), 1.05 * change, 0.01);
+    for (const int n : {1, 4, 7}) CHECK_NEAR(costs.seconds(n) / (1.05e-3 * (0.135 + 0.065 * n)), 1.0, 0.05);
+  }
 }
 
 TEST(pass_costs_never_fall_with_size) {
