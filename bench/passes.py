@@ -113,6 +113,7 @@ def main() -> None:
         "MXFP6 E2M3, --no-mmap": (ours, "mxfp6_e2m3", {}, "no-mmap"),
         "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}, "mmap"),
         "MXFP6 E2M3, avx2": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx2"}, "mmap"),
+        "MXFP6 E2M3, 256-bit VNNI": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx512vl_vnni"}, "mmap"),
     }
     if arguments.rows:
         rows = {name: row for name, row in rows.items() if any(part in name for part in arguments.rows)}

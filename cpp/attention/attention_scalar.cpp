@@ -92,8 +92,8 @@ const Kernels kernels_scalar = {read_chunk, merge, finish};
 
 const Kernels& kernels_for(const char* isa) noexcept {
 #if defined(__x86_64__)
-  if (std::strcmp(isa, "avx512_vnni_vbmi") == 0) return kernels_avx512;
-  if (std::strcmp(isa, "avx2") == 0) return kernels_avx2;
+  if (std::strncmp(isa, "avx512", 6) == 0) return kernels_avx512;
+  if (std::strncmp(isa, "avx", 3) == 0) return kernels_avx2;
 #elif defined(__aarch64__)
   if (std::strcmp(isa, "neon_dotprod") == 0) return kernels_neon;
 #endif

@@ -15,7 +15,7 @@
 namespace specdec::mxfp6 {
 namespace {
 
-constexpr const char* known_names[] = {"scalar", "avx2", "avx512_vnni_vbmi", "neon_dotprod"};
+constexpr const char* known_names[] = {"scalar", "avx2", "avx_vnni", "avx512vl_vnni", "avx512_vnni_vbmi", "neon_dotprod"};
 
 #if defined(__x86_64__)
 
@@ -51,9 +51,13 @@ void add_supported(std::vector<const Kernels*>& list) {
   const bool saves_ymm = has(saved, {1, 2});
   const bool saves_zmm = saves_ymm && has(saved, {5, 6, 7});
   const bool avx2 = saves_ymm && has(basic.ecx, {12 /* FMA */, 28 /* AVX */}) && has(extended.ebx, {5 /* AVX2 */});
-  const bool avx512 = saves_zmm && has(extended.ebx, {16 /* F */, 17 /* DQ */, 30 /* BW */, 31 /* VL */}) &&
-                      has(extended.ecx, {1 /* VBMI */, 11 /* VNNI */});
-  if (avx2 && avx512) list.push_back(&avx512_vnni_vbmi_kernels);
+  const bool avx512 = avx2 && saves_zmm && has(extended.ebx, {16 /* F */, 17 /* DQ */, 30 /* BW */, 31 /* VL */});
+  const bool avx512_vnni = avx512 && has(extended.ecx, {11 /* VNNI */});
+  if (avx512_vnni && has(extended.ecx, {1 /* VBMI */})) list.push_back(&avx512_vnni_vbmi_kernels);
+#if defined(SPECDEC_HAS_AVX_VNNI)
+  if (avx2 && has(cpuid(7, 1).eax, {4 /* AVX-VNNI */})) list.push_back(&avx_vnni_kernels);
+#endif
+  if (avx512_vnni) list.push_back(&avx512vl_vnni_kernels);
   if (avx2) list.push_back(&avx2_kernels);
 }
 

@@ -17,7 +17,7 @@ struct Selection {
   std::string error;       // what was asked for and what there is
 };
 
-// "" is the best; otherwise one of scalar, avx2, avx512_vnni_vbmi, neon_dotprod. Unknown or unsupported is an error.
+// "" is the best; otherwise one of scalar, avx2, avx_vnni, avx512vl_vnni, avx512_vnni_vbmi, neon_dotprod. Unknown or unsupported is an error.
 Selection select_kernels(std::string_view name);
 
 // What SPECDEC_ISA names, or the best. The environment is read once.

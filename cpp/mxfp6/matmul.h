@@ -77,6 +77,8 @@ struct Kernels {
 
 extern const Kernels scalar_kernels;
 extern const Kernels avx2_kernels;              // x86 builds only
+extern const Kernels avx_vnni_kernels;          // x86 builds by compilers that know it
+extern const Kernels avx512vl_vnni_kernels;     // x86 builds only
 extern const Kernels avx512_vnni_vbmi_kernels;  // x86 builds only
 extern const Kernels neon_dotprod_kernels;      // ARM builds only
 
