@@ -65,38 +65,65 @@ inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_
   }
 }
 
-// sum [lanes] += sum over i < count of a[i] * x[i]
-inline __attribute__((always_inline)) void accumulate_body(const float* a, const Lanes* x, std::int64_t count, float* sum) {
-  Lanes total;
-  std::memcpy(total, sum, sizeof total);
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (int lane = 0; lane < lanes; ++lane) total[lane] += a[i] * x[i][lane];
+// A matrix in memory, either way round.
+struct Strided {
+  const float* start;
+  std::int64_t row_stride, column_stride;
+  float at(std::int64_t row, std::int64_t column) const { return start[row * row_stride + column * column_stride]; }
+};
+
+// Floats that the compiler adds and multiplies side by side, in as many registers as they take.
+typedef float Eight __attribute__((vector_size(8 * sizeof(float)), aligned(alignof(float)), may_alias));
+
+// sums[r] += sum over i < count of a(r, i) * x[i], i ascending, for `outputs` rows r. x is read once for all of them.
+template <int outputs>
+inline __attribute__((always_inline)) void accumulate_body(const Strided& a, std::int64_t row, const Lanes* x, std::int64_t count, Lanes* sums) {
+  Eight total[outputs][lanes / 8];
+  for (int r = 0; r < outputs; ++r) {
+    for (int v = 0; v < lanes / 8; ++v) total[r][v] = reinterpret_cast<const Eight*>(sums[row + r])[v];
   }
-  std::memcpy(sum, total, sizeof total);
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (int v = 0; v < lanes / 8; ++v) {
+      for (int r = 0; r < outputs; ++r) total[r][v] += reinterpret_cast<const Eight*>(x[i])[v] * a.at(row + r, i);
+    }
+  }
+  for (int r = 0; r < outputs; ++r) {
+    for (int v = 0; v < lanes / 8; ++v) reinterpret_cast<Eight*>(sums[row + r])[v] = total[r][v];
+  }
+}
+
+inline __attribute__((always_inline)) void accumulate_all(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
+                                                          Lanes* sums) {
+  std::int64_t row = 0;
+  for (; row + 2 <= outputs; row += 2) accumulate_body<2>(a, row, x, count, sums);
+  for (; row < outputs; ++row) accumulate_body<1>(a, row, x, count, sums);
 }
 
 // The two loops that take the time, compiled for wider vectors as well. The results are the same: no sum is reordered.
 struct Loops {
   void (*eliminate)(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r);
-  void (*accumulate)(const float* a, const Lanes* x, std::int64_t count, float* sum);
+  void (*accumulate)(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums);
 };
 constexpr Loops portable_loops = {
     [](double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) { eliminate_body(h, n, begin, end, r); },
-    [](const float* a, const Lanes* x, std::int64_t count, float* sum) { accumulate_body(a, x, count, sum); }};
+    [](const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) { accumulate_all(a, outputs, x, count, sums); }};
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) void eliminate_avx2(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
   eliminate_body(h, n, begin, end, r);
 }
-__attribute__((target("avx2"))) void accumulate_avx2(const float* a, const Lanes* x, std::int64_t count, float* sum) {
-  accumulate_body(a, x, count, sum);
+__attribute__((target("avx2"))) void accumulate_avx2(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
+  accumulate_all(a, outputs, x, count, sums);
 }
 const Loops loops = __builtin_cpu_supports("avx2") ? Loops{eliminate_avx2, accumulate_avx2} : portable_loops;
 #else
 constexpr Loops loops = portable_loops;
 #endif
 
-void accumulate(const float* a, const Lanes* x, std::int64_t count, float* sum) { loops.accumulate(a, x, count, sum); }
+// sums [outputs] += a [outputs, count] times x [count]
+void accumulate(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
+  loops.accumulate(a, outputs, x, count, sums);
+}
 
 void factorize_matrix(double* h, std::int64_t n, int num_threads) {
   constexpr std::int64_t panel = 32, rows_at_once = 16;
@@ -138,7 +165,7 @@ void round_block(Type type, const Lanes* targets, const Lanes* own, const float*
   for (int j = 0; j < block_size; ++j) {
     Lanes wanted, scaled;
     std::memcpy(wanted, targets[j], sizeof wanted);
-    accumulate(feedback + j * stride, out.errors, j, wanted);
+    accumulate({feedback + j * stride, stride, 1}, 1, out.errors, j, &wanted);
     for (int lane = 0; lane < lanes; ++lane) scaled[lane] = wanted[lane] * inverse[lane];
     quantize_block(type, scale_bias, scaled, out.codes[j]);
     for (int lane = 0; lane < lanes; ++lane) {
@@ -238,10 +265,8 @@ class ErrorFeedback::Rows {
   void round_at(std::int64_t begin) {
     const float* feedback = f_.feedback_.data() + begin * f_.cols_;
     Lanes targets[block_size];
-    for (int j = 0; j < block_size; ++j) {
-      std::memcpy(targets[j], at(weights_, begin + j), sizeof targets[j]);
-      accumulate(feedback + j * f_.cols_, rows(errors_), begin, targets[j]);
-    }
+    std::memcpy(targets, rows(weights_, begin), sizeof targets);
+    accumulate({feedback, f_.cols_, 1}, block_size, rows(errors_), begin, targets);
     std::uint8_t base[lanes];
     for (int lane = 0; lane < lanes; ++lane) {
       float block[block_size];
@@ -262,9 +287,9 @@ class ErrorFeedback::Rows {
     const float* feedback = f_.block_feedback_.data() + begin * block_size;
     const float* pivots = f_.block_pivots_.data() + begin;
     Lanes targets[block_size], steps[block_size];
+    std::memset(steps, 0, sizeof steps);
+    accumulate({inverse, block_size, 1}, block_size, rows(gradient_, begin), block_size, steps);
     for (int j = 0; j < block_size; ++j) {
-      std::fill_n(steps[j], lanes, 0.0f);
-      accumulate(inverse + j * block_size, rows(gradient_, begin), block_size, steps[j]);
       const float *weight = at(weights_, begin + j), *error = at(errors_, begin + j);
       for (int lane = 0; lane < lanes; ++lane) targets[j][lane] = (weight[lane] - error[lane]) + steps[j][lane];
     }
@@ -286,7 +311,7 @@ class ErrorFeedback::Rows {
       std::memcpy(now.codes[j], codes_[static_cast<std::size_t>(begin + j)].lane, lanes);
       Lanes miss;
       std::memcpy(miss, steps[j], sizeof miss);
-      accumulate(feedback + j * block_size, steps, j, miss);
+      accumulate({feedback + j * block_size, block_size, 1}, 1, steps, j, &miss);
       for (int lane = 0; lane < lanes; ++lane) now.loss[lane] += pivots[j] * (miss[lane] * miss[lane]);
     }
     for (float& loss : now.loss) loss *= 1.0f - 1e-5f;  // no steps that only rounding calls better
@@ -309,14 +334,13 @@ class ErrorFeedback::Rows {
       }
     }
     if (!any) return;
-    for (std::int64_t p = 0; p < f_.cols_; ++p) {
-      accumulate(f_.moments_.data() + p * f_.cols_ + begin, change, block_size, at(gradient_, p));
-    }
+    // By the moments' symmetry: rows are read from end to end.
+    accumulate({f_.moments_.data() + begin * f_.cols_, 1, f_.cols_}, f_.cols_, change, block_size, rows(gradient_));
   }
 
   // product += H v
   void multiply(const Matrix& v, Matrix& product) const {
-    for (std::int64_t p = 0; p < f_.cols_; ++p) accumulate(f_.moments_.data() + p * f_.cols_, rows(v), f_.cols_, at(product, p));
+    accumulate({f_.moments_.data(), f_.cols_, 1}, f_.cols_, rows(v), f_.cols_, rows(product));
   }
 
   // sum over rows of v^T H v without the damping, in the units of the moments given; product = H v with it.
