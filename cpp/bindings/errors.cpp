@@ -1,18 +1,58 @@
+#include <stdexcept>
+
 #include "bindings/register.h"
 #include "speculative/error.h"
 
 namespace py = pybind11;
 
+namespace {
+
+template <class Error>
+py::object add(py::module_& m, const char* name, const py::handle& base, const char* doc) {
+  py::exception<Error> type(m, name, base);
+  type.doc() = doc;
+  return std::move(type);
+}
+
+void raise(const py::handle& type, const std::exception& error) { PyErr_SetObject(type.ptr(), text_from_bytes(error.what()).ptr()); }
+
+// Live as long as the interpreter.
+struct Types {
+  py::object error, model, mismatch, full, cancelled;
+};
+const Types* types = nullptr;
+
+}  // namespace
+
+py::str text_from_bytes(const std::string& text) {
+  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 void register_errors(py::module_& m) {
-  // Bases first: pybind11 tries the translators registered last before the others.
-  const auto& error = py::register_exception<specdec::Error>(m, "Error", PyExc_RuntimeError);
-  error.doc() = "Base class of this package's errors; bad arguments are ValueError.";
-  const auto& model = py::register_exception<specdec::ModelError>(m, "ModelError", error);
-  model.doc() = "A model file or model that cannot be used, or that failed while running.";
-  const auto& mismatch = py::register_exception<specdec::VocabularyMismatch>(m, "VocabularyMismatch", model);
-  mismatch.doc() = "Draft and target do not share a vocabulary; the message shows the first difference.";
-  const auto& full = py::register_exception<specdec::ContextFull>(m, "ContextFull", error);
-  full.doc() = "The prompt does not fit into the context.";
-  const auto& cancelled = py::register_exception<specdec::Cancelled>(m, "Cancelled", error);
-  cancelled.doc() = "The generation was stopped from outside; the generator stays usable.";
+  using namespace specdec;
+  const py::object error = add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors; bad arguments are ValueError.");
+  const py::object model = add<ModelError>(m, "ModelError", error, "A model file or model that cannot be used, or that failed while running.");
+  types = new Types{
+      error, model,
+      add<VocabularyMismatch>(m, "VocabularyMismatch", model, "Draft and target do not share a vocabulary; the message shows the first difference."),
+      add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
+      add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
+  // Messages may hold names from damaged files and paths, which are any bytes.
+  py::register_exception_translator([](std::exception_ptr failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const VocabularyMismatch& e) {
+      raise(types->mismatch, e);
+    } catch (const ModelError& e) {
+      raise(types->model, e);
+    } catch (const ContextFull& e) {
+      raise(types->full, e);
+    } catch (const Cancelled& e) {
+      raise(types->cancelled, e);
+    } catch (const Error& e) {
+      raise(types->error, e);
+    } catch (const std::invalid_argument& e) {
+      raise(PyExc_ValueError, e);
+    }
+  });
 }

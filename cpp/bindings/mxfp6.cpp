@@ -6,17 +6,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "bindings/register.h"
 #include "mxfp6/codec.h"
 #include "mxfp6/dispatch.h"
+#include "mxfp6/parallel.h"
 
 namespace py = pybind11;
 
@@ -159,14 +158,6 @@ const Kernels& checked_isa(const std::optional<std::string>& isa) {
   return *selection.kernels;
 }
 
-// Runs share(0) .. share(threads - 1), one thread each.
-void run_threads(int threads, const std::function<void(int)>& share) {
-  std::vector<std::thread> others;
-  for (int t = 1; t < threads; ++t) others.emplace_back(share, t);
-  share(0);
-  for (std::thread& other : others) other.join();
-}
-
 struct Product {
   Type type;
   const std::uint8_t* tiles;
@@ -178,20 +169,21 @@ struct Product {
 void multiply(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t blocks = p.cols / block_size, bands = p.rows / tile_rows;
   std::vector<float> panel(panel_bytes(p.n, p.cols) / sizeof(float));
-  run_threads(threads, [&](int t) {
+  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads), std::vector<std::uint8_t>(scratch_bytes(p.type, p.n, p.cols)));
+  in_parallel(threads, threads, [&](std::int64_t t) {
     for (std::int64_t c = 0; c < p.n; ++c) {
       kernels.quantize(p.type, p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads, panel.data());
     }
   });
-  run_threads(threads, [&](int t) {
-    std::vector<std::uint8_t> scratch(scratch_bytes(p.type, p.n, p.cols));
-    kernels.matmul(p.type, p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows, scratch.data());
+  in_parallel(threads, threads, [&](std::int64_t t) {
+    kernels.matmul(p.type, p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows,
+                   scratch[static_cast<std::size_t>(t)].data());
   });
 }
 
 void multiply_f32(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t bands = p.rows / tile_rows;
-  run_threads(threads, [&](int t) {
+  in_parallel(threads, threads, [&](std::int64_t t) {
     kernels.matmul_f32(p.type, p.tiles, p.cols, p.x, p.cols, p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows);
   });
 }

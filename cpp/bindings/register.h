@@ -3,6 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
+
+// Bytes that are meant to be UTF-8, with replacement characters where they are not.
+pybind11::str text_from_bytes(const std::string& text);
+
 void register_errors(pybind11::module_& m);
 void register_generator(pybind11::module_& m);
 void register_evaluate(pybind11::module_& m);

@@ -1,5 +1,7 @@
 #include "llama/backend.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <mutex>
@@ -26,9 +28,12 @@ namespace {
 thread_local std::string backend_errors;
 thread_local bool aborts_are_errors = false;
 
-// ggml calls this before it aborts; what is thrown leaves through its C code, which is compiled with -fexceptions.
+// ggml calls this before it aborts the process, and says nothing itself; what is thrown leaves through its C code, which is compiled
+// with -fexceptions.
 void on_abort(const char* message) {
   if (aborts_are_errors) throw std::runtime_error(message);
+  const std::string last_words = std::string(message) + "\n";
+  if (write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) return;  // nobody listens
 }
 
 void keep_errors(ggml_log_level level, const char* text, void*) {

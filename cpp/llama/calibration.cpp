@@ -1,11 +1,9 @@
 #include "llama/calibration.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "ggml.h"
@@ -13,6 +11,7 @@
 #include "llama/backend.h"
 #include "llama/context.h"
 #include "llama/model.h"
+#include "mxfp6/parallel.h"
 #include "speculative/error.h"
 
 namespace specdec {
@@ -40,17 +39,10 @@ void add_tile(const float* x, std::int64_t n, std::int64_t k, std::int64_t row, 
 
 // h [k, k] += sum over n of x x^T, where row >= column (and a few places beside the diagonal). k is a multiple of 8.
 void add_moments(const std::vector<float>& x, std::int64_t n, std::int64_t k, float* h, int num_threads) {
-  std::atomic<std::int64_t> next{0};
-  const auto run = [&] {
-    for (std::int64_t tile = next++; tile < k / tile_height; tile = next++) {
-      const std::int64_t row = (k / tile_height - 1 - tile) * tile_height;  // long rows first
-      for (std::int64_t column = 0; column < row + tile_height; column += tile_width) add_tile(x.data(), n, k, row, column, h);
-    }
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < num_threads && k >= 512; ++t) others.emplace_back(run);
-  run();
-  for (std::thread& other : others) other.join();
+  mxfp6::in_parallel(k >= 512 ? num_threads : 1, k / tile_height, [&](std::int64_t tile) {
+    const std::int64_t row = (k / tile_height - 1 - tile) * tile_height;  // long rows first
+    for (std::int64_t column = 0; column < row + tile_height; column += tile_width) add_tile(x.data(), n, k, row, column, h);
+  });
 }
 
 // ---- What a multiplication tells

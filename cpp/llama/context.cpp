@@ -105,6 +105,10 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   }
   model_->check_rpc_servers();
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
+  if (llama_get_memory(context_.get()) == nullptr) {
+    throw ModelError(model_->path() + ": architecture " + model_->architecture() + " keeps no cache of its text: it is not a model that "
+                     "makes one token after another; only those can generate here");
+  }
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
 
@@ -139,19 +143,31 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
   pass_size_ = batch_->get().n_tokens;
 
-  const int status = llama_decode(context_.get(), batch_->get());
-  logits_ = status == 0 && num_rows > 0 ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
-  model_->check_rpc_servers();
-  if (status != 0) {
-    for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
-    if (status == 2) throw Cancelled("generation was cancelled");
-    throw ModelError(model_->path() + ": a pass of " + std::to_string(pass_size_) + " tokens failed (status " + std::to_string(status) +
-                     "): " + take_backend_errors());
+  try {
+    run_pass(num_rows > 0);
+  } catch (...) {
+    restore_lengths();
+    throw;
   }
   if (pass_size_ > num_tokens) {
     for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
-    for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
+    restore_lengths();
   }
+}
+
+void Context::run_pass(bool wants_logits) {
+  take_backend_errors();
+  const int status = llama_decode(context_.get(), batch_->get());
+  logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
+  model_->check_rpc_servers();
+  if (status == 2) throw Cancelled("generation was cancelled");
+  if (status == 0) return;
+  throw ModelError(model_->path() + ": a pass of " + std::to_string(pass_size_) + " tokens failed (status " + std::to_string(status) +
+                   "): " + take_backend_errors());
+}
+
+void Context::restore_lengths() {
+  for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
 }
 
 void Context::add_input(const PassInput& input) {

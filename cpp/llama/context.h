@@ -65,6 +65,8 @@ class Context final : public LanguageModel {
   };
   class Batch;
   bool ask_cancelled();
+  void run_pass(bool wants_logits);
+  void restore_lengths();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void add_input(const PassInput& input);
   void add_padding(int slot, int count);

@@ -72,7 +72,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
   check_rpc_servers();
   if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
-  if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get())) {
+  if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get()) || llama_model_is_diffusion(get())) {
     throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {

@@ -87,6 +87,10 @@ void connect_socket(const Socket& socket, const RpcAddress& address) {
   }
 }
 
+#ifndef MSG_NOSIGNAL  // older SDKs of macOS
+#define MSG_NOSIGNAL 0
+#endif
+
 // ggml's client would wait for ever, or abort, where this gives a reason. The first message, little-endian:
 //   request:  u8 command (14), u64 size (24), 24 bytes of capabilities, zeros: TCP only
 //   response: u64 size (28), u8 major, minor, patch, padding, 24 bytes of capabilities

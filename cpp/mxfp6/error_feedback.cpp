@@ -1,15 +1,14 @@
 #include "mxfp6/error_feedback.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 
 #include "mxfp6/codec.h"
+#include "mxfp6/parallel.h"
 
 namespace specdec::mxfp6 {
 namespace {
@@ -27,18 +26,6 @@ float power_of_two(int exponent) {  // -126..127
 
 // The largest scale under which every value is a finite float.
 int largest_scale(Type type) { return 254 - element(type).max_exponent; }
-
-template <typename Work>
-void in_parallel(int num_threads, std::int64_t count, const Work& work) {
-  std::atomic<std::int64_t> next{0};
-  const auto run = [&] {
-    for (std::int64_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < num_threads && t < count; ++t) others.emplace_back(run);
-  run();
-  for (std::thread& other : others) other.join();
-}
 
 // H = M D M^T in place, from the last column to the first. h: double [n, n], row >= column; becomes M_ij at row j, column
 // i < j, and D_j on the diagonal.

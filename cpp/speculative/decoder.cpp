@@ -64,6 +64,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     }
     if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
     try {
+      for (const Sequence* s : sequences) cache_tokens(target_, *s, s->num_committed - 1);  // nothing, unless a failed pass lost them
       {
         Stopwatch proposing(propose_seconds);
         propose(sequences);

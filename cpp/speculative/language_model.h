@@ -28,7 +28,8 @@ class LanguageModel {
   virtual bool is_end_of_generation(Token token) const = 0;
 
   // One pass over all inputs, slots ascending. Afterwards row r of logits (counted over the inputs in order) is valid until the
-  // next pass. Throws ModelError or Cancelled; the caches of the sequences named then hold at least what they held before.
+  // next pass. Throws ModelError or Cancelled; the caches of the sequences named then hold at least what they held before, or
+  // nothing where the model cannot go back.
   virtual void decode(const std::vector<PassInput>& inputs) = 0;
   virtual const float* logits(int row) const = 0;  // [vocabulary_size]
   virtual int pass_size() const = 0;               // tokens that the last pass computed, padding included

@@ -56,7 +56,9 @@ double PassCosts::covariance(const View& v, const View& w) const {
 // Disturbances make passes longer, never shorter: no pass takes longer than a longer one.
 double PassCosts::seconds(int num_tokens) const {
   if (empty()) return 0.0;
-  double least = log_seconds(view(num_tokens));
+  const View v = view(num_tokens);
+  double least = log_seconds(v);
+  if (sizes_[v.below] < num_tokens) least = std::max(least, state_[v.below]);
   for (std::size_t i = first_size; i < num_slots_; ++i) {
     if (sizes_[i] > num_tokens) least = std::min(least, state_[i]);
   }

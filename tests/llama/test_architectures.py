@@ -18,7 +18,10 @@ from tests.models.numpy_llama import exact, rounded_activations
 from tests.models.numpy_llama import logits as numpy_logits
 from tests.models.tiny_models import RECIPES, F32Array, Model, make, random_tokens
 
+import specdec_native as sd
 from specdec_native import _core, mxfp6
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 every_architecture = pytest.mark.parametrize("name", RECIPES)
 
@@ -151,3 +154,15 @@ def test_evaluate_refuses(change: dict[str, object], message: str, tmp_path: pat
     arguments = {"path": str(make("llama").write(tmp_path / "m.gguf")), "tokens": [0], "pass_sizes": [1], "n_threads": 1}
     with pytest.raises(ValueError, match=message):
         _core.evaluate(**{**arguments, **change})
+
+
+# ---- Models that do not make one token after another
+
+
+def test_a_diffusion_model_is_refused(tmp_path: pathlib.Path) -> None:
+    """It would load, and every pass would see the new tokens alone. The bundled target under that name."""
+    header, tensors = (ROOT / "models" / "stdlib-target-f16.gguf").read_bytes().split(b"tokenizer.ggml.model", 1)
+    path = tmp_path / "llada.gguf"
+    path.write_bytes(header.replace(b"llama", b"llada") + b"tokenizer.ggml.model" + tensors)
+    with pytest.raises(sd.ModelError, match="architecture llada is not a decoder-only language model"):
+        sd.Generator(path, draft=None)

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from gguf_bytes import ARRAY, F32, I32, STRING, U8, U16, U32, Gguf, array, entry, string, tensor, u32, u64
 
+import specdec_native as sd
+
 HUGE = 2**64 - 1
 Q4_0, Q4_2, Q4_K, Q4_0_4_4, MXFP6_E2M3, MXFP6_E3M2 = 2, 4, 12, 31, 96, 97
 LAYOUT = entry("mxfp6.layout", U32, u32(1))
@@ -148,6 +150,14 @@ def test_bad_file(specdec: pathlib.Path, tmp_path: pathlib.Path, name: str) -> N
         assert f"specdec {command[0]}: {path}: " in result.stderr
         assert "; " in result.stderr, "a remedy"
         assert result.stderr.count("\n") == 1
+
+
+def test_a_name_that_is_no_text_is_a_model_error_in_python(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "model.gguf"
+    for name in (b"\xff\xfe.weight", "é".encode() * 79):  # the second is cut inside a character
+        path.write_bytes(with_tensors(tensor(name, [32], 55)).build())
+        with pytest.raises(sd.ModelError, match="unknown type 55"):
+            sd.Generator(path, draft=None)
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -318,6 +318,10 @@ TEST(pass_costs_never_fall_with_size) {
     costs.record(i % 9 + 1, 20.0 + 10.0 * random());
     for (int n = 1; n < 20; ++n) CHECK(costs.seconds(n + 1) >= costs.seconds(n));
   }
+  PassCosts flat;  // what lies between two sizes that cost the same
+  for (int i = 0; i < 50; ++i) flat.record(1, 10.0), flat.record(16, 10.0);
+  for (int n = 1; n < 40; ++n) CHECK(flat.seconds(n + 1) >= flat.seconds(n));
+  CHECK_NEAR(flat.seconds(4), 10.0, 1e-6);
 }
 
 TEST(pass_costs_forgive_outliers_and_follow_the_speed_of_the_machine) {

@@ -258,6 +258,32 @@ TEST(a_failed_pass_loses_nothing) {
   }
 }
 
+// A cancelled pass of a recurrent model leaves it with nothing: it reads the text again.
+TEST(a_model_that_cannot_go_back_loses_nothing_either) {
+  for (int failing = 1; failing <= 14; ++failing) {
+    toy::Model target(8, 1, 64, 4), reference(8, 1);
+    target.goes_back = false;
+    target.before_pass = [&target, failing](int pass) {
+      if (pass != failing) return;
+      target.truncate(0, target.length(0) - 1);
+      throw Cancelled("stopped here");
+    };
+    Decoder decoder(target, nullptr), plain(reference, nullptr);
+    auto s = sequence_of(prompt, 0, 12, 0.0);
+    Text output;
+    bool is_read = false;
+    while (s->finish == Finish::none) {
+      try {
+        if (!is_read) is_read = decoder.prefill(*s);
+        decoder.cycle({s.get()});
+        for (const Emission& e : s->emitted) output.push_back(e.token);
+      } catch (const Cancelled&) {
+      }
+    }
+    CHECK(output == run(plain, *sequence_of(prompt, 0, 12, 0.0)));
+  }
+}
+
 TEST(logits_that_mean_nothing_are_an_error_of_that_model) {
   const auto broken = [](float value) {
     return [value](const Text& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };

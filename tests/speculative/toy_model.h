@@ -58,7 +58,7 @@ class Model final : public specdec::LanguageModel {
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
   void truncate(int slot, int length) override {
     auto& tokens = caches_.at(static_cast<std::size_t>(slot));
-    if (length < static_cast<int>(tokens.size())) tokens.resize(static_cast<std::size_t>(length));
+    if (length < static_cast<int>(tokens.size())) tokens.resize(goes_back ? static_cast<std::size_t>(length) : 0);
   }
   void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
 
@@ -80,6 +80,7 @@ class Model final : public specdec::LanguageModel {
   Token end_of_generation = -1;
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass;                                // may throw
+  bool goes_back = true;                                               // recurrent models forget everything instead
   int num_passes = 0;
   int largest_pass = 0;
 
