@@ -27,7 +27,7 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
-  sequence_.verification = request.verification;
+  sequence_.verification = request.verification_for(num_draft_tokens);
   sequence_.drafting = request.drafting;
 }
 

@@ -16,7 +16,8 @@ namespace specdec {
 
 class Text {
  public:
-  // id: of the caller's choice. Throws std::invalid_argument for an empty stop string.
+  // id: of the caller's choice. num_draft_tokens: 0 where there is no draft. Throws std::invalid_argument for an empty stop
+  // string.
   Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
   enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
@@ -28,6 +29,7 @@ class Text {
   const Sequence& sequence() const { return sequence_; }
   std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
+  Verification verification() const { return sequence_.verification; }
 
   // Takes over what the sequence's last cycle made.
   void take_emitted() { next_ = 0; }
