@@ -77,7 +77,7 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
 py::object event_to_python(const std::optional<specdec::Event>& event) {
   if (!event) return py::none();
   const specdec::Text& text = *event->text;
-  const py::object error = text.error ? py::object(py::str(text.error_message())) : py::object(py::none());
+  const py::object error = text.has_failed() ? py::object(py::str(text.error_message())) : py::object(py::none());
   const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
   const char* verification = specdec::name(text.verification());
   return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);

@@ -183,7 +183,7 @@ class Run {
     result["text"] = text;
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
     result["stats"] = statistics_json(event.text->sequence().stats);
-    if (event.text->error) {
+    if (event.text->has_failed()) {
       generator_.check_rpc_servers();  // a lost one is no fault of this text's: the run ends, and can go on later
       fail(std::move(result), event.text->error_message());
     } else {

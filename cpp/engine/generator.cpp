@@ -114,16 +114,16 @@ void Generator::start(const Request& request) {
     stop();
     throw;
   }
-  if (!text->error) return;
+  if (!text->has_failed()) return;
   stop();
-  std::rethrow_exception(text->error);
+  text->rethrow_error();
 }
 
 std::optional<Piece> Generator::next() {
   try {
     const std::optional<Event> event = scheduler_->next();
     if (!event) return std::nullopt;
-    if (event->text->error) std::rethrow_exception(event->text->error);
+    event->text->rethrow_error();
     return event->piece;
   } catch (...) {
     stop();

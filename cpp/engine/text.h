@@ -20,10 +20,18 @@ class Text {
   // string.
   Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
+  // What happens to it, in this order; end() and fail() may come at any time, and be repeated. Others throw std::logic_error.
   enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
-  State state = State::waiting;
-  std::exception_ptr error;  // what ended it early
-  std::string error_message() const;  // in words; empty without one
+  void begin_reading(int slot);
+  void begin_running();
+  void end();  // nothing more will be asked for; what was made and not delivered no longer counts
+  void fail(std::exception_ptr error);  // ends it early
+
+  State state() const { return state_; }
+  bool has_slot() const { return state_ == State::reading || state_ == State::running; }
+  bool has_failed() const { return error_ != nullptr; }
+  void rethrow_error() const;         // if it has failed
+  std::string error_message() const;  // in words; empty if it has not
 
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
@@ -35,12 +43,14 @@ class Text {
   void take_emitted() { next_ = 0; }
   bool has_pieces() const { return next_ < sequence_.emitted.size(); }
   Piece next_piece(const Vocabulary& vocabulary);
-  // Nothing more will be asked for. What was made and not delivered no longer counts.
-  void end();
   int num_delivered() const { return num_delivered_; }  // tokens, the prompt's included
 
  private:
+  void advance(State from, State to);
+
   std::int64_t id_;
+  State state_ = State::waiting;
+  std::exception_ptr error_;  // what ended it early
   Sequence sequence_;
   TextStream stream_;
   std::uint64_t seed_;
