@@ -101,8 +101,7 @@ int run_perplexity(int argc, const char* const* argv) {
   catch_interrupt();
   ProgressLine progress;
   arguments.evaluation.progress = [&](int done, int total) {
-    progress.update([&] { return std::to_string(done) + " of " + std::to_string(total) + " windows"; });
-    return !interrupted();
+    return progress.goes_on([&] { return std::to_string(done) + " of " + std::to_string(total) + " windows"; });
   };
   arguments.evaluation.cancelled = interrupted;
   const Evaluation result = evaluate(text, arguments.evaluation);
