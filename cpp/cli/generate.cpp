@@ -56,8 +56,8 @@ CommandLine command_line(GenerateOptions& options) {
              "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, seed, ...), and an "
              "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order: index, text, finish_reason, stats or error; begins as FILE.part, where a run that was "
-             "cut short goes on"),
+             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; begins as FILE.part, "
+             "where a run that was cut short goes on"),
         flag({"--force"}, options.many.force, "write over an --output that exists"),
         integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
                 "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
