@@ -35,7 +35,8 @@ class Measurement:
         accepted = drafted = 0
         for prompt in PROMPTS:
             for seed in range(self.seeds):
-                stats = gen.generate(prompt, max_tokens=self.tokens, temperature=0.8, seed=seed).stats
+                completion = gen.generate(prompt, max_tokens=self.tokens, temperature=0.8, seed=seed, verification="token")
+                stats = completion.stats
                 accepted, drafted = accepted + stats.accepted, drafted + stats.drafted
         return accepted / drafted
 

@@ -9,7 +9,6 @@
 //                        [--stock 0|1] [--pages small|huge]
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +25,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "llama/backend.h"
+#include "machine.h"
 #include "mxfp6/dispatch.h"
 #include "traits.h"
 #if defined(__linux__)
@@ -33,6 +33,8 @@
 #endif
 
 namespace {
+
+using bench::now;
 
 struct Shape {
   const char* name;
@@ -51,8 +53,6 @@ struct Options {
 
 constexpr std::size_t cold_bytes = 128u << 20;  // of keys and values, at least
 constexpr double slice_seconds = 20e-3;         // of one case in one round, at least one call
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // The tenth of them, or the first of fewer: other work on the machine makes times longer, never shorter.
 double fast(std::vector<double> times) {
@@ -91,19 +91,6 @@ double peak_operations(const std::string& isa) {
   (void)isa;
   return 0;
 #endif
-}
-
-double read_all(const char* p, std::size_t bytes) {
-  std::uint64_t sum[8] = {};
-  for (std::size_t at = 0; at + 64 <= bytes; at += 64) {
-    for (std::size_t i = 0; i < 8; ++i) {
-      std::uint64_t word;
-      std::memcpy(&word, p + at + 8 * i, sizeof word);
-      sum[i] += word;
-    }
-  }
-  for (const std::uint64_t& word : sum) __asm__ volatile("" ::"m"(word));  // keeps the sums
-  return static_cast<double>(bytes);
 }
 
 // What `threads` threads do per second together, started at one moment: work(thread) returns how much it did in a fraction of
@@ -263,7 +250,7 @@ void slice(Calls& calls, bool ours, std::vector<double>& times) {
   use_hook(true);
 }
 
-void bench(const Options& options, const Shape& shape, int cached) {
+void run(const Options& options, const Shape& shape, int cached) {
   const ggml_type type = options.kv == "q8_0" ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   const int most = *std::max_element(options.n.begin(), options.n.end());
   const Cache cache(shape, type, (cached + most + 255) / 256 * 256);
@@ -283,7 +270,8 @@ void bench(const Options& options, const Shape& shape, int cached) {
         std::size_t& offset = at[static_cast<std::size_t>(t)];
         if (offset + piece > share) offset = 0;
         offset += piece;
-        return read_all(cache.data() + static_cast<std::size_t>(t) * share + offset - piece, piece);
+        bench::read_all(cache.data() + static_cast<std::size_t>(t) * share + offset - piece, piece);
+        return static_cast<double>(piece);
       }));
       peaks.push_back(rate_of(threads, [&](int) { return peak_operations(options.isa); }));
       for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -291,11 +279,7 @@ void bench(const Options& options, const Shape& shape, int cached) {
         if (options.stock) slice(*calls[i], false, stock[i]);
       }
     }
-    const auto middle = [](std::vector<double> rates) {
-      std::sort(rates.begin(), rates.end());
-      return rates[rates.size() / 2];
-    };
-    const double read = middle(reads), peak = middle(peaks);
+    const double read = bench::median(reads), peak = bench::median(peaks);
     std::printf("%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
                 options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads, read / 1e9, peak / 1e9);
     std::printf("   n       us  GFLOP/s  of peak    GB/s  of read  llama.cpp us  times\n");
@@ -311,34 +295,19 @@ void bench(const Options& options, const Shape& shape, int cached) {
   }
 }
 
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> list;
-  for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 1) {
-    end = text.find(',', at);
-    list.push_back(text.substr(at, end - at));
-  }
-  return list;
-}
-
-std::vector<int> numbers(const std::string& text) {
-  std::vector<int> list;
-  for (const std::string& word : words(text)) list.push_back(std::max(1, std::atoi(word.c_str())));
-  return list;
-}
-
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
     if (i + 1 == argc) return false;
     const std::string value = argv[i + 1];
     if (flag == "--isa") options.isa = value;
-    else if (flag == "--shape") options.shapes = words(value);
+    else if (flag == "--shape") options.shapes = bench::words(value);
     else if (flag == "--kv") options.kv = value;
     else if (flag == "--pages") options.pages = value;
     else if (flag == "--rounds") options.rounds = std::max(1, std::atoi(value.c_str()));
-    else if (flag == "--threads") options.threads = numbers(value);
-    else if (flag == "--cached") options.cached = numbers(value);
-    else if (flag == "--n") options.n = numbers(value);
+    else if (flag == "--threads") options.threads = bench::numbers<int>(value);
+    else if (flag == "--cached") options.cached = bench::numbers<int>(value);
+    else if (flag == "--n") options.n = bench::numbers<int>(value);
     else if (flag == "--stock") options.stock = value != "0";
     else return false;
   }
@@ -367,6 +336,6 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "no shape \"%s\"; there are 1.1b, 8b, 7b and wide\n", name.c_str());
       return 2;
     }
-    for (const int cached : options.cached) bench(options, *shape, cached);
+    for (const int cached : options.cached) run(options, *shape, cached);
   }
 }

@@ -110,6 +110,7 @@ def main() -> None:
             command = ["chrt", "-f", "10"] if arguments.real_time else []
             command += [str(arguments.build / "specdec"), "generate", "--json", "-p", "def bfs(graph, start):", "-l", "0-inf"]
             command += ["-n", str(arguments.tokens), "-k", arguments.k, "--temp", temperature, "-s", str(run)]
+            command += ["--verification", "block"]  # with "auto" the seed would ask for another
             if arguments.models:
                 command += ["-m", arguments.models[0], "-md", arguments.models[1]]
             samples, stats = profile(command, arguments.frequency)

@@ -9,11 +9,9 @@
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -21,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "machine.h"
 #include "mxfp6/dispatch.h"
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -32,6 +31,7 @@
 #endif
 
 using namespace specdec::mxfp6;
+using bench::median, bench::now, bench::read_all;
 
 namespace {
 
@@ -44,29 +44,7 @@ struct Options {
 
 constexpr double slice_seconds = 4e-3;  // of one case in one round
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 // --- the limits -------------------------------------------------------------------------------------------------
-
-// Reads memory once, line by line, sums kept so that nothing is dropped. Leaves prefetching to the hardware: measured
-// faster here than with prefetch instructions.
-std::uint64_t read_all(const std::uint8_t* p, std::size_t bytes) {
-  std::uint64_t sum[8] = {};
-  for (std::size_t at = 0; at + 64 <= bytes; at += 64) {
-    for (std::size_t i = 0; i < 8; ++i) {
-      std::uint64_t word;
-      std::memcpy(&word, p + at + 8 * i, sizeof word);
-      sum[i] += word;
-    }
-  }
-  return sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7];
-}
 
 constexpr std::int64_t peak_loops = 1 << 13;
 
@@ -218,7 +196,7 @@ class Walker {
     const std::uint8_t* tiles = setup_.tiles.get() + band_ * setup_.band_bytes();
     band_ += piece_bands;
     if (c.kind == Case::Kind::read) {
-      sink_ ^= read_all(tiles, static_cast<std::size_t>(piece_bands * setup_.band_bytes()));
+      read_all(tiles, static_cast<std::size_t>(piece_bands * setup_.band_bytes()));
     } else if (setup_.f32) {
       setup_.kernels->matmul_f32(setup_.type, tiles, setup_.k, setup_.x[index].data(), setup_.k, c.n, 0, piece_bands, out_.data(), piece_bands * tile_rows);
     } else {
@@ -232,7 +210,6 @@ class Walker {
   std::vector<std::vector<double>> rates_;
   std::vector<std::uint8_t> scratch_;
   std::vector<float> out_;
-  volatile std::uint64_t sink_ = 0;
 };
 
 // All threads run the same case at the same time.
@@ -255,7 +232,7 @@ void run_rounds(const Setup& setup, std::vector<Walker>& walkers, int rounds) {
   for (auto& other : others) other.join();
 }
 
-void bench(const Options& options, const Setup& setup, std::int64_t threads) {
+void run(const Options& options, const Setup& setup, std::int64_t threads) {
   const std::int64_t bands = setup.rows / tile_rows;
   std::vector<Walker> walkers;
   for (std::int64_t t = 0; t < threads; ++t) walkers.emplace_back(setup, bands * t / threads, bands * (t + 1) / threads);
@@ -278,14 +255,6 @@ void bench(const Options& options, const Setup& setup, std::int64_t threads) {
   std::fflush(stdout);
 }
 
-std::vector<std::int64_t> numbers(const std::string& text) {
-  std::vector<std::int64_t> list;
-  for (std::size_t at = 0; at < text.size(); at = text.find(',', at) == std::string::npos ? text.size() : text.find(',', at) + 1) {
-    list.push_back(std::atoll(text.c_str() + at));
-  }
-  return list;
-}
-
 bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; i += 2) {
     const std::string flag = argv[i];
@@ -295,9 +264,9 @@ bool parse(int argc, char** argv, Options& options) {
     else if (flag == "--type") options.type = value;
     else if (flag == "--activations") options.activations = value;
     else if (flag == "--rounds") options.rounds = std::atoi(value.c_str());
-    else if (flag == "--threads") options.threads = numbers(value);
-    else if (flag == "--k") options.k = numbers(value);
-    else if (flag == "--n") options.n = numbers(value);
+    else if (flag == "--threads") options.threads = bench::numbers<std::int64_t>(value);
+    else if (flag == "--k") options.k = bench::numbers<std::int64_t>(value);
+    else if (flag == "--n") options.n = bench::numbers<std::int64_t>(value);
     else if (flag == "--pages") options.pages = value;
     else if (flag == "--mib") options.mib = std::atoll(value.c_str());
     else return false;
@@ -320,7 +289,7 @@ int main(int argc, char** argv) {
   }
   for (const std::int64_t k : options.k) {
     const Setup setup = make_setup(options, *selection.kernels, k);
-    for (const std::int64_t threads : options.threads) bench(options, setup, threads);
+    for (const std::int64_t threads : options.threads) run(options, setup, threads);
   }
   return 0;
 }

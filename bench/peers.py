@@ -140,6 +140,7 @@ class Ours:
 
     def generate(self, text: Text, draft: pathlib.Path | str | None = None) -> Timing:
         command = [self.binary, "generate", "--json", "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
+        command += ["--verification", "block"]  # the seed would ask for another
         command += ["-t", text.threads, "-c", CONTEXT, "--temp", text.temperature, "-l", f"{END_OF_TEXT}-inf"]
         command += ["-md", draft, "-k", text.num_draft_tokens] if draft is not None else ["-k", 0]
         out = output_of(*command, *(part for option in SAMPLING.items() for part in option))

@@ -77,9 +77,10 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
 py::object event_to_python(const std::optional<specdec::Event>& event) {
   if (!event) return py::none();
   const specdec::Text& text = *event->text;
-  const py::object error = text.error ? py::object(text_from_bytes(text.error_message())) : py::object(py::none());
+  const py::object error = text.has_failed() ? py::object(text_from_bytes(text.error_message())) : py::object(py::none());
   const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
-  return py::make_tuple(text.id(), text.seed(), piece_to_python(event->piece), error, stats);
+  const char* verification = specdec::name(text.verification());
+  return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);
 }
 
 // The arguments of a text, in Python's types.
@@ -169,7 +170,8 @@ void register_generator(py::module_& m) {
           "drafting"_a, "Queues a text beside those that run; its id.")
       .def(
           "next_event", [](GuardedGenerator& self) { return event_to_python(self.run([](Generator& generator) { return generator.next_event(); })); },
-          "The next (id, seed, piece or None, error message or None, stats at the end of that text), or None when all texts are over.")
+          "The next (id, seed, verification, piece or None, error message or None, stats at the end of that text), or None when all "
+          "texts are over.")
       .def(
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
           "Ends a text here.")
@@ -178,6 +180,8 @@ void register_generator(py::module_& m) {
       .def("detokenize", [](const GuardedGenerator& self, const std::vector<specdec::Token>& tokens) { return self.get().detokenize(tokens); },
            "tokens"_a)
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
+      .def_property_readonly("verification",
+                             [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })
       .def_property_readonly("max_sequences", [](const GuardedGenerator& self) { return self.get().max_sequences(); })
       .def_property_readonly("n_ctx", [](const GuardedGenerator& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](const GuardedGenerator& self) { return self.get().n_threads(); });

@@ -6,7 +6,6 @@
 
 #include "cli/format.h"
 #include "cli/gguf_summary.h"
-#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "engine/memory.h"
 #include "llama/available_memory.h"
@@ -77,11 +76,10 @@ std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>
 void quantize(const std::string& in, const std::string& out, ProgressLine& progress) {
   QuantizeOptions options;
   options.progress = [&](const QuantizeProgress& at) {
-    progress.update([&] {
+    return progress.goes_on([&] {
       const double share = static_cast<double>(at.bytes_done) / static_cast<double>(at.bytes_total);
       return "quantizing to MXFP6: " + format("%.0f %%", 100.0 * share);
     });
-    return !interrupted();
   };
   try {
     quantize_gguf(in, out, options);

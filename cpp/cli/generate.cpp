@@ -56,14 +56,15 @@ CommandLine command_line(GenerateOptions& options) {
              "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, seed, ...), and an "
              "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order: index, text, finish_reason, stats or error; begins as FILE.part, where a run that was "
-             "cut short goes on"),
+             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; begins as FILE.part, "
+             "where a run that was cut short goes on"),
         flag({"--force"}, options.many.force, "write over an --output that exists"),
         integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
                 "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
       {"Output",
        {flag({"--json"}, options.json,
-             "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed and stats"),
+             "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
+             "and stats"),
         choice({"--color"}, {"auto", "always", "never"}, options.color, "show accepted draft tokens in green; auto: on a terminal"),
         {{"--display-prompt"}, "", "write the prompt, too (default: when standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "write the continuation alone", display(false)},
@@ -97,8 +98,8 @@ class TextSink : public Sink {
   void end(const std::string& reason, const Generator& generator) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "seed     " + std::to_string(generator.seed()) + ", ended by " +
-         (reason.empty() ? "-n 0" : reason) + "\n");
+    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "seed     " + std::to_string(generator.seed()) +
+         ", verification " + name(generator.verification()) + ", ended by " + (reason.empty() ? "-n 0" : reason) + "\n");
   }
 
  private:
@@ -126,6 +127,7 @@ class JsonSink : public Sink {
   void end(const std::string& reason, const Generator& generator) override {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
          {"seed", generator.seed()},
+         {"verification", name(generator.verification())},
          {"stats", statistics_json(generator.stats())}});
   }
 

@@ -99,7 +99,7 @@ Json conditions(const GeneratorOptions& options, const Request& defaults, const 
                {"presence_penalty", sampling.presence_penalty},
                {"penalty_last_n", sampling.penalty_last_n},
                {"logit_bias", Json::array()},
-               {"verification", static_cast<int>(defaults.verification)},
+               {"verification", defaults.verification ? name(*defaults.verification) : "auto"},
                {"drafting", static_cast<int>(defaults.drafting)},
                {"seed", *defaults.seed}};
   for (const auto& [token, bias] : sampling.logit_bias) json["logit_bias"].push_back({token, format("%.17g", bias)});
@@ -179,10 +179,11 @@ class Run {
     }
     if (!event.is_last()) return;
     const auto& reason = event.piece ? event.piece->finish_reason : std::nullopt;
+    result["verification"] = name(event.text->verification());
     result["text"] = text;
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
     result["stats"] = statistics_json(event.text->sequence().stats);
-    if (event.text->error) {
+    if (event.text->has_failed()) {
       generator_.check_rpc_servers();  // a lost one is no fault of this text's: the run ends, and can go on later
       fail(std::move(result), event.text->error_message());
     } else {

@@ -36,7 +36,7 @@ CommandLine command_line(Arguments& arguments) {
   line.groups = {{"Options",
                   {text({"-f", "--file"}, "TEXT", arguments.file, "the text, UTF-8; - is standard input"),
                    text({"--against"}, "REFERENCE", options.reference, "the model to compare with, usually the unquantized one"),
-                   integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window"),
+                   integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window (default: 512)"),
                    integer({"--chunks"}, options.max_windows, 1, 1 << 30, "windows to read at most (default: all)"),
                    integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core)"),
                    flag({"--json"}, arguments.json, "one JSON object")}}};
@@ -101,8 +101,7 @@ int run_perplexity(int argc, const char* const* argv) {
   catch_interrupt();
   ProgressLine progress;
   arguments.evaluation.progress = [&](int done, int total) {
-    progress.update([&] { return std::to_string(done) + " of " + std::to_string(total) + " windows"; });
-    return !interrupted();
+    return progress.goes_on([&] { return std::to_string(done) + " of " + std::to_string(total) + " windows"; });
   };
   arguments.evaluation.cancelled = interrupted;
   const Evaluation result = evaluate(text, arguments.evaluation);

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include "cli/interrupt.h"
+
 namespace specdec::cli {
 
 class ProgressLine {
@@ -18,6 +20,12 @@ class ProgressLine {
   template <typename Text>
   void update(Text&& text) {
     if (due()) put(text());
+  }
+  // The same, for callbacks that are asked whether to go on: not after an interrupt.
+  template <typename Text>
+  bool goes_on(Text&& text) {
+    update(text);
+    return !interrupted();
   }
   // A new phase: a terminal shows it at once.
   void begin(const std::string& text);

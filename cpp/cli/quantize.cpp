@@ -69,12 +69,12 @@ std::string duration_text(double seconds) {
 class QuantizeProgressLine {
  public:
   bool update(const QuantizeProgress& at) {
-    line_.update([&] { return text(at, std::chrono::duration<double>(Clock::now() - start_).count()); });
-    return !interrupted();
+    return line_.goes_on([&] { return text(at, std::chrono::duration<double>(Clock::now() - start_).count()); });
   }
   bool update(const CalibrationProgress& at) {
-    line_.update([&] { return "calibration: " + std::to_string(at.tokens_done) + " of " + std::to_string(at.tokens_total) + " tokens"; });
-    return !interrupted();
+    return line_.goes_on([&] {
+      return "calibration: " + std::to_string(at.tokens_done) + " of " + std::to_string(at.tokens_total) + " tokens";
+    });
   }
   void clear() { line_.clear(); }
 

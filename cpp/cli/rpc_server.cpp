@@ -23,7 +23,7 @@ int run_rpc_server(int argc, const char* const* argv) {
   line.groups = {{"Server",
                   {text({"-H", "--host"}, "ADDRESS", address.host,
                         "address of this machine to listen on; 0.0.0.0: all of them (default: 127.0.0.1)"),
-                   integer({"-p", "--port"}, address.port, 1, 65535, "TCP port"),
+                   integer({"-p", "--port"}, address.port, 1, 65535, "TCP port (default: 50052)"),
                    integer({"-t", "--threads"}, threads, 0, 512, "threads (default: one per physical core)")}}};
   if (parse(line, argc, argv).help) {
     write(help_text(line));

@@ -98,8 +98,9 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
 
 std::shared_ptr<Text> Generator::make_text(const Request& request) {
   request.validate();
-  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request), request.seed.value_or(random_seed()),
-                                request.num_draft_tokens.value_or(options_.num_draft_tokens));
+  const int num_draft_tokens = proposer_ ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
+  const std::uint64_t seed = request.seed.value_or(random_seed());
+  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request), seed, num_draft_tokens);
 }
 
 void Generator::start(const Request& request) {
@@ -113,16 +114,16 @@ void Generator::start(const Request& request) {
     stop();
     throw;
   }
-  if (!text->error) return;
+  if (!text->has_failed()) return;
   stop();
-  std::rethrow_exception(text->error);
+  text->rethrow_error();
 }
 
 std::optional<Piece> Generator::next() {
   try {
     const std::optional<Event> event = scheduler_->next();
     if (!event) return std::nullopt;
-    if (event->text->error) std::rethrow_exception(event->text->error);
+    event->text->rethrow_error();
     return event->piece;
   } catch (...) {
     stop();
@@ -140,6 +141,11 @@ Stats Generator::stats() const {
 std::uint64_t Generator::seed() const {
   const std::shared_ptr<const Text> text = std::atomic_load(&text_);
   return text ? text->seed() : 0;
+}
+
+Verification Generator::verification() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  return text ? text->verification() : Verification::block;
 }
 
 std::int64_t Generator::submit(const Request& request) {

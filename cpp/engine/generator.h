@@ -59,6 +59,7 @@ class Generator {
   // Of the running or last text. May be asked on any thread.
   Stats stats() const;
   std::uint64_t seed() const;
+  Verification verification() const;  // the mode that runs
 
   // Many texts at once.
 

@@ -19,19 +19,24 @@ struct Request {
   std::optional<std::uint64_t> seed;       // none: a random one
   std::optional<int> num_draft_tokens;     // none: the generator's
   int max_tokens = 224;                    // 0 produces nothing
-  Verification verification = Verification::block;
+  std::optional<Verification> verification;  // none ("auto"): see verification_for()
   Drafting drafting = Drafting::sampled;
 
   void validate() const;  // throws std::invalid_argument
+
+  // The mode that runs, k being the number of draft tokens or auto_draft_tokens: as asked; else block, which accepts the
+  // most, but invariant where a seed was given and k depends on measured times: a seed repeats its text.
+  Verification verification_for(int k) const;
 };
 
 // Throw std::invalid_argument.
 void check_range(const char* name, long long value, long long low, long long high);
 void check_num_draft_tokens(int value);
 
-// From the names of the enumerators. Throw std::invalid_argument.
-Verification verification_named(const std::string& name);
+// From the names of the enumerators; "auto" is no verification in particular. Throw std::invalid_argument.
+std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
+const char* name(Verification verification);
 
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);

@@ -12,9 +12,7 @@ namespace {
 constexpr int reading_chunk = 128;   // prompt tokens between two cycles: the texts that run wait for them
 constexpr int worth_copying = 32;    // tokens: reading fewer takes less time than copying a slot
 
-bool is_active(const std::shared_ptr<Text>& text) {
-  return text && (text->state == Text::State::reading || text->state == Text::State::running);
-}
+bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 
 }  // namespace
 
@@ -38,7 +36,7 @@ std::optional<Event> Scheduler::next() {
 }
 
 void Scheduler::read_prompt_of(const Text& text) {
-  while (text.state == Text::State::waiting || text.state == Text::State::reading) read_prompts();
+  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) read_prompts();
 }
 
 std::optional<Event> Scheduler::take_event() {
@@ -68,7 +66,7 @@ bool Scheduler::step() {
 }
 
 bool Scheduler::any_is(Text::State state) const {
-  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state == state; });
+  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state() == state; });
 }
 
 // One prompt after another, so that each finds what it shares with those before; false when there was none to read.
@@ -76,7 +74,8 @@ bool Scheduler::read_prompts() {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
     if (!any_is(Text::State::reading)) begin_next_text();
-    const auto reading = std::find_if(slots_.begin(), slots_.end(), [](const auto& text) { return text && text->state == Text::State::reading; });
+    const auto is_reading = [](const auto& text) { return text && text->state() == Text::State::reading; };
+    const auto reading = std::find_if(slots_.begin(), slots_.end(), is_reading);
     if (reading == slots_.end()) break;
     left -= read_prompt(**reading, any_is(Text::State::running) ? left : std::numeric_limits<int>::max());
   }
@@ -106,14 +105,12 @@ void Scheduler::begin_next_text() {
   }
   if (free < 0) return;
   waiting_.pop_front();
-  Sequence& s = text->sequence();
-  s.slot = free;
+  text->begin_reading(free);
   if (best_prefix >= free_prefix + worth_copying) {
     decoder_.copy_prefix(best, free, best_prefix);
     free_prefix = best_prefix;
   }
-  s.stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
-  text->state = Text::State::reading;
+  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
   slots_[static_cast<std::size_t>(free)] = text;
 }
 
@@ -121,7 +118,7 @@ void Scheduler::begin_next_text() {
 int Scheduler::read_prompt(Text& text, int max_tokens) {
   const int cached = decoder_.num_cached(text.sequence().slot);
   try {
-    if (decoder_.prefill(text.sequence(), max_tokens)) text.state = Text::State::running;
+    if (decoder_.prefill(text.sequence(), max_tokens)) text.begin_running();
   } catch (const Cancelled&) {
     throw;
   } catch (...) {
@@ -134,7 +131,7 @@ void Scheduler::cycle() {
   if (waiting_.empty()) close_gaps();
   running_.clear();
   for (const std::shared_ptr<Text>& text : slots_) {
-    if (text && text->state == Text::State::running) running_.push_back(&text->sequence());
+    if (text && text->state() == Text::State::running) running_.push_back(&text->sequence());
   }
   const auto most = static_cast<std::size_t>(decoder_.capacity(running_));
   const std::size_t num_groups = (running_.size() + most - 1) / most;
@@ -181,8 +178,8 @@ void Scheduler::finish(Text& text) {
 }
 
 void Scheduler::fail(Text& text, std::exception_ptr error) {
+  text.fail(std::move(error));
   finish(text);
-  text.error = std::move(error);
   ended_.push_back(slots_[static_cast<std::size_t>(text.sequence().slot)]);
 }
 

@@ -1,6 +1,7 @@
 #include "engine/text.h"
 
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace specdec {
@@ -27,7 +28,7 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
-  sequence_.verification = request.verification;
+  sequence_.verification = request.verification_for(num_draft_tokens);
   sequence_.drafting = request.drafting;
 }
 
@@ -49,18 +50,39 @@ Piece Text::next_piece(const Vocabulary& vocabulary) {
   return piece;
 }
 
-std::string Text::error_message() const {
-  if (!error) return "";
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  }
+void Text::begin_reading(int slot) {
+  advance(State::waiting, State::reading);
+  sequence_.slot = slot;
+}
+
+void Text::begin_running() { advance(State::reading, State::running); }
+
+void Text::advance(State from, State to) {
+  if (state_ != from) throw std::logic_error("a text waits, then reads its prompt, then runs");
+  state_ = to;
 }
 
 void Text::end() {
-  state = State::over;
+  state_ = State::over;
   next_ = sequence_.emitted.size();
+}
+
+void Text::fail(std::exception_ptr error) {
+  end();
+  error_ = std::move(error);
+}
+
+void Text::rethrow_error() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+std::string Text::error_message() const {
+  try {
+    rethrow_error();
+    return "";
+  } catch (const std::exception& known) {
+    return known.what();
+  }
 }
 
 }  // namespace specdec

@@ -7,7 +7,7 @@ from typing import Literal, TypedDict, cast
 
 from . import _core
 
-Verification = Literal["token", "block", "invariant"]
+Verification = Literal["auto", "token", "block", "invariant"]
 Drafting = Literal["sampled", "argmax"]
 
 

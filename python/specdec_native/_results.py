@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 FinishReason = Literal["stop", "length", "context"]
+VerificationMode = Literal["token", "block", "invariant"]
 
 
 class Piece(NamedTuple):  # made of the engine's tuple in one step: cold after a cycle, every line of Python costs microseconds
@@ -65,7 +66,8 @@ class Completion:
     pieces: list[Piece]
     finish_reason: FinishReason | None
     stats: Stats
-    seed: int | None  #: None for a request that could not be used
+    seed: int | None  #: None for a request that could not be used; so is verification
+    verification: VerificationMode | None  #: the mode that ran, never "auto"
     error: Exception | None = None
 
 
@@ -77,4 +79,5 @@ class Event:
     piece: Piece | None
     error: Exception | None
     stats: Stats | None
-    seed: int | None  #: None for a request that could not be used
+    seed: int | None  #: None for a request that could not be used; so is verification
+    verification: VerificationMode | None  #: the mode that runs, never "auto"

@@ -113,7 +113,7 @@ class EventStream(_Turn[Event]):
         if event is None:
             self.close()
             raise StopIteration
-        identifier, seed, piece, error, stats = event
+        identifier, seed, verification, piece, error, stats = event
         index = self._index_of[identifier]
         if stats is not None:
             del self._index_of[identifier]
@@ -123,6 +123,7 @@ class EventStream(_Turn[Event]):
             None if error is None else _core.ModelError(error),
             None if stats is None else Stats(**stats),
             seed,
+            verification,
         )
 
     def _submit(self, generator: Generator) -> None:
@@ -137,7 +138,7 @@ class EventStream(_Turn[Event]):
             try:
                 identifier = generator._core.submit(**arguments_of(request, self._options, index))
             except (ValueError, TypeError, _core.Error) as error:
-                self._refused.append(Event(index, None, error, Stats(), None))
+                self._refused.append(Event(index, None, error, Stats(), None, None))
             else:
                 self._index_of[identifier] = index
 

@@ -21,7 +21,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -47,14 +47,14 @@ class GenerateText:
     key_column: values that identify rows; None: the prompt itself, so that equal prompts get equal texts.
     sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (but logit_bias)
         overrides it row by row, where it is not null.
-    num_draft_tokens: a number, so that a seed fixes the text; "auto" may be faster.
     max_sequences: rows that run at once in an actor, each with a context of n_ctx tokens.
     prefix: for the names of the new columns, should the dataset use them already.
-    generator: further keyword arguments of `Generator`. Its n_threads is worth setting, to the num_cpus of map_batches: an
-        actor does not know of others on its machine.
+    generator: further keyword arguments of `Generator`, num_draft_tokens among them. n_threads is worth setting, to the
+        num_cpus of map_batches: an actor does not know of others on its machine.
 
     Each row's seed is derived from sampling["seed"] (0 unless given) and the row's key, or is the row's column "seed". So
-    its text does not depend on the actor, the batch or the attempt that makes it, on processors of one kind.
+    its text does not depend on the actor, the batch or the attempt that makes it, on processors of one kind (unless another
+    verification than "auto" and "invariant" is asked for without a number for num_draft_tokens).
 
     New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted, num_accepted,
     seconds, and error: null, or why this row has no text; a bad row fails alone.
@@ -68,7 +68,6 @@ class GenerateText:
         prompt_column: str = "prompt",
         key_column: str | None = None,
         sampling: StreamOptions | None = None,
-        num_draft_tokens: int | Literal["auto"] = 4,
         max_sequences: int = 8,
         prefix: str = "",
         **generator: Any,
@@ -81,7 +80,7 @@ class GenerateText:
             raise ValueError(f"sampling has {', '.join(sorted(unknown))}; it takes the options of Generator.stream")
         self._seed: int | None = self._sampling.pop("seed", None)
         self._prefix = prefix
-        self._generator = Generator(target, draft, num_draft_tokens=num_draft_tokens, max_sequences=max_sequences, **generator)
+        self._generator = Generator(target, draft, max_sequences=max_sequences, **generator)
 
     def __call__(self, batch: Batch) -> Batch:
         for column in (self._prompt_column, self._key_column):

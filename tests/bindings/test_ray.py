@@ -40,12 +40,9 @@ def test_columns_of_a_batch(complete: GenerateText) -> None:
     assert all(len(column) == 4 for column in out.values())
     gen = sd.Generator(n_threads=1)
     for i, prompt in enumerate(PROMPTS):
-        alone = gen.generate(prompt, max_tokens=12, seed=row_seed(5, prompt), num_draft_tokens=4)
+        alone = gen.generate(prompt, max_tokens=12, seed=row_seed(5, prompt))
         assert (out["text"][i], out["tokens"][i], out["finish_reason"][i]) == (alone.text, alone.tokens, alone.finish_reason)
-        assert (out["num_tokens"][i], out["num_drafted"][i]) == (alone.stats.tokens, alone.stats.drafted)
-        assert out["num_accepted"][i] == alone.stats.accepted
-        assert out["seconds"][i] > 0 and out["error"][i] is None
-    assert out["num_accepted"].sum() > 0
+        assert out["num_tokens"][i] == 12 and out["seconds"][i] > 0 and out["error"][i] is None
 
 
 def test_a_row_does_not_depend_on_its_batch(complete: GenerateText) -> None:
@@ -144,7 +141,7 @@ def test_nothing_is_lost_when_an_actor_is_killed(cluster: Any, tmp_path: pathlib
     assert len(pids) >= 2 and int(once.read_text()) not in {row["pid"] for row in out if row["id"] == 21}
     assert [row["id"] for row in out] == list(range(48))
     alone = GenerateText(sampling=SAMPLING, n_threads=1)(batch_of(**{name: [row[name] for row in rows] for name in rows[0]}))
-    for name in ("prompt", "text", "finish_reason", "error", "num_tokens", "num_drafted", "num_accepted"):
+    for name in ("prompt", "text", "finish_reason", "error", "num_tokens"):
         assert [row[name] for row in out] == list(alone[name]), name
     assert [list(row["tokens"]) for row in out] == list(alone["tokens"])
     assert [row["id"] for row in out if row["error"] is not None] == [30]

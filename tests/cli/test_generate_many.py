@@ -185,6 +185,24 @@ def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_pa
     assert not part.exists()
 
 
+def test_a_line_tells_what_repeats_it(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Also where the seed was drawn and the lengths of the drafts were measured (-k auto, the default)."""
+    lines: list[dict[str, Any] | str] = [{"prompt": prompt} for prompt in PROMPTS[:3]]
+    lines += [{"prompt": PROMPTS[0], "num_draft_tokens": 3}, {"prompt": PROMPTS[0], "verification": "token"}]
+    command = [str(specdec), "generate", "--output", str(tmp_path / "out.jsonl"), "--prompts"]
+    command += [str(write_lines(tmp_path / "in.jsonl", lines)), "-n", "24", "-t", "2"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    results = read(tmp_path / "out.jsonl")
+    assert [r["verification"] for r in results] == ["invariant"] * 3 + ["block", "token"]
+    for prompt, result in zip(PROMPTS[:3], results[:3], strict=True):
+        alone = [str(specdec), "generate", "--json", "-p", prompt, "-n", "24", "-s", str(result["seed"]), "-t", "1"]
+        for options in ([], ["-k", "0", "--verification", "invariant"]):
+            run = subprocess.run([*alone, *options], check=True, capture_output=True, text=True, timeout=60)
+            pieces = [json.loads(line) for line in run.stdout.splitlines()]
+            assert "".join(piece["text"] for piece in pieces[:-1]) == result["text"]
+            assert pieces[-1]["verification"] == "invariant" and pieces[-1]["seed"] == result["seed"]
+
+
 def test_one_run_at_a_time(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f(", "max_tokens": 200} for _ in range(8)])
     output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"

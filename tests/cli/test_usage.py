@@ -103,7 +103,7 @@ WRONG = {
     "generate -p x -l +1": "-l: expected a whole number",
     "generate -p x -l 5+inf": "-l: expected a number",
     "generate -p x -l 5+1x": "-l: expected a number",
-    "generate -p x --verification blok": 'verification is "blok"; it must be token, block or invariant',
+    "generate -p x --verification blok": 'verification is "blok"; it must be auto, token, block or invariant',
     "generate -p x --drafting greedy": 'drafting is "greedy"; it must be sampled or argmax',
     "generate -f /dev/null": "the prompt is empty",
 }

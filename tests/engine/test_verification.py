@@ -46,6 +46,59 @@ def test_a_seed_gives_one_text_whatever_is_drafted(
     assert different == 4  # control: not so in the other modes
 
 
+def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
+    """Though "auto" drafts by measured times and by what it learnt from all texts before."""
+    alone, drafted = sd.Generator(target, n_threads=1), sd.Generator(target, draft_path, n_threads=1)
+    many = sd.Generator(target, draft_path, n_threads=1, max_sequences=3)
+    prompts = library_prompts[:4]
+    expected = [
+        alone.generate(prompt, max_tokens=MAX_TOKENS, seed=seed, verification="invariant").tokens
+        for seed, prompt in enumerate(prompts)
+    ]
+    lengths = set()
+    for _ in range(2):
+        completions = [drafted.generate(prompt, max_tokens=MAX_TOKENS, seed=seed) for seed, prompt in enumerate(prompts)]
+        completions += many.generate_many(prompts, max_tokens=MAX_TOKENS, seed=0)
+        assert [c.tokens for c in completions] == 2 * expected
+        assert {c.verification for c in completions} == {"invariant"}
+        lengths.add(tuple(c.stats.drafted for c in completions[:4]))
+        for seed in range(8):  # noise that no draft hits: later texts are drafted for with that in mind
+            drafted.generate(prompts[0], max_tokens=MAX_TOKENS, temperature=5.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
+    assert len(lengths) == 2
+    # Control: asked for, "block" is what runs, and its text depends on K.
+    for seed, prompt in enumerate(prompts):
+        options: StreamOptions = {"max_tokens": MAX_TOKENS, "seed": seed, "verification": "block"}
+        texts = [drafted.generate(prompt, num_draft_tokens=k, **options).tokens for k in (0, 2, 7)]
+        assert drafted.verification == "block" and texts[0] != texts[1] != texts[2] != texts[0]
+        assert drafted.generate(prompt, **options).verification == "block"
+
+
+def test_which_verification_runs(target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+    plain, drafted = sd.Generator(target_path), sd.Generator(target_path, draft_path)
+    fixed, ngram = sd.Generator(target_path, draft_path, num_draft_tokens=3), sd.Generator(target_path, "ngram")
+    cases: list[tuple[sd.Generator, StreamOptions, str]] = [
+        (drafted, {"seed": 0}, "invariant"),
+        (drafted, {}, "block"),
+        (drafted, {"seed": 0, "num_draft_tokens": 3}, "block"),
+        (drafted, {"seed": 0, "num_draft_tokens": 0}, "block"),
+        (drafted, {"seed": 0, "temperature": 0}, "invariant"),
+        (drafted, {"seed": 0, "drafting": "argmax"}, "invariant"),
+        (drafted, {"seed": 0, "verification": "block"}, "block"),
+        (drafted, {"seed": 0, "verification": "token"}, "token"),
+        (drafted, {"verification": "invariant"}, "invariant"),
+        (drafted, {"seed": 0, "verification": "auto"}, "invariant"),
+        (plain, {"seed": 0}, "block"),
+        (ngram, {"seed": 0}, "invariant"),
+        (fixed, {"seed": 0}, "block"),
+        (fixed, {"seed": 0, "num_draft_tokens": "auto"}, "invariant"),
+    ]
+    for gen, options, expected in cases:
+        assert gen.generate("x", max_tokens=1, **options).verification == gen.verification == expected, options
+        assert [c.verification for c in gen.generate_many(["x"], max_tokens=1, **options)] == [expected], options
+    mixed: list[sd.Request] = [{"prompt": "x", "seed": 1}, {"prompt": "x"}, {"prompt": ""}]
+    assert [c.verification for c in drafted.generate_many(mixed, max_tokens=1)] == ["invariant", "block", None]
+
+
 @pytest.mark.parametrize("verification", ["block", "invariant"])
 @pytest.mark.parametrize("drafting", ["sampled", "argmax"])
 def test_greedy_is_unaffected(
@@ -70,7 +123,7 @@ def test_options_of_generate_are_the_arguments_of_stream() -> None:
 
 def test_unknown_modes() -> None:
     gen = sd.Generator()
-    with pytest.raises(ValueError, match='verification is "blok"; it must be token, block or invariant'):
+    with pytest.raises(ValueError, match='verification is "blok"; it must be auto, token, block or invariant'):
         gen.generate("x", verification="blok")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='drafting is "greedy"; it must be sampled or argmax'):
         gen.generate("x", drafting="greedy")  # type: ignore[arg-type]

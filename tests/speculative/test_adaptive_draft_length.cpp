@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "check.h"
+#include "draft_rule.h"
 #include "simulated_decoding.h"
 
 namespace {
@@ -79,17 +80,11 @@ Comparison long_runs(double noise, double drift) {
 }
 
 // Too many drafts at first, or too few: both are mistakes in their worlds.
-class Fixed final : public DraftLength {
+class Fixed final : public toy::DraftRule {
  public:
   explicit Fixed(int k) : k_(k) {}
-  void begin_cycle(int) override {}
   bool worth_a_row(const Sequence& s) override { return s.num_drafted() < k_; }
   bool worth_a_draft(const Sequence& s, double) override { return s.num_drafted() < k_; }
-  void drafted(Sequence&, double, double) override {}
-  void withheld(Sequence&, double, Token) override {}
-  void record_draft_pass(int, double) override {}
-  void observe(const Sequence&, int, Token) override {}
-  void end_cycle(int, int, double, double) override {}
 
  private:
   int k_;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "check.h"
+#include "draft_rule.h"
 #include "speculative/adaptive_draft_length.h"
 #include "sampling/race.h"
 #include "speculative/decoder.h"
@@ -289,18 +290,12 @@ class TamperedProposer final : public Proposer {
 };
 
 // Stops by what it may see: the drafts so far and the row of the next place, before anything is sampled from it.
-class ArbitraryRule final : public DraftLength {
+class ArbitraryRule final : public toy::DraftRule {
  public:
-  void begin_cycle(int) override {}
   bool worth_a_row(const Sequence& s) override { return s.num_drafted() < 4 && hash(s) % 4 != 0; }
   bool worth_a_draft(const Sequence& s, double row_confidence) override {
     return toy::mix(hash(s) + static_cast<std::uint64_t>(1e6 * row_confidence)) % 3 != 0;
   }
-  void drafted(Sequence&, double, double) override {}
-  void withheld(Sequence&, double, Token) override {}
-  void record_draft_pass(int, double) override {}
-  void observe(const Sequence&, int, Token) override {}
-  void end_cycle(int, int, double, double) override {}
 
  private:
   static std::uint64_t hash(const Sequence& s) {

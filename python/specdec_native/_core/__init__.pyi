@@ -53,7 +53,7 @@ class Generator:
         """
     def next_event(self) -> typing.Any:
         """
-        The next (id, seed, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
+        The next (id, seed, verification, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
         """
     def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
         """
@@ -84,6 +84,9 @@ class Generator:
         ...
     @property
     def seed(self) -> int:
+        ...
+    @property
+    def verification(self) -> str:
         ...
 def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """

@@ -1,0 +1,328 @@
+// Which texts run when, on toy models: each text is what it is alone, whatever happens to the others.
+
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "check.h"
+#include "llama/model.h"
+#include "speculative/draft_model_proposer.h"
+#include "speculative/error.h"
+#include "speculative/toy_model.h"
+
+namespace {
+
+using namespace specdec;
+using Tokens = std::vector<Token>;
+
+constexpr int vocabulary_size = 16, context = 512;
+
+// The toy's tokens are the first of these.
+Vocabulary vocabulary() {
+  static const Model model(std::string(MODELS) + "stdlib-draft-f16.gguf");
+  return model.vocabulary();
+}
+
+Tokens prompt_of(int length, std::uint64_t seed) {
+  Tokens tokens;
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(length); ++i) {
+    tokens.push_back(static_cast<Token>(toy::mix(seed * 1000 + i) % vocabulary_size));
+  }
+  return tokens;
+}
+
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Wish {
+  Tokens prompt;
+  int max_tokens;
+  int num_draft_tokens = 3;
+  std::uint64_t seed = 7;
+};
+
+// What came of a text.
+struct Outcome {
+  Tokens tokens;
+  std::string text, error;
+  std::optional<FinishReason> reason;
+  bool is_over = false;
+  bool operator==(const Outcome& other) const {
+    return tokens == other.tokens && text == other.text && error == other.error && reason == other.reason &&
+           is_over == other.is_over;
+  }
+};
+
+struct Engine {
+  explicit Engine(int slots, std::uint64_t target_seed = 1)
+      : target(vocabulary_size, target_seed, context, context, slots),
+        draft(vocabulary_size, 2, context, context, slots),
+        proposer(draft, vocabulary_size),
+        decoder(target, &proposer),
+        scheduler(decoder, vocabulary(), slots) {}
+
+  // Ids count from 0.
+  std::shared_ptr<Text> add(const Wish& wish) {
+    Request request;
+    request.max_tokens = wish.max_tokens;
+    const auto id = static_cast<std::int64_t>(texts.size());
+    texts.push_back(std::make_shared<Text>(id, request, wish.prompt, wish.seed, wish.num_draft_tokens));
+    outcomes.emplace_back();
+    scheduler.add(texts.back());
+    return texts.back();
+  }
+
+  // The next event's text, -1 when all are over.
+  std::int64_t next() {
+    const std::optional<Event> event = scheduler.next();
+    if (!event) return -1;
+    Outcome& outcome = outcomes.at(static_cast<std::size_t>(event->text->id()));
+    CHECK(!outcome.is_over);
+    if (event->piece) {
+      outcome.tokens.push_back(event->piece->token);
+      outcome.text += event->piece->text;
+      outcome.reason = event->piece->finish_reason;
+    }
+    outcome.is_over = event->is_last();
+    outcome.error = event->text->error_message();
+    return event->text->id();
+  }
+
+  // To the end; whose events came.
+  std::vector<std::int64_t> run() {
+    std::vector<std::int64_t> order;
+    for (std::int64_t id = next(); id >= 0; id = next()) order.push_back(id);
+    return order;
+  }
+
+  int num_active() const {
+    return static_cast<int>(std::count_if(texts.begin(), texts.end(), [](const auto& text) { return text->has_slot(); }));
+  }
+
+  toy::Model target, draft;
+  DraftModelProposer proposer;
+  Decoder decoder;
+  Scheduler scheduler;
+  std::vector<std::shared_ptr<Text>> texts;  // by id
+  std::vector<Outcome> outcomes;
+};
+
+Outcome alone(const Wish& wish) {
+  Engine engine(1);
+  engine.add(wish);
+  engine.run();
+  return engine.outcomes[0];
+}
+
+// Of different lengths, drafts and seeds.
+std::vector<Wish> wishes_of(int count) {
+  std::vector<Wish> wishes;
+  for (int i = 0; i < count; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i);
+    wishes.push_back({prompt_of(3 + 5 * i % 11, seed), 6 + 7 * i % 23, i % 5, seed});
+  }
+  return wishes;
+}
+
+using Ids = std::vector<std::int64_t>;
+
+// Sorts every `cycle` of events, after the first ones: which slot a cycle's events begin with is left open.
+Ids in_turns(Ids order, std::ptrdiff_t first, std::ptrdiff_t cycle) {
+  for (auto at = order.begin() + first; at < order.end(); at += std::min(cycle, order.end() - at)) {
+    std::sort(at, at + std::min(cycle, order.end() - at));
+  }
+  return order;
+}
+
+}  // namespace
+
+TEST(texts_beyond_the_slots_wait_for_their_turn) {
+  const std::vector<Wish> wishes = wishes_of(9);
+  Engine engine(3);
+  for (const Wish& wish : wishes) engine.add(wish);
+  Ids begun;  // in the order of their first event
+  int most = 0;
+  for (std::int64_t id = engine.next(); id >= 0; id = engine.next()) {
+    if (std::find(begun.begin(), begun.end(), id) == begun.end()) begun.push_back(id);
+    most = std::max(most, engine.num_active());
+    for (std::size_t i = begun.size(); i < engine.texts.size(); ++i) CHECK(engine.outcomes[i].tokens.empty());
+  }
+  CHECK(most == 3);
+  CHECK((begun == Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  int different = 0;
+  for (std::size_t i = 0; i < wishes.size(); ++i) {
+    CHECK(engine.outcomes[i] == alone(wishes[i]));
+    Wish other = wishes[i];
+    other.seed += 100;
+    different += engine.outcomes[i] == alone(other) ? 0 : 1;
+  }
+  CHECK(different == 9);  // control: the comparison sees another seed
+}
+
+TEST(events_come_slot_by_slot_and_empty_texts_end_first) {
+  Engine engine(3);
+  for (const std::uint64_t seed : {1u, 2u, 3u}) engine.add({prompt_of(5, seed), 3, 0});
+  engine.add({prompt_of(5, 4), 0});
+  CHECK((in_turns(engine.run(), 1, 3) == Ids{3, 0, 1, 2, 0, 1, 2, 0, 1, 2}));
+  CHECK(engine.outcomes[3].is_over && !engine.outcomes[3].reason && engine.outcomes[3].error.empty());
+  CHECK(engine.outcomes[0].reason == FinishReason::length);
+
+  // What a cycle made of a text with drafts comes in one go.
+  Engine drafting(2, 2);  // the draft is the target: all four tokens of a cycle are kept
+  for (const std::uint64_t seed : {1u, 2u}) drafting.add({prompt_of(5, seed), 8, 3});
+  const Ids order = drafting.run();
+  CHECK((in_turns(order, 0, 8) == Ids{0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1}));
+  for (std::size_t i = 0; i < order.size(); ++i) CHECK(order[i] == order[i - i % 4]);
+}
+
+TEST(cancelled_texts_leave_the_others_alone) {
+  const std::vector<Wish> wishes = wishes_of(6);
+  Engine engine(2);
+  for (const Wish& wish : wishes) engine.add(wish);
+  engine.scheduler.cancel(3);  // waits
+  while (engine.outcomes[1].tokens.size() < 4) CHECK(engine.next() >= 0);
+  engine.scheduler.cancel(1);  // runs
+  engine.scheduler.cancel(1);
+  engine.scheduler.cancel(99);
+  CHECK(engine.texts[1]->state() == Text::State::over && !engine.texts[1]->has_failed());
+  // What was not delivered is forgotten in the cache, too.
+  const Sequence& s = engine.texts[1]->sequence();
+  CHECK(s.num_committed == static_cast<int>(wishes[1].prompt.size()) + 4);
+  CHECK(engine.target.length(s.slot) == s.num_committed - 1);
+  engine.run();
+  CHECK(engine.outcomes[3].tokens.empty() && engine.outcomes[1].tokens.size() == 4);
+  const Tokens whole = alone(wishes[1]).tokens;
+  CHECK(std::equal(engine.outcomes[1].tokens.begin(), engine.outcomes[1].tokens.end(), whole.begin()));
+  for (const std::size_t i : {0u, 2u, 4u, 5u}) CHECK(engine.outcomes[i] == alone(wishes[i]));
+
+  for (const Wish& wish : wishes) engine.add(wish);
+  CHECK(engine.next() >= 6);
+  engine.scheduler.cancel_all();
+  CHECK(engine.next() == -1 && engine.num_active() == 0);
+}
+
+TEST(a_text_that_fails_fails_alone) {
+  const std::vector<Wish> wishes = wishes_of(5);
+  const Tokens bad = {9, 9, 9, 9};
+  Engine engine(3);
+  // The target's logits mean nothing after five more tokens of the bad prompt.
+  const toy::Model healthy(vocabulary_size, 1);
+  engine.target.table = [&](const Tokens& tokens) {
+    std::vector<float> row = healthy.logits_after(tokens);
+    if (tokens.size() >= bad.size() + 5 && std::equal(bad.begin(), bad.end(), tokens.begin())) {
+      row[0] = std::numeric_limits<float>::quiet_NaN();
+    }
+    return row;
+  };
+  engine.add(wishes[0]);
+  engine.add({bad, 40, 0});
+  for (std::size_t i = 1; i < wishes.size(); ++i) engine.add(wishes[i]);
+  engine.run();
+  const Outcome& failed = engine.outcomes[1];
+  CHECK(failed.is_over && !failed.reason && failed.tokens.size() == 5);
+  CHECK(failed.error.find("the target model failed: logits contain NaN") == 0);
+  CHECK(engine.texts[1]->has_failed() && engine.texts[1]->state() == Text::State::over);
+  CHECK(engine.outcomes[0] == alone(wishes[0]));
+  for (std::size_t i = 1; i < wishes.size(); ++i) CHECK(engine.outcomes[i + 1] == alone(wishes[i]));
+}
+
+TEST(a_pass_that_fails_ends_the_texts_in_it_and_one_that_is_cancelled_none) {
+  const std::vector<Wish> wishes = wishes_of(4);
+  Engine engine(2);
+  for (const Wish& wish : wishes) engine.add(wish);
+  CHECK(engine.next() == 0);
+  bool cancel = true, fail = false;
+  engine.target.before_pass = [&](int) {
+    if (std::exchange(cancel, false)) throw Cancelled("not now");
+    if (std::exchange(fail, false)) throw ModelError("no such layer");
+  };
+  for (bool cancelled = false; !cancelled;) {
+    try {
+      engine.next();
+    } catch (const Cancelled&) {
+      cancelled = true;
+    }
+  }
+  fail = true;
+  engine.run();
+  for (const std::size_t i : {0u, 1u}) {
+    const Tokens whole = alone(wishes[i]).tokens;
+    const Outcome& outcome = engine.outcomes[i];
+    CHECK(outcome.error == "no such layer" && outcome.is_over && outcome.tokens.size() < whole.size());
+    CHECK(std::equal(outcome.tokens.begin(), outcome.tokens.end(), whole.begin()));
+  }
+  for (const std::size_t i : {2u, 3u}) CHECK(engine.outcomes[i] == alone(wishes[i]));
+}
+
+TEST(a_prefix_that_another_text_has_is_copied) {
+  const Tokens shared = prompt_of(100, 1);
+  const std::vector<Wish> wishes = {
+      {shared + Tokens{1, 2, 3}, 60},
+      {shared + Tokens{4, 5}, 20},
+      {prompt_of(20, 1) + Tokens{6, 6}, 20},
+      {prompt_of(50, 2), 20},
+  };
+  Engine engine(4);
+  for (const Wish& wish : wishes) engine.add(wish);
+  engine.run();
+  const auto cached = [&](std::size_t i) { return engine.texts[i]->sequence().stats.prompt_cached_tokens; };
+  CHECK(cached(0) == 0 && cached(1) == 100);
+  CHECK(cached(2) == 0);  // 20 tokens are read sooner than a slot is copied
+  CHECK(cached(3) == 0);
+  for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
+
+  // A text that is over leaves its tokens, and one that goes on with them takes its slot.
+  Engine one(1);
+  one.add(wishes[0]);
+  one.run();
+  one.add({wishes[0].prompt + one.outcomes[0].tokens, 9});
+  one.run();
+  CHECK(one.texts[1]->sequence().stats.prompt_cached_tokens == 103 + 60 - 1);
+  CHECK(one.outcomes[1] == alone({wishes[0].prompt + one.outcomes[0].tokens, 9}));
+}
+
+TEST(gaps_are_closed_once_none_waits) {
+  const std::vector<Wish> wishes = {{prompt_of(5, 1), 4}, {prompt_of(6, 2), 40}, {prompt_of(7, 3), 4}, {prompt_of(8, 4), 60}};
+  Engine engine(4);
+  for (const Wish& wish : wishes) engine.add(wish);
+  const auto slot = [&](std::size_t i) { return engine.texts[i]->sequence().slot; };
+  CHECK(engine.next() == 0);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(slot(i) == static_cast<int>(i));
+  while (!engine.outcomes[0].is_over || !engine.outcomes[2].is_over) engine.next();
+  for (int i = 0; i < 8; ++i) engine.next();
+  CHECK(slot(1) == 1 && slot(3) == 2);
+  engine.run();
+  for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
+}
+
+TEST(a_long_prompt_is_read_between_the_cycles_of_others) {
+  const Wish first{prompt_of(5, 1), 60, 0}, second{prompt_of(400, 2), 10};
+  Engine engine(2);
+  engine.add(first);
+  CHECK(engine.next() == 0);
+  engine.add(second);
+  const Ids order = engine.run();
+  // 399 tokens, 128 between two cycles: three tokens of the other text come first.
+  CHECK(std::find(order.begin(), order.end(), 1) - order.begin() == 4);
+  CHECK(engine.target.largest_pass == 128);
+  CHECK(engine.outcomes[0] == alone(first) && engine.outcomes[1] == alone(second));
+}
+
+TEST(read_prompt_of_stops_where_the_text_can_run) {
+  Engine engine(1);
+  const auto text = engine.add({prompt_of(30, 1), 5});
+  CHECK(text->state() == Text::State::waiting);
+  engine.scheduler.read_prompt_of(*text);
+  CHECK(text->state() == Text::State::running && engine.target.length(0) == 29 && text->sequence().stats.tokens == 0);
+  engine.run();
+  CHECK(text->state() == Text::State::over);
+  CHECK_THROWS(text->begin_reading(0), std::logic_error, "a text waits, then reads its prompt, then runs");
+}
+
+TEST_MAIN()
