@@ -1,3 +1,4 @@
+#include <exception>
 #include <stdexcept>
 
 #include "bindings/register.h"
@@ -14,8 +15,6 @@ py::object add(py::module_& m, const char* name, const py::handle& base, const c
   return std::move(type);
 }
 
-void raise(const py::handle& type, const std::exception& error) { PyErr_SetObject(type.ptr(), text_from_bytes(error.what()).ptr()); }
-
 // Live as long as the interpreter.
 struct Types {
   py::object error, model, mismatch, full, cancelled;
@@ -28,6 +27,28 @@ py::str text_from_bytes(const std::string& text) {
   return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
+// Messages may hold names from damaged files and paths, which are any bytes.
+py::object exception_of(const std::exception_ptr& failure) {
+  const auto made = [](const py::handle& type, const std::exception& e) { return py::object(type(text_from_bytes(e.what()))); };
+  try {
+    std::rethrow_exception(failure);
+  } catch (const specdec::VocabularyMismatch& e) {
+    return made(types->mismatch, e);
+  } catch (const specdec::ModelError& e) {
+    return made(types->model, e);
+  } catch (const specdec::ContextFull& e) {
+    return made(types->full, e);
+  } catch (const specdec::Cancelled& e) {
+    return made(types->cancelled, e);
+  } catch (const specdec::Error& e) {
+    return made(types->error, e);
+  } catch (const std::invalid_argument& e) {
+    return made(PyExc_ValueError, e);
+  } catch (...) {
+    return {};
+  }
+}
+
 void register_errors(py::module_& m) {
   using namespace specdec;
   const py::object error = add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors; bad arguments are ValueError.");
@@ -37,22 +58,9 @@ void register_errors(py::module_& m) {
       add<VocabularyMismatch>(m, "VocabularyMismatch", model, "Draft and target do not share a vocabulary; the message shows the first difference."),
       add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
       add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
-  // Messages may hold names from damaged files and paths, which are any bytes.
   py::register_exception_translator([](std::exception_ptr failure) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const VocabularyMismatch& e) {
-      raise(types->mismatch, e);
-    } catch (const ModelError& e) {
-      raise(types->model, e);
-    } catch (const ContextFull& e) {
-      raise(types->full, e);
-    } catch (const Cancelled& e) {
-      raise(types->cancelled, e);
-    } catch (const Error& e) {
-      raise(types->error, e);
-    } catch (const std::invalid_argument& e) {
-      raise(PyExc_ValueError, e);
-    }
+    const py::object exception = exception_of(failure);
+    if (exception) PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());
+    else std::rethrow_exception(failure);
   });
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/register.h"
+#include "bindings/without_gil.h"
 #include "llama/context.h"
 
 namespace py = pybind11;
@@ -51,7 +52,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
     const auto model = std::make_shared<const specdec::Model>(path, model_options);
@@ -64,7 +65,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
   }
   py::array_t<float> logits({static_cast<py::ssize_t>(tokens.size()), static_cast<py::ssize_t>(context->vocabulary_size())});
   float* out = logits.mutable_data();
-  py::gil_scoped_release release;
+  WithoutGil without_gil;
   read_in_passes(*context, tokens, pass_sizes, out);
   context.reset();
   return logits;

@@ -4,10 +4,14 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <mutex>
 
 #include "bindings/register.h"
+#include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
 #include "speculative/error.h"
 
@@ -19,34 +23,24 @@ namespace {
 using specdec::Generator;
 using specdec::Piece;
 
-// True when a Python signal handler raised (Ctrl-C): looked for at most every 20 ms, on the thread that generates.
-class InterruptCheck {
- public:
-  bool operator()() {
-    const auto now = Clock::now();
-    if (now - last_ < std::chrono::milliseconds(20)) return false;
-    last_ = now;
-    py::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;  // leaves KeyboardInterrupt set; raised in interruptible()
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last_ = Clock::now();
-};
-
-// A Generator that one thread may use at a time: a second one gets an error instead of a crash.
+// A Generator that one thread may use at a time, in the process that made it: others get an error instead of a crash.
 class GuardedGenerator {
  public:
-  explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options) { generator_.set_cancel_check(InterruptCheck()); }
+  explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options) {
+    generator_.set_cancel_check([this] { return should_stop(); });
+  }
 
   // Runs body(generator) without the GIL.
   template <class Body>
   auto run(Body body) {
+    check_process();
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) throw specdec::Error("this Generator is running in another thread; use one Generator per thread");
+    is_stopping_ = false;
+    last_look_ = Clock::now();
     try {
-      py::gil_scoped_release release;
+      const WithoutGil without_gil;
+      const Publish publish(*this);
       return body(generator_);
     } catch (const specdec::Cancelled&) {
       if (PyErr_Occurred() != nullptr) throw py::error_already_set();  // KeyboardInterrupt, or what the handler raised
@@ -54,11 +48,91 @@ class GuardedGenerator {
     }
   }
 
+  // run(), but what another thread stopped has come to its end.
+  template <class Body>
+  auto run_to_end(Body body) -> decltype(body(std::declval<Generator&>())) {
+    try {
+      return run(body);
+    } catch (const specdec::Cancelled&) {
+      if (!is_stopping_.exchange(false)) throw;
+      stop();
+      return std::nullopt;
+    }
+  }
+
+  // Ends all texts; while another thread makes them, it is told to.
+  void stop() {
+    check_process();
+    is_stopping_ = true;
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    is_stopping_ = false;
+    generator_.stop();
+  }
+
+  // Begins a text, or the first of many. Either ends what was running, unless the request is refused.
+  void start(const specdec::Request& request) {
+    const std::int64_t before = generator_.text_id();
+    const auto count_turn = [&] {
+      if (generator_.text_id() != before) ++turn_;
+    };
+    try {
+      run([&](Generator& generator) { generator.start(request); });
+    } catch (...) {
+      count_turn();
+      throw;
+    }
+    count_turn();
+  }
+  void start_many() {
+    run([](Generator& generator) { generator.stop(); });
+    ++turn_;
+  }
+
+  std::int64_t turn() const { return turn_; }
+  specdec::Stats stats() const {
+    const std::lock_guard<std::mutex> lock(stats_mutex_);
+    return stats_;
+  }
   const Generator& get() const { return generator_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // Counters can be asked for on any thread: they are as at the end of the last call.
+  struct Publish {
+    explicit Publish(GuardedGenerator& of) : self(of) {}
+    ~Publish() {
+      const std::lock_guard<std::mutex> lock(self.stats_mutex_);
+      self.stats_ = self.generator_.stats();
+    }
+    GuardedGenerator& self;
+  };
+
+  // Threads do not live on in a forked process: it would wait for them for ever.
+  void check_process() const {
+    if (getpid() == process_) return;
+    throw specdec::Error("this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
+  }
+
+  // Asked while models run. Signals (Ctrl-C) are looked at every 20 ms, on the thread that generates.
+  bool should_stop() {
+    if (is_stopping_ || python_is_ending()) return true;
+    const auto now = Clock::now();
+    if (now - last_look_ < std::chrono::milliseconds(20)) return false;
+    last_look_ = now;
+    const py::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;  // leaves KeyboardInterrupt set; raised in run()
+  }
+
   Generator generator_;
   std::mutex mutex_;
+  const pid_t process_ = getpid();
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<std::int64_t> turn_{0};
+  Clock::time_point last_look_{};
+  mutable std::mutex stats_mutex_;
+  specdec::Stats stats_;
 };
 
 py::object piece_to_python(const std::optional<Piece>& piece) {
@@ -77,7 +151,7 @@ py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
 py::object event_to_python(const std::optional<specdec::Event>& event) {
   if (!event) return py::none();
   const specdec::Text& text = *event->text;
-  const py::object error = text.has_failed() ? py::object(text_from_bytes(text.error_message())) : py::object(py::none());
+  const py::object error = text.has_failed() ? exception_of(text.error()) : py::object(py::none());
   const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
   const char* verification = specdec::name(text.verification());
   return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);
@@ -85,7 +159,7 @@ py::object event_to_python(const std::optional<specdec::Event>& event) {
 
 // The arguments of a text, in Python's types.
 template <class Return, class Call>
-auto with_request(Call call) {
+auto with_request(Call call) {  // call(GuardedGenerator, Request)
   return [call](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
                 specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
                 std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) -> Return {
@@ -99,7 +173,7 @@ auto with_request(Call call) {
     request.max_tokens = max_tokens;
     request.verification = specdec::verification_named(verification);
     request.drafting = specdec::drafting_named(drafting);
-    return self.run([&](Generator& generator) { return call(generator, request); });
+    return call(self, request);
   };
 }
 
@@ -149,36 +223,53 @@ void register_generator(py::module_& m) {
              options.kv_type = std::move(kv_type);
              options.max_sequences = max_sequences;
              options.num_draft_tokens = num_draft_tokens;
-             py::gil_scoped_release release;
+             const WithoutGil without_gil;
              return std::make_unique<GuardedGenerator>(options);
            }),
            py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "rpc"_a, "mmap"_a,
            "kv_type"_a, "max_sequences"_a, "num_draft_tokens"_a)
       .def(
-          "start", with_request<void>([](Generator& generator, const specdec::Request& request) { generator.start(request); }),
+          "start", with_request<void>([](GuardedGenerator& self, const specdec::Request& request) { self.start(request); }),
           py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
           "drafting"_a, "Begins a text; reads the prompt into both caches.")
       .def(
-          "next", [](GuardedGenerator& self) { return piece_to_python(self.run([](Generator& generator) { return generator.next(); })); },
+          "next",
+          [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
           "The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.")
+      .def("stop", &GuardedGenerator::stop, "Ends all running texts, on whichever thread they run.")
+      .def("start_many", &GuardedGenerator::start_many, "Ends all running texts, and begins a turn of texts to submit.")
+      .def_property_readonly("turn", &GuardedGenerator::turn, "Counts what ends the texts before it: start and start_many.")
       .def(
-          "stop", [](GuardedGenerator& self) { self.run([](Generator& generator) { generator.stop(); }); }, "Ends all running texts.")
-      .def(
-          "submit",
-          with_request<std::int64_t>([](Generator& generator, const specdec::Request& request) { return generator.submit(request); }),
+          "submit", with_request<std::int64_t>([](GuardedGenerator& self, const specdec::Request& request) {
+            return self.run([&](Generator& generator) { return generator.submit(request); });
+          }),
           py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
           "drafting"_a, "Queues a text beside those that run; its id.")
       .def(
-          "next_event", [](GuardedGenerator& self) { return event_to_python(self.run([](Generator& generator) { return generator.next_event(); })); },
-          "The next (id, seed, verification, piece or None, error message or None, stats at the end of that text), or None when all "
+          "next_event",
+          [](GuardedGenerator& self) {
+            return event_to_python(self.run_to_end([](Generator& generator) { return generator.next_event(); }));
+          },
+          "The next (id, seed, verification, piece or None, exception or None, stats at the end of that text), or None when all "
           "texts are over.")
       .def(
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
           "Ends a text here.")
-      .def("stats", [](const GuardedGenerator& self) { return stats_to_python(self.get().stats()); }, "Counters of the running or last text.")
-      .def("tokenize", [](const GuardedGenerator& self, const std::string& text) { return self.get().tokenize(text); }, "text"_a)
-      .def("detokenize", [](const GuardedGenerator& self, const std::vector<specdec::Token>& tokens) { return self.get().detokenize(tokens); },
-           "tokens"_a)
+      .def("stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last text.")
+      .def(
+          "tokenize",
+          [](const GuardedGenerator& self, const std::string& text) {
+            const WithoutGil without_gil;
+            return self.get().tokenize(text);
+          },
+          "text"_a)
+      .def(
+          "detokenize",
+          [](const GuardedGenerator& self, const std::vector<specdec::Token>& tokens) {
+            const WithoutGil without_gil;
+            return self.get().detokenize(tokens);
+          },
+          "tokens"_a)
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
       .def_property_readonly("verification",
                              [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })

@@ -1,8 +1,10 @@
 #include "bindings/register.h"
+#include "bindings/without_gil.h"
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The native engine of specdec_native; use it through the package.";
   m.attr("__version__") = SPECDEC_VERSION;
+  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(finish_work_without_gil));
   register_errors(m);
   register_generator(m);
   register_evaluate(m);

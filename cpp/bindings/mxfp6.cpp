@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/register.h"
+#include "bindings/without_gil.h"
 #include "mxfp6/codec.h"
 #include "mxfp6/dispatch.h"
 #include "mxfp6/parallel.h"
@@ -101,7 +102,7 @@ ArrayPair quantize_array(const py::array& x_array, const std::string& type_name,
   std::uint8_t *to_codes = codes.mutable_data(), *to_scales = scales.mutable_data();
   std::int64_t bad;
   {
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     bad = quantize(type, rule, x.data(), rows, cols, to_codes, to_scales);
   }
   if (bad >= 0) {
@@ -120,7 +121,7 @@ py::array_t<float> dequantize_arrays(const py::array& codes_array, const py::arr
   const py::ssize_t rows = codes.shape(0), cols = codes.shape(1);
   py::array_t<float> x({rows, cols});
   float* to = x.mutable_data();
-  py::gil_scoped_release release;
+  WithoutGil without_gil;
   dequantize(type, codes.data(), scales.data(), rows, cols, to);
   return x;
 }
@@ -134,7 +135,7 @@ py::array_t<std::uint8_t> pack_arrays(const py::array& codes_array, const py::ar
   const py::ssize_t rows = codes.shape(0), cols = codes.shape(1);
   py::array_t<std::uint8_t> tiles({rows / tile_rows, cols / tile_columns, static_cast<py::ssize_t>(tile_bytes)});
   std::uint8_t* to = tiles.mutable_data();
-  py::gil_scoped_release release;
+  WithoutGil without_gil;
   pack(codes.data(), scales.data(), rows, cols, to);
   return tiles;
 }
@@ -145,7 +146,7 @@ ArrayPair unpack_array(const py::array& tiles_array, py::ssize_t rows, py::ssize
   py::array_t<std::uint8_t> codes({rows, cols}), scales({rows, cols / block_size});
   std::uint8_t *to_codes = codes.mutable_data(), *to_scales = scales.mutable_data();
   {
-    py::gil_scoped_release release;
+    WithoutGil without_gil;
     unpack(tiles.data(), rows, cols, to_codes, to_scales);
   }
   return py::make_tuple(codes, scales);
@@ -207,7 +208,7 @@ py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& 
   const Product product{type, tiles.data(), x.data(), rows, cols, x.shape(0), out.mutable_data()};
   if (product.n == 0) return out;
   const auto bands = static_cast<int>(std::min<py::ssize_t>(rows / tile_rows, max_threads));
-  py::gil_scoped_release release;
+  WithoutGil without_gil;
   (activations == "int8" ? multiply : multiply_f32)(kernels, product, std::min(threads, bands));
   return out;
 }

@@ -3,10 +3,14 @@
 
 #include <pybind11/pybind11.h>
 
+#include <exception>
 #include <string>
 
 // Bytes that are meant to be UTF-8, with replacement characters where they are not.
 pybind11::str text_from_bytes(const std::string& text);
+
+// The Python exception for one of ours or a bad argument; null for any other.
+pybind11::object exception_of(const std::exception_ptr& failure);
 
 void register_errors(pybind11::module_& m);
 void register_generator(pybind11::module_& m);

@@ -1,7 +1,9 @@
 #include "engine/generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -96,8 +98,18 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
   return tokens;
 }
 
+void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
+  std::set<Token> banned;
+  for (const auto& [token, bias] : logit_bias) {
+    check_range("a token of logit_bias", token, 0, target_->vocabulary_size() - 1);
+    if (std::isinf(bias)) banned.insert(token);
+  }
+  if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
+}
+
 std::shared_ptr<Text> Generator::make_text(const Request& request) {
   request.validate();
+  check_bias(request.sampling.logit_bias);
   const int num_draft_tokens = proposer_ ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
   return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request), seed, num_draft_tokens);
@@ -136,6 +148,11 @@ void Generator::stop() { scheduler_->cancel_all(); }
 Stats Generator::stats() const {
   const std::shared_ptr<const Text> text = std::atomic_load(&text_);
   return text ? text->sequence().stats : Stats{};
+}
+
+std::int64_t Generator::text_id() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  return text ? text->id() : -1;
 }
 
 std::uint64_t Generator::seed() const {

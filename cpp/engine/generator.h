@@ -56,8 +56,9 @@ class Generator {
   // Ends all texts here; the caches keep what was delivered.
   void stop();
 
-  // Of the running or last text. May be asked on any thread.
+  // Of the running or last text of start(). All but stats() may be asked on any thread.
   Stats stats() const;
+  std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
   Verification verification() const;  // the mode that runs
 
@@ -98,6 +99,7 @@ class Generator {
 
  private:
   void load_draft();
+  void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request) const;
   std::shared_ptr<Text> make_text(const Request& request);
 

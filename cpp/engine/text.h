@@ -30,6 +30,7 @@ class Text {
   State state() const { return state_; }
   bool has_slot() const { return state_ == State::reading || state_ == State::running; }
   bool has_failed() const { return error_ != nullptr; }
+  const std::exception_ptr& error() const { return error_; }
   void rethrow_error() const;         // if it has failed
   std::string error_message() const;  // in words; empty if it has not
 

@@ -132,9 +132,10 @@ void SamplingParams::validate() const {
   require(top_k >= 0, "top_k", top_k, ">= 0 (0: off)");
   require(top_p > 0.0 && top_p <= 1.0, "top_p", top_p, "in (0, 1]");
   require(min_p >= 0.0 && min_p <= 1.0, "min_p", min_p, "in [0, 1]");
-  require(repeat_penalty > 0.0 && repeat_penalty < kInfinity, "repeat_penalty", repeat_penalty, "finite and > 0");
-  require(std::isfinite(frequency_penalty), "frequency_penalty", frequency_penalty, "finite");
-  require(std::isfinite(presence_penalty), "presence_penalty", presence_penalty, "finite");
+  // Wide enough for any use; logits stay finite.
+  require(repeat_penalty >= 1e-6 && repeat_penalty <= 1e6, "repeat_penalty", repeat_penalty, "in [1e-6, 1e6]");
+  require(std::abs(frequency_penalty) <= 1e6, "frequency_penalty", frequency_penalty, "in [-1e6, 1e6]");
+  require(std::abs(presence_penalty) <= 1e6, "presence_penalty", presence_penalty, "in [-1e6, 1e6]");
   require(penalty_last_n >= -1, "penalty_last_n", penalty_last_n, ">= -1 (-1: all, 0: off)");
   for (const auto& [token, bias] : logit_bias) {
     require(token >= 0, "logit_bias token", token, ">= 0");

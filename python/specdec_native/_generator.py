@@ -8,7 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from . import _core
-from ._options import Drafting, Request, StreamOptions, Verification, arguments, check_names, draft_tokens
+from ._options import (
+    Drafting,
+    Request,
+    StreamOptions,
+    Verification,
+    arguments,
+    check_names,
+    checked_text,
+    draft_tokens,
+    integer,
+    token_ids,
+)
 from ._results import Completion, Event, Piece, Stats, VerificationMode
 from ._streams import EventStream, Stream
 
@@ -39,8 +50,9 @@ class Generator:
     num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
         costs and learnt acceptance, and decodes without a draft where none pays.
 
-    One thread at a time; several Generators can run in several threads. Raises ModelError for a file that cannot be used,
-    VocabularyMismatch for a draft of another family, ValueError for a bad argument.
+    One thread at a time (any may close a stream), in the process that made it, not in one forked from it; several Generators
+    can run in several threads. Raises ModelError for a file that cannot be used, VocabularyMismatch for a draft of another
+    family, ValueError for a bad argument, TypeError for one of another type.
     """
 
     def __init__(
@@ -61,18 +73,17 @@ class Generator:
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             target, draft = bundled_target, bundled_draft if draft is None else draft
-        self._running = 0  # number of the stream that may go on
         self._core = _core.Generator(
-            target=os.fspath(target),
-            draft="" if draft is None else os.fspath(draft),
-            n_ctx=0 if n_ctx is None else _positive("n_ctx", n_ctx),
-            n_threads=0 if n_threads is None else _positive("n_threads", n_threads),
-            n_batch=n_batch,
-            n_gpu_layers=n_gpu_layers,
-            rpc=[rpc] if isinstance(rpc, str) else list(rpc),
-            mmap=mmap,
-            kv_type=kv_type,
-            max_sequences=max_sequences,
+            target=checked_text("target", os.fspath(target)),
+            draft="" if draft is None else checked_text("draft", os.fspath(draft)),
+            n_ctx=0 if n_ctx is None else integer("n_ctx", n_ctx, 1),
+            n_threads=0 if n_threads is None else integer("n_threads", n_threads, 1),
+            n_batch=integer("n_batch", n_batch),
+            n_gpu_layers=None if n_gpu_layers is None else integer("n_gpu_layers", n_gpu_layers, -1),
+            rpc=[rpc] if isinstance(rpc, str) else [checked_text("rpc", address) for address in rpc],
+            mmap=bool(mmap),
+            kv_type=checked_text("kv_type", kv_type),
+            max_sequences=integer("max_sequences", max_sequences),
             num_draft_tokens=draft_tokens(num_draft_tokens),
         )
 
@@ -90,7 +101,7 @@ class Generator:
         presence_penalty: float = 0.0,
         penalty_last_n: int = 64,
         logit_bias: Mapping[int, float] | None = None,
-        stop: str | Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         seed: int | None = None,
         num_draft_tokens: int | Literal["auto"] | None = None,
         verification: Verification = "auto",
@@ -136,10 +147,8 @@ class Generator:
             "verification": verification,
             "drafting": drafting,
         }
-        checked = arguments(prompt, options)
-        self._running += 1
-        self._core.start(**checked)
-        return Stream(self, self._running)
+        self._core.start(**arguments(prompt, options))
+        return Stream(self)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """The whole text at once; arguments, their defaults and errors as for `stream`."""
@@ -159,7 +168,8 @@ class Generator:
         """Generate many texts at once: up to `max_sequences` run together, in one pass of the target per cycle for all.
 
         requests: prompts, or `Request` dicts: a prompt with options of its own. They are taken from the iterable as they are
-            needed, so it may be endless. A prompt's beginning that was read for another text is not read again.
+            needed, so it may be endless; while the iterable waits for one, all texts wait. A prompt's beginning that was read
+            for another text is not read again.
         options: as for `stream`, for every request that does not say otherwise; `seed` is that of the first request, the next
             has seed + 1 and so on.
 
@@ -172,9 +182,8 @@ class Generator:
         check_names(options)
         common = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **options})
         arguments("", common)  # what is wrong for all is an error now
-        self._running += 1
-        self._core.stop()
-        return EventStream(self, self._running, requests, common)
+        self._core.start_many()
+        return EventStream(self, requests, common)
 
     def generate_many(
         self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
@@ -205,13 +214,13 @@ class Generator:
 
     @property
     def stats(self) -> Stats:
-        """Counters of the running or last text."""
+        """Counters of the running or last text of `stream` or `generate`, as at its last piece."""
         return Stats(**self._core.stats())
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last text. One that was drawn at random repeats that text unless num_draft_tokens was
-        "auto": then `verification="invariant"` must have been asked for."""
+        """The seed of the running or last text of `stream` or `generate`. One that was drawn at random repeats that text unless
+        num_draft_tokens was "auto": then `verification="invariant"` must have been asked for."""
         return self._core.seed
 
     @property
@@ -235,14 +244,8 @@ class Generator:
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a prompt, beginning with the model's BOS token if it uses one."""
-        return self._core.tokenize(text)
+        return self._core.tokenize(checked_text("text", text))
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of these tokens; bytes that are not UTF-8 become U+FFFD."""
-        return self._core.detokenize(list(tokens))
-
-
-def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"{name} is {value}; it must be 1 or more (None: chosen for you)")
-    return value
+        return self._core.detokenize(token_ids("tokens", tokens))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict, cast
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, SupportsFloat, SupportsIndex, TypedDict, cast
 
 from . import _core
 
@@ -35,7 +36,7 @@ class StreamOptions(TypedDict, total=False):
     presence_penalty: float
     penalty_last_n: int
     logit_bias: Mapping[int, float] | None
-    stop: str | Sequence[str]
+    stop: str | Sequence[str] | None
     seed: int | None
     num_draft_tokens: int | Literal["auto"] | None
     verification: Verification
@@ -52,28 +53,33 @@ class Request(_Prompt, StreamOptions, total=False):
 
 def arguments(prompt: str | Sequence[int], options: StreamOptions) -> Arguments:
     """What the engine is given; `options` are complete."""
-    stop, num_draft_tokens, logit_bias = options["stop"], options["num_draft_tokens"], options["logit_bias"] or {}
+    num_draft_tokens, seed = options["num_draft_tokens"], options["seed"]
+    stop = () if options["stop"] is None else options["stop"]
+    logit_bias = {} if options["logit_bias"] is None else options["logit_bias"]
     if not isinstance(logit_bias, Mapping):
-        raise ValueError(f"logit_bias is {logit_bias!r}; it must map token ids to numbers")
+        raise TypeError(f"logit_bias is {logit_bias!r}; it must map token ids to numbers")
     return {
-        "prompt": prompt if isinstance(prompt, str) else list(prompt),
+        "prompt": checked_text("prompt", prompt) if isinstance(prompt, str) else token_ids("prompt", prompt),
         "sampling": _core.SamplingParams(
-            temperature=options["temperature"],
-            top_k=options["top_k"],
-            top_p=options["top_p"],
-            min_p=options["min_p"],
-            repeat_penalty=options["repeat_penalty"],
-            frequency_penalty=options["frequency_penalty"],
-            presence_penalty=options["presence_penalty"],
-            penalty_last_n=options["penalty_last_n"],
-            logit_bias={token: bias for token, bias in logit_bias.items()},
+            temperature=number("temperature", options["temperature"]),
+            top_k=integer("top_k", options["top_k"]),
+            top_p=number("top_p", options["top_p"]),
+            min_p=number("min_p", options["min_p"]),
+            repeat_penalty=number("repeat_penalty", options["repeat_penalty"]),
+            frequency_penalty=number("frequency_penalty", options["frequency_penalty"]),
+            presence_penalty=number("presence_penalty", options["presence_penalty"]),
+            penalty_last_n=integer("penalty_last_n", options["penalty_last_n"]),
+            logit_bias={
+                integer("a token of logit_bias", token): number(f"logit_bias[{token}]", bias)
+                for token, bias in logit_bias.items()
+            },
         ),
-        "stop": [stop] if isinstance(stop, str) else list(stop),
-        "seed": checked_seed(options["seed"]),
+        "stop": [checked_text("stop", text) for text in ([stop] if isinstance(stop, str) else stop)],
+        "seed": None if seed is None else integer("seed", seed, 0, 2**64 - 1),
         "num_draft_tokens": None if num_draft_tokens is None else draft_tokens(num_draft_tokens),
-        "max_tokens": options["max_tokens"],
-        "verification": options["verification"],
-        "drafting": options["drafting"],
+        "max_tokens": integer("max_tokens", options["max_tokens"]),
+        "verification": checked_text("verification", options["verification"]),
+        "drafting": checked_text("drafting", options["drafting"]),
     }
 
 
@@ -110,7 +116,39 @@ def draft_tokens(value: int | Literal["auto"]) -> int:
     return value
 
 
-def checked_seed(seed: int | None) -> int | None:
-    if seed is not None and not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed}; it must be between 0 and 2**64 - 1")
-    return seed
+# ---- Types and what fits the engine's; ranges that mean something are checked there.
+
+
+def integer(name: str, value: SupportsIndex, least: int = -(2**31), most: int = 2**31 - 1) -> int:
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+    if not least <= whole <= most:
+        raise ValueError(f"{name} is {whole}; it must be between {least} and {most}")
+    return whole
+
+
+def number(name: str, value: SupportsFloat) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} is {value!r}; it must be a number") from None
+
+
+def checked_text(name: str, value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r:.80}; it must be a str")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has a lone surrogate at {error.start}, which is no text") from None
+    return value
+
+
+def token_ids(name: str, tokens: Sequence[int]) -> list[int]:
+    if isinstance(tokens, bytes | bytearray | memoryview):
+        raise TypeError(f"{name} is {type(tokens).__name__}; it must be a str or token ids: decode it")
+    if not isinstance(tokens, Iterable):
+        raise TypeError(f"{name} is {tokens!r}; it must be a str or token ids")
+    return [integer(f"{name}[{i}]", token) for i, token in enumerate(tokens)]

@@ -24,15 +24,15 @@ class _Turn(Iterator[T]):
 
     _what: ClassVar[str]
 
-    def __init__(self, generator: Generator, number: int) -> None:
+    def __init__(self, generator: Generator) -> None:
         self._generator: Generator | None = generator
-        self._number = number
+        self._number = generator._core.turn
 
     def __iter__(self) -> Self:
         return self
 
     def _is_current(self) -> bool:
-        return self._generator is not None and self._generator._running == self._number
+        return self._generator is not None and self._generator._core.turn == self._number
 
     def _current(self) -> Generator:
         """The Generator. Raises StopIteration when this is over, Error when something newer ended it."""
@@ -44,10 +44,15 @@ class _Turn(Iterator[T]):
         return self._generator
 
     def close(self) -> None:
-        """End it here. What was delivered stays in the cache; closing twice is harmless."""
-        if self._generator is not None and self._is_current():
-            self._generator._core.stop()
-        self._generator = None
+        """End it here. What was delivered stays in the cache; closing twice is harmless.
+
+        Any thread may: one that waits for the next item then comes to the end.
+        """
+        try:
+            if self._generator is not None and self._is_current():
+                self._generator._core.stop()
+        finally:
+            self._generator = None
 
     def __enter__(self) -> Self:
         return self
@@ -88,12 +93,11 @@ class EventStream(_Turn[Event]):
     def __init__(
         self,
         generator: Generator,
-        number: int,
         requests: Iterable[str | Sequence[int] | Request],
         options: StreamOptions,
     ) -> None:
-        super().__init__(generator, number)
-        self._requests = enumerate(requests)
+        super().__init__(generator)
+        self._requests = iter(requests)
         self._options = options
         self._refused: list[Event] = []
         self._index_of: dict[int, int] = {}  # the engine's id of a text -> index of its request
@@ -120,19 +124,23 @@ class EventStream(_Turn[Event]):
         return Event(
             index,
             None if piece is None else Piece(*piece),
-            None if error is None else _core.ModelError(error),
+            error,
             None if stats is None else Stats(**stats),
             seed,
             verification,
         )
 
     def _submit(self, generator: Generator) -> None:
-        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed."""
+        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed: `requests` may make
+        this wait. So once all places are taken it is one at a time."""
         while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
-            index, request = next(self._requests, (-1, ""))
-            if index < 0:
+            waits = len(self._index_of) >= generator.max_sequences
+            try:
+                request = next(self._requests)
+            except StopIteration:
                 return
-            self._next_index = index + 1
+            index = self._next_index
+            self._next_index += 1
             if index in self._cancelled:
                 continue
             try:
@@ -141,6 +149,8 @@ class EventStream(_Turn[Event]):
                 self._refused.append(Event(index, None, error, Stats(), None, None))
             else:
                 self._index_of[identifier] = index
+            if waits:
+                return
 
     def cancel(self, index: int) -> None:
         """End the text of request `index`: there will be no further event of it. One that is over is left alone."""

@@ -220,7 +220,15 @@ def test_without_a_draft(target_path: os.PathLike[str]) -> None:
         ({"top_p": math.nan}, "top_p"),
         ({"min_p": 1.5}, "min_p = 1.5"),
         ({"repeat_penalty": 0.0}, "repeat_penalty = 0"),
+        ({"repeat_penalty": 1e-300}, "repeat_penalty = 1e-300"),
+        ({"frequency_penalty": -1e308}, r"frequency_penalty = -1e\+308"),
         ({"logit_bias": {-1: 1.0}}, "logit_bias"),
+        ({"logit_bias": {4096: 1.0}}, "a token of logit_bias is 4096"),
+        ({"logit_bias": dict.fromkeys(range(4096), -math.inf)}, "logit_bias bans every token"),
+        ({"top_k": 2**40}, f"top_k is {2**40}"),
+        ({"max_tokens": 2**40, "prompt": "SECRET"}, r"^max_tokens is \d+; it must be between -?\d+ and \d+$"),
+        ({"prompt": [10**12]}, r"prompt\[0\] is 1000000000000"),
+        ({"prompt": "a\udcff"}, "prompt has a lone surrogate at 1"),
         ({"logit_bias": {1: math.nan}}, "logit_bias"),
         ({"num_draft_tokens": -1}, "num_draft_tokens is -1"),
         ({"num_draft_tokens": 64}, "num_draft_tokens is 64"),
@@ -230,7 +238,7 @@ def test_without_a_draft(target_path: os.PathLike[str]) -> None:
         ({"seed": 2**64}, "seed is"),
     ],
 )
-def test_bad_arguments_name_themselves(gen: sd.Generator, arguments: dict[str, object], message: str) -> None:
+def test_bad_values_name_themselves(gen: sd.Generator, arguments: dict[str, object], message: str) -> None:
     before = gen.generate(PROMPT, max_tokens=5, seed=1).tokens
     with pytest.raises(ValueError, match=message):
         gen.generate(**{"prompt": PROMPT, **arguments})  # type: ignore[arg-type]
@@ -238,9 +246,41 @@ def test_bad_arguments_name_themselves(gen: sd.Generator, arguments: dict[str, o
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prompt": b"def"}, "prompt is bytes; it must be a str or token ids: decode it"),
+        ({"prompt": ["a", "b"]}, r"prompt\[0\] is 'a'"),
+        ({"prompt": 7}, "prompt is 7"),
+        ({"max_tokens": None}, "max_tokens is None; it must be a whole number"),
+        ({"top_k": 1.5}, "top_k is 1.5"),
+        ({"temperature": "hot"}, "temperature is 'hot'; it must be a number"),
+        ({"stop": [5]}, "stop is 5; it must be a str"),
+        ({"logit_bias": [1]}, r"logit_bias is \[1\]"),
+    ],
+)
+def test_wrong_types_name_themselves(gen: sd.Generator, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        gen.generate(**{"prompt": PROMPT, **arguments})  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers(gen: sd.Generator) -> None:
+    own = gen.generate([1, 2, 3], max_tokens=5, temperature=0.5, top_k=10, seed=3, stop=None)
+    of_numpy = gen.generate(
+        np.array([1, 2, 3]),  # type: ignore[arg-type]
+        max_tokens=np.int64(5),
+        temperature=np.float32(0.5),  # type: ignore[arg-type]
+        top_k=np.uint8(10),
+        seed=np.uint64(3),
+    )
+    assert own.tokens == of_numpy.tokens
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_ctx": 0}, "n_ctx is 0"),
+        ({"n_ctx": 2**40}, "n_ctx is"),
+        ({"n_gpu_layers": -7}, "n_gpu_layers is -7"),
         ({"n_ctx": -5}, "n_ctx is -5"),
         ({"n_threads": 0}, "n_threads is 0"),
         ({"n_threads": 10_000}, "n_threads is 10000"),

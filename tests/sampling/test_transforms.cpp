@@ -249,7 +249,7 @@ TEST(bad_parameters) {
   check_invalid([](auto& p) { p.top_p = kNan; }, "top_p = nan: must be in (0, 1]");
   check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p = -0.1: must be in [0, 1]");
   check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p = 1.1: must be in [0, 1]");
-  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty = 0: must be finite and > 0");
+  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty = 0: must be in [1e-6, 1e6]");
   check_invalid([](auto& p) { p.frequency_penalty = kNan; }, "frequency_penalty = nan: must be finite");
   check_invalid([](auto& p) { p.presence_penalty = kInfinity; }, "presence_penalty = inf: must be finite");
   check_invalid([](auto& p) { p.penalty_last_n = -2; }, "penalty_last_n = -2: must be >= -1 (-1: all, 0: off)");

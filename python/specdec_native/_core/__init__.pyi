@@ -53,11 +53,15 @@ class Generator:
         """
     def next_event(self) -> typing.Any:
         """
-        The next (id, seed, verification, piece or None, error message or None, stats at the end of that text), or None when all texts are over.
+        The next (id, seed, verification, piece or None, exception or None, stats at the end of that text), or None when all texts are over.
         """
     def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
         """
         Begins a text; reads the prompt into both caches.
+        """
+    def start_many(self) -> None:
+        """
+        Ends all running texts, and begins a turn of texts to submit.
         """
     def stats(self) -> dict[str, typing.Any]:
         """
@@ -65,7 +69,7 @@ class Generator:
         """
     def stop(self) -> None:
         """
-        Ends all running texts.
+        Ends all running texts, on whichever thread they run.
         """
     def submit(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> int:
         """
@@ -85,6 +89,11 @@ class Generator:
     @property
     def seed(self) -> int:
         ...
+    @property
+    def turn(self) -> int:
+        """
+        Counts what ends the texts before it: start and start_many.
+        """
     @property
     def verification(self) -> str:
         ...

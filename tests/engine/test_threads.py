@@ -1,0 +1,153 @@
+"""One generator among threads and processes: who may use it, who may stop it, and how a program ends around it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+import specdec_native as sd
+
+PROMPT = "def bfs(graph, start):"
+ENDLESS = 4000  # tokens: more than a test waits for
+
+
+@pytest.fixture
+def gen() -> sd.Generator:
+    return sd.Generator(n_threads=1, n_ctx=8192, num_draft_tokens=3)
+
+
+def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    results: list[object] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, results
+
+
+def test_a_call_that_is_refused_leaves_the_running_text_alone(gen: sd.Generator) -> None:
+    expected = gen.generate(PROMPT, max_tokens=1000, seed=1).tokens
+    thread, results = in_thread(lambda: gen.generate(PROMPT, max_tokens=1000, seed=1).tokens)
+    refused = 0
+    while thread.is_alive():
+        try:
+            gen.generate("x", max_tokens=1)
+        except sd.Error as error:
+            assert "another thread" in str(error)
+            refused += 1
+            time.sleep(0.005)
+        else:
+            assert not results, "the other text was running"
+    thread.join()
+    assert refused > 0 and results == [expected]
+
+
+def test_a_bad_request_leaves_the_stream_alone(gen: sd.Generator) -> None:
+    stream = gen.stream(PROMPT, max_tokens=20, seed=2)
+    pieces = [next(stream)]
+    for bad in ({"max_tokens": -1}, {"logit_bias": {10**6: 1.0}}, {"top_k": 2**40}, {"temperature": None}):
+        with pytest.raises((ValueError, TypeError)):
+            gen.stream("y", **bad)  # type: ignore[arg-type]
+    pieces += stream
+    assert [piece.token for piece in pieces] == gen.generate(PROMPT, max_tokens=20, seed=2).tokens
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_another_thread_may_close(many: bool) -> None:
+    gen = sd.Generator(n_threads=1, n_ctx=8192, num_draft_tokens=3, max_sequences=2)
+    expected = gen.generate(PROMPT, max_tokens=10, seed=1).tokens
+    for delay in (0.0, 0.003, 0.05):
+        stream = (
+            gen.stream_many([PROMPT, "class A:"], max_tokens=ENDLESS)
+            if many
+            else gen.stream(PROMPT, max_tokens=ENDLESS, seed=1)
+        )
+        thread, results = in_thread(lambda stream=stream: sum(1 for _ in stream))  # type: ignore[misc]
+        time.sleep(delay)
+        stream.close()
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+        assert isinstance(results[0], int) and results[0] < ENDLESS, results
+        assert gen.generate(PROMPT, max_tokens=10, seed=1).tokens == expected
+
+
+def test_an_asyncio_task_can_be_cancelled(gen: sd.Generator) -> None:
+    async def consume() -> None:
+        with gen.stream(PROMPT, max_tokens=ENDLESS, seed=1) as stream:
+            while await asyncio.to_thread(next, stream, None) is not None:
+                pass
+
+    async def main() -> None:
+        for delay in (0.001, 0.01, 0.03):
+            task = asyncio.create_task(consume())
+            await asyncio.sleep(delay)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(0.05)  # the thread comes back
+
+    asyncio.run(main())
+    assert len(gen.generate(PROMPT, max_tokens=10).tokens) == 10
+
+
+def test_counters_may_be_asked_for_on_any_thread(gen: sd.Generator) -> None:
+    thread, results = in_thread(lambda: gen.generate(PROMPT, max_tokens=300, seed=1))
+    seen = []
+    while thread.is_alive():
+        seen.append(gen.stats.tokens)
+    thread.join()
+    assert seen == sorted(seen) and 0 <= seen[-1] <= 300
+    assert isinstance(results[0], sd.Completion) and gen.stats == results[0].stats
+
+
+def run_program(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("work", ["gen.generate('def f', max_tokens=4000)", "[gen.tokenize('x ' * 10**6) for _ in range(99)]"])
+def test_a_daemon_thread_does_not_disturb_the_end_of_the_program(work: str) -> None:
+    program = f"""
+        import sys, threading, time, specdec_native as sd
+        gen = sd.Generator(n_threads=1, n_ctx=8192)
+        threading.Thread(target=lambda: {work}, daemon=True).start()
+        time.sleep(0.1)
+        sys.exit(3)
+    """
+    for _ in range(3):
+        ended = run_program(program)
+        assert (ended.returncode, ended.stderr) == (3, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_is_told_to_make_its_own() -> None:
+    ended = run_program("""
+        import os, sys, specdec_native as sd
+        gen = sd.Generator(n_threads=2)
+        expected = gen.generate("def f", max_tokens=5, temperature=0).text
+        if os.fork() == 0:
+            try:
+                gen.generate("def f", max_tokens=5)
+            except sd.Error as error:
+                print(error)
+            print(sd.Generator(n_threads=2).generate("def f", max_tokens=5, temperature=0).text == expected, flush=True)
+            os._exit(0)
+        os.wait()
+        print(gen.generate("def f", max_tokens=5, temperature=0).text == expected)
+    """)
+    assert ended.returncode == 0, ended.stderr
+    message, child, parent = ended.stdout.splitlines()
+    assert "before the process was forked; make one in every process" in message
+    assert (child, parent) == ("True", "True")
