@@ -250,8 +250,8 @@ TEST(bad_parameters) {
   check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p = -0.1: must be in [0, 1]");
   check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p = 1.1: must be in [0, 1]");
   check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty = 0: must be in [1e-6, 1e6]");
-  check_invalid([](auto& p) { p.frequency_penalty = kNan; }, "frequency_penalty = nan: must be finite");
-  check_invalid([](auto& p) { p.presence_penalty = kInfinity; }, "presence_penalty = inf: must be finite");
+  check_invalid([](auto& p) { p.frequency_penalty = kNan; }, "frequency_penalty = nan: must be in [-1e6, 1e6]");
+  check_invalid([](auto& p) { p.presence_penalty = kInfinity; }, "presence_penalty = inf: must be in [-1e6, 1e6]");
   check_invalid([](auto& p) { p.penalty_last_n = -2; }, "penalty_last_n = -2: must be >= -1 (-1: all, 0: off)");
   check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "logit_bias token = -1: must be >= 0");
   check_invalid([](auto& p) { p.logit_bias = {{3, kNan}}; }, "logit_bias[3] = nan: must be finite, or -inf to ban the token");
