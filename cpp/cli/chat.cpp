@@ -61,14 +61,18 @@ class Lines {
     while (true) {
       const std::size_t end = bytes_.find('\n');
       if (end != std::string::npos) return take(end, end + 1);
+      if (!wait_for_input()) {
+        if (!terminal_) throw Cancelled("interrupted");
+        write("\n(/quit or Ctrl-D leaves)\n> ");
+        clear_interrupt();
+        continue;
+      }
       char chunk[4096];
       const ssize_t count = read(STDIN_FILENO, chunk, sizeof chunk);
       if (count > 0) {
         bytes_.append(chunk, static_cast<std::size_t>(count));
       } else if (count < 0 && errno == EINTR) {
-        if (interrupted() && terminal_) write("\n(/quit or Ctrl-D leaves)\n> ");
-        if (interrupted() && !terminal_) throw Cancelled("interrupted");
-        clear_interrupt();
+        continue;
       } else if (count < 0) {
         throw Error("standard input cannot be read: " + std::generic_category().message(errno));
       } else {

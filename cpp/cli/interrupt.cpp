@@ -1,5 +1,8 @@
 #include "cli/interrupt.h"
 
+#include <sys/select.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <initializer_list>
 
@@ -38,5 +41,20 @@ void catch_termination() {
 
 bool interrupted() { return seen != 0; }
 void clear_interrupt() { seen = 0; }
+
+// One that came between a look at the flag and a read() would be seen only after the next line. So signals are let in while
+// pselect() waits, and not between.
+bool wait_for_input() {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  fd_set input;
+  FD_ZERO(&input);
+  FD_SET(STDIN_FILENO, &input);
+  if (seen == 0) pselect(STDIN_FILENO + 1, &input, nullptr, nullptr, nullptr, &before);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return seen == 0;
+}
 
 }  // namespace specdec::cli

@@ -92,7 +92,7 @@ def test_no_input(specdec: pathlib.Path) -> None:
 
 
 def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
-    with Terminal([specdec, "chat", *LONG]) as terminal:
+    with Terminal([specdec, "chat", *LONG, "-k", "3"]) as terminal:  # "auto" may draft nothing
         terminal.read_until(lambda text: text.endswith("> "))
         for count in (1, 2):
             start = len(terminal.text)
