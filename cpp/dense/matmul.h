@@ -19,18 +19,20 @@ namespace specdec::dense {
 enum class Type { f16, bf16, f32 };
 
 constexpr int lanes = 16;
-constexpr int panel_width = 8;
 
 static constexpr std::int64_t num_blocks(std::int64_t k) { return (k + lanes - 1) / lanes; }
 
-// Panel: the activations in the order they are read. Columns in groups of panel_width (the last group narrower); a group of w
-// columns is f32 [blocks][w][16], zeros after the last activation. Read one after another, since columns of k floats would compete
-// for the same lines of the first cache level where k is a power of two.
-static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) { return static_cast<std::size_t>(n * num_blocks(k) * lanes); }
+// Panel: the activations in the order they are read. Columns lie in groups as equal as may be, none of more than the kernel takes at
+// once; a group of w columns is f32 [blocks][w][16], zeros after the last activation. Side by side, since columns k floats apart would
+// compete for the same lines of the first cache level where k is a power of two.
+struct Groups {
+  constexpr Groups(std::int64_t n_, int width) : n(n_), count((n_ + width - 1) / width) {}
+  constexpr std::int64_t first(std::int64_t group) const { return n * group / count; }
+  constexpr std::int64_t of_column(std::int64_t column) const { return ((column + 1) * count - 1) / n; }
 
-// Copies blocks [block_begin, block_end) of one column (x is the start of its k activations) of an n-column panel.
-void pack(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-          float* panel) noexcept;
+  std::int64_t n, count;
+};
+static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) { return static_cast<std::size_t>(n * num_blocks(k) * lanes); }
 
 // Rows of k weights, row_bytes apart.
 struct Matrix {
@@ -40,7 +42,9 @@ struct Matrix {
 };
 
 struct Kernels {
-  // Writes out[c * ldo + row] for all n columns and rows [row_begin, row_end), best a multiple of tile_rows.
+  int panel_width;  // the most columns of a group
+
+  // Writes out[c * ldo + row] for all n columns and rows [row_begin, row_end), best multiples of tile_rows.
   void (*matmul)(const Matrix& w, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
                  std::int64_t ldo) noexcept;
 };
@@ -49,6 +53,10 @@ constexpr int tile_rows = 24;  // a multiple of the rows that any kernel multipl
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512;  // x86 builds only
 extern const Kernels kernels_neon;                  // 64-bit ARM builds only
+
+// Copies blocks [block_begin, block_end) of one column (x is the start of its k activations) of an n-column panel.
+void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+          std::int64_t block_end, float* panel) noexcept;
 
 // By the name of an MXFP6 instruction set (mxfp6/dispatch.h), whose choice holds here too; scalar for those without their own.
 const Kernels& kernels_for(const char* isa) noexcept;

@@ -39,6 +39,6 @@ inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d,
 
 }  // namespace
 
-const Kernels kernels_avx512 = {matmul};
+const Kernels kernels_avx512 = {tile_columns, matmul};
 
 }  // namespace specdec::dense

@@ -32,6 +32,6 @@ inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d,
 
 }  // namespace
 
-const Kernels kernels_neon = {matmul};
+const Kernels kernels_neon = {tile_columns, matmul};
 
 }  // namespace specdec::dense

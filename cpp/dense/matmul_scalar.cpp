@@ -49,7 +49,7 @@ inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d,
 
 }  // namespace
 
-const Kernels kernels_scalar = {matmul};
+const Kernels kernels_scalar = {tile_columns, matmul};
 
 const Kernels& kernels_for(const char* isa) noexcept {
 #if defined(__x86_64__)
@@ -62,9 +62,10 @@ const Kernels& kernels_for(const char* isa) noexcept {
   return kernels_scalar;
 }
 
-void pack(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-          float* panel) noexcept {
-  const std::int64_t first = column / panel_width * panel_width, width = n - first < panel_width ? n - first : panel_width;
+void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+          std::int64_t block_end, float* panel) noexcept {
+  const Groups groups(n, kernels.panel_width);
+  const std::int64_t group = groups.of_column(column), first = groups.first(group), width = groups.first(group + 1) - first;
   float* to = panel + first * num_blocks(k) * lanes + (column - first) * lanes;
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     float* at = to + block * width * lanes;

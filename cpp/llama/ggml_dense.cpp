@@ -14,25 +14,30 @@ struct DenseFormat {
 
   const char* refusal(const ggml_tensor*) const { return nullptr; }  // dense_traits has looked
   std::int64_t blocks() const { return dense::num_blocks(k); }
-  // About 200 KB of weights, but enough pieces of a small matrix for all threads.
-  std::int64_t chunk_rows() const {
+  std::int64_t expert_rows() const {  // about 200 KB of weights
     const std::int64_t tile_bytes = dense::tile_rows * static_cast<std::int64_t>(tensor->nb[1]);
     return dense::tile_rows * std::clamp<std::int64_t>((200 << 10) / std::max<std::int64_t>(tile_bytes, 1), 1, 4);
   }
-  std::int64_t expert_rows() const { return chunk_rows(); }
+  std::int64_t chunk_rows(int num_threads) const {  // the same, but several pieces of a small matrix for every thread
+    const std::int64_t share = rows / (4 * num_threads) / dense::tile_rows * dense::tile_rows;
+    return std::min(expert_rows(), std::max<std::int64_t>(share, dense::tile_rows));
+  }
   std::size_t panel_bytes(std::int64_t n) const { return dense::panel_floats(n, k) * sizeof(float); }
   std::size_t scratch_bytes(std::int64_t) const { return 0; }
 
   void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
-    dense::pack(x, n, k, column, block_begin, block_end, static_cast<float*>(panel));
+    dense::pack(kernels(), x, n, k, column, block_begin, block_end, static_cast<float*>(panel));
   }
   void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                 float* out, std::int64_t ldo, void*) const {
-    static const dense::Kernels& kernels = dense::kernels_for(mxfp6::default_kernels().kernels->name);
     const dense::Matrix matrix{type(), row_of(tensor, 0, i2, i3), static_cast<std::int64_t>(tensor->nb[1]), k};
-    kernels.matmul(matrix, static_cast<const float*>(panel), n, row_begin, row_end, out, ldo);
+    kernels().matmul(matrix, static_cast<const float*>(panel), n, row_begin, row_end, out, ldo);
   }
 
+  static const dense::Kernels& kernels() {
+    static const dense::Kernels& chosen = dense::kernels_for(mxfp6::default_kernels().kernels->name);
+    return chosen;
+  }
   dense::Type type() const {
     return tensor->type == GGML_TYPE_F16 ? dense::Type::f16 : tensor->type == GGML_TYPE_BF16 ? dense::Type::bf16 : dense::Type::f32;
   }

@@ -5,7 +5,7 @@
 //   std::int64_t k, rows;  const ggml_tensor* tensor;
 //   const char* refusal(const ggml_tensor* x)     why these weights and activations cannot be multiplied, or null; the output is NaN
 //   std::int64_t blocks()                         of a column, which threads pack one by one
-//   std::int64_t chunk_rows()                     that a thread takes at a time, so that a slower core holds nobody up
+//   std::int64_t chunk_rows(num_threads)          that a thread takes at a time, so that a slower core holds nobody up
 //   std::int64_t expert_rows()                    that are multiplied at a time by the columns of one expert
 //   std::size_t panel_bytes(n)                    of n packed columns; linear in n
 //   std::size_t scratch_bytes(n)                  of a thread's own memory
@@ -125,7 +125,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
     float* out = row_of(op, 0, i2, i3);
     const std::int64_t stride = static_cast<std::int64_t>(op->nb[1] / sizeof(float));
     const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
-    const std::int64_t chunk_rows = w.chunk_rows(), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
+    const std::int64_t chunk_rows = w.chunk_rows(params->nth), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
     for (std::int64_t c = params->ith; c < chunks; c = ggml_threadpool_chunk_add(params->threadpool, 1)) {
       w.multiply(w2, w3, panel, n, c * chunk_rows, std::min(w.rows, (c + 1) * chunk_rows), out, stride, scratch);
     }

@@ -33,7 +33,7 @@ struct Mxfp6Format {
   }
   std::int64_t blocks() const { return k / mxfp6::block_size; }
   std::int64_t expert_rows() const { return mxfp6::scratch_bands * mxfp6::tile_rows; }
-  std::int64_t chunk_rows() const { return 2 * expert_rows(); }
+  std::int64_t chunk_rows(int) const { return 2 * expert_rows(); }
   std::size_t panel_bytes(std::int64_t n) const { return mxfp6::panel_bytes(n, k); }
   std::size_t scratch_bytes(std::int64_t n) const { return mxfp6::scratch_bytes(type, n, k); }
 

@@ -90,19 +90,19 @@ Floats random_activations(std::int64_t count, unsigned seed) {
   return x;
 }
 
-Floats packed(const Floats& x, std::int64_t n, std::int64_t k) {
+Floats packed(const Kernels& kernels, const Floats& x, std::int64_t n, std::int64_t k) {
   Floats panel(panel_floats(n, k), not_a_number);
   for (std::int64_t c = 0; c < n; ++c) {
     const std::int64_t middle = num_blocks(k) / 2;  // in two parts, as threads do
-    pack(&x[size(c, k)], n, k, c, 0, middle, panel.data());
-    pack(&x[size(c, k)], n, k, c, middle, num_blocks(k), panel.data());
+    pack(kernels, &x[size(c, k)], n, k, c, 0, middle, panel.data());
+    pack(kernels, &x[size(c, k)], n, k, c, middle, num_blocks(k), panel.data());
   }
   return panel;
 }
 
 // out[n][rows]
 Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n, std::int64_t rows_at_a_time = 1 << 20) {
-  const Floats panel = packed(x, n, w.k);
+  const Floats panel = packed(kernels, x, n, w.k);
   Floats out(size(n, w.rows), not_a_number);
   for (std::int64_t row = 0; row < w.rows; row += rows_at_a_time) {
     kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data(), w.rows);
@@ -262,7 +262,7 @@ TEST(another_order_of_summation_is_noticed) {
 TEST(only_the_rows_asked_for_are_written) {
   const Weights w = random_weights(Type::f16, 60, 40, 11);
   for (const std::int64_t n : {1, 5, 8, 10}) {
-    const Floats x = random_activations(n * w.k, 12), panel = packed(x, n, w.k), expected = multiply(kernels_scalar, w, x, n);
+    const Floats x = random_activations(n * w.k, 12), panel = packed(tested(), x, n, w.k), expected = multiply(kernels_scalar, w, x, n);
     constexpr std::int64_t ldo = 70;
     Floats out(size(n, ldo), 123.0f);
     tested().matmul(w.matrix(), panel.data(), n, 13, 47, out.data(), ldo);
