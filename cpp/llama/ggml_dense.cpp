@@ -18,9 +18,9 @@ struct DenseFormat {
     const std::int64_t tile_bytes = dense::tile_rows * static_cast<std::int64_t>(tensor->nb[1]);
     return dense::tile_rows * std::clamp<std::int64_t>((200 << 10) / std::max<std::int64_t>(tile_bytes, 1), 1, 4);
   }
-  std::int64_t chunk_rows(int num_threads) const {  // the same, but several pieces of a small matrix for every thread
-    const std::int64_t share = rows / (4 * num_threads) / dense::tile_rows * dense::tile_rows;
-    return std::min(expert_rows(), std::max<std::int64_t>(share, dense::tile_rows));
+  std::int64_t chunk_rows(int num_threads) const {  // the same, but two pieces of a small matrix for every thread
+    const std::int64_t pieces = 2 * num_threads * dense::tile_rows;
+    return std::min(expert_rows(), (rows + pieces - 1) / pieces * dense::tile_rows);
   }
   std::size_t panel_bytes(std::int64_t n) const { return dense::panel_floats(n, k) * sizeof(float); }
   std::size_t scratch_bytes(std::int64_t) const { return 0; }
