@@ -49,6 +49,9 @@ struct Kernels {
                  std::int64_t ldo) noexcept;
 };
 constexpr int tile_rows = 24;  // a multiple of the rows that any kernel multiplies at once
+// Weights that stay in the second cache level while all columns are multiplied by them. For many columns, calls of fewer rows than that
+// fetch the panel more often than need be.
+constexpr std::int64_t band_bytes = 640 << 10;
 
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512;  // x86 builds only

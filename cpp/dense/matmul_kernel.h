@@ -101,9 +101,6 @@ constexpr MultiplyRows for_columns() {
   else return nullptr;
 }
 
-// Rows that stay in the second cache level while all columns are multiplied by them.
-constexpr std::int64_t band_bytes = 512 << 10;
-
 template <Type type>
 void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out, std::int64_t ldo) {
   constexpr MultiplyRows by_columns[] = {for_columns<type, 1>(), for_columns<type, 2>(), for_columns<type, 3>(), for_columns<type, 4>(),

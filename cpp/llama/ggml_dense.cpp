@@ -14,9 +14,9 @@ struct DenseFormat {
 
   const char* refusal(const ggml_tensor*) const { return nullptr; }  // dense_traits has looked
   std::int64_t blocks() const { return dense::num_blocks(k); }
-  std::int64_t expert_rows() const {  // about 200 KB of weights
+  std::int64_t expert_rows() const {  // at most a band
     const std::int64_t tile_bytes = dense::tile_rows * static_cast<std::int64_t>(tensor->nb[1]);
-    return dense::tile_rows * std::clamp<std::int64_t>((200 << 10) / std::max<std::int64_t>(tile_bytes, 1), 1, 4);
+    return dense::tile_rows * std::clamp<std::int64_t>(dense::band_bytes / std::max<std::int64_t>(tile_bytes, 1), 1, 4);
   }
   std::int64_t chunk_rows(int num_threads) const {  // the same, but two pieces of a small matrix for every thread
     const std::int64_t pieces = 2 * num_threads * dense::tile_rows;

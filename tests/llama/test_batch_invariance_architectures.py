@@ -33,7 +33,7 @@ def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
     check_invariant(path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)])
 
 
-@pytest.mark.parametrize("type", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2"])
 def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
