@@ -71,65 +71,56 @@ void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int nu
   }
 }
 
-// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]; a single matrix serves all of x.
+// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. A single matrix serves all of x: one product; otherwise every (i2, i3)
+// is one. All are packed first, so that threads wait for each other only once.
 template <class Format>
 class MatMul final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Format w(op->src[0]);
     const std::int64_t n = columns(op);
-    size = Workspace::padded(w.panel_bytes(n)) + static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n)) + 64;
+    size = Workspace::padded(static_cast<std::size_t>(products(op)) * w.panel_bytes(n)) +
+           static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n)) + 64;
     return true;
   }
 
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Format w(op->src[0]);
-    if (const char* why = w.refusal(op->src[1])) {
+    const ggml_tensor* x = op->src[1];
+    if (const char* why = w.refusal(x)) {
       if (params->ith == 0) poison(op, w.tensor, why);
       return true;
     }
-    if (is_one_matrix(w.tensor)) {
-      multiply(params, op, w, 0, 0);
-      return true;
+    const std::int64_t n = columns(op), count = products(op);
+    const std::size_t panel_bytes = w.panel_bytes(n);
+    Workspace work(params->wdata);
+    char* panels = work.take<char>(static_cast<std::size_t>(count) * panel_bytes);
+    void* scratch = work.take<char>(0) + static_cast<std::size_t>(params->ith) * Workspace::padded(w.scratch_bytes(n));
+    const auto panel = [&](std::int64_t product) { return panels + static_cast<std::size_t>(product) * panel_bytes; };
+
+    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
+    for (std::int64_t product = 0; product < count; ++product) {
+      pack_share(w, n, panel(product), params->ith, params->nth, [&](std::int64_t c) {
+        const std::int64_t i1 = c % x->ne[1], outer = product + c / x->ne[1];
+        return row_of(x, i1, outer % x->ne[2], outer / x->ne[2]);
+      });
     }
-    for (std::int64_t i3 = 0; i3 < op->ne[3]; ++i3) {
-      for (std::int64_t i2 = 0; i2 < op->ne[2]; ++i2) {
-        if (i2 + i3 > 0) ggml_barrier(params->threadpool);  // the panel is reused
-        multiply(params, op, w, i2, i3);
-      }
+    ggml_barrier(params->threadpool);
+
+    const std::int64_t stride = static_cast<std::int64_t>(op->nb[1] / sizeof(float));
+    const std::int64_t chunk_rows = w.chunk_rows(params->nth), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
+    for (std::int64_t at = params->ith; at < count * chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
+      const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2], i3 = product / x->ne[2];
+      const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
+      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3), stride, scratch);
     }
     return true;
   }
 
  private:
   static bool is_one_matrix(const ggml_tensor* weights) { return ggml_nrows(weights) == weights->ne[1]; }
-
-  // Columns that one multiplication takes.
+  static std::int64_t products(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? 1 : op->ne[2] * op->ne[3]; }
   static std::int64_t columns(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? ggml_nrows(op->src[1]) : op->src[1]->ne[1]; }
-
-  static void multiply(ggml_compute_params* params, ggml_tensor* op, const Format& w, std::int64_t i2, std::int64_t i3) {
-    const ggml_tensor* x = op->src[1];
-    const std::int64_t n = columns(op);
-    Workspace work(params->wdata);
-    void* panel = work.take<char>(w.panel_bytes(n));
-    void* scratch = work.take<char>(0) + static_cast<std::size_t>(params->ith) * Workspace::padded(w.scratch_bytes(n));
-
-    const auto column = [&](std::int64_t c) {
-      const std::int64_t i1 = c % x->ne[1], outer = c / x->ne[1];
-      return row_of(x, i1, i2 + outer % x->ne[2], i3 + outer / x->ne[2]);
-    };
-    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
-    pack_share(w, n, panel, params->ith, params->nth, column);
-    ggml_barrier(params->threadpool);
-
-    float* out = row_of(op, 0, i2, i3);
-    const std::int64_t stride = static_cast<std::int64_t>(op->nb[1] / sizeof(float));
-    const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
-    const std::int64_t chunk_rows = w.chunk_rows(params->nth), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
-    for (std::int64_t c = params->ith; c < chunks; c = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-      w.multiply(w2, w3, panel, n, c * chunk_rows, std::min(w.rows, (c + 1) * chunk_rows), out, stride, scratch);
-    }
-  }
 };
 
 // MUL_MAT_ID: dst [rows, used, tokens]: row (u, t) = W[ids[u, t]] [k, rows] * x [k, u or 0, t]; ids int32 [used, tokens].
