@@ -27,6 +27,7 @@
 #include "llama/backend.h"
 #include "machine.h"
 #include "mxfp6/dispatch.h"
+#include "peak.h"
 #include "traits.h"
 #if defined(__linux__)
 #include <sys/prctl.h>
@@ -61,37 +62,6 @@ double fast(std::vector<double> times) {
 }
 
 // --- the limits -------------------------------------------------------------------------------------------------
-
-constexpr std::int64_t peak_loops = 1 << 12;
-
-// Twelve independent chains of multiply-adds: more than latency times throughput. Returns F32 operations done.
-double peak_operations(const std::string& isa) {
-#if defined(__x86_64__)
-#define CHAINS(op, a, b, r) \
-  op " %%" a ", %%" b ", %%" r "0\n\t" op " %%" a ", %%" b ", %%" r "1\n\t" op " %%" a ", %%" b ", %%" r "2\n\t" \
-  op " %%" a ", %%" b ", %%" r "3\n\t" op " %%" a ", %%" b ", %%" r "4\n\t" op " %%" a ", %%" b ", %%" r "5\n\t" \
-  op " %%" a ", %%" b ", %%" r "6\n\t" op " %%" a ", %%" b ", %%" r "7\n\t" op " %%" a ", %%" b ", %%" r "8\n\t" \
-  op " %%" a ", %%" b ", %%" r "9\n\t" op " %%" a ", %%" b ", %%" r "10\n\t" op " %%" a ", %%" b ", %%" r "11\n\t"
-#define CLOBBERED "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13"
-  const bool wide = isa == "avx512_vnni_vbmi";
-  if (!wide && isa != "avx2") return 0;
-  for (std::int64_t i = 0; i < peak_loops; ++i) {
-    if (wide) {
-      __asm__ volatile("vpxord %%zmm12, %%zmm12, %%zmm12\n\tvpxord %%zmm13, %%zmm13, %%zmm13\n\t"  //
-                       CHAINS("vfmadd231ps", "zmm12", "zmm13", "zmm") ::: CLOBBERED);
-    } else {
-      __asm__ volatile("vpxor %%xmm12, %%xmm12, %%xmm12\n\tvpxor %%xmm13, %%xmm13, %%xmm13\n\t"  //
-                       CHAINS("vfmadd231ps", "ymm12", "ymm13", "ymm") ::: CLOBBERED);
-    }
-  }
-#undef CHAINS
-#undef CLOBBERED
-  return static_cast<double>(peak_loops) * 12 * (wide ? 16 : 8) * 2;
-#else
-  (void)isa;
-  return 0;
-#endif
-}
 
 // What `threads` threads do per second together, started at one moment: work(thread) returns how much it did in a fraction of
 // a millisecond.
@@ -273,7 +243,7 @@ void run(const Options& options, const Shape& shape, int cached) {
         bench::read_all(cache.data() + static_cast<std::size_t>(t) * share + offset - piece, piece);
         return static_cast<double>(piece);
       }));
-      peaks.push_back(rate_of(threads, [&](int) { return peak_operations(options.isa); }));
+      peaks.push_back(rate_of(threads, [&](int) { return 2.0 * static_cast<double>(bench::f32_multiply_adds(options.isa)); }));
       for (std::size_t i = 0; i < calls.size(); ++i) {
         slice(*calls[i], true, ours[i]);
         if (options.stock) slice(*calls[i], false, stock[i]);

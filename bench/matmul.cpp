@@ -1,12 +1,13 @@
-// Times the MXFP6 matmul beside the two limits it has on this machine, in the same run and interleaved:
-// the read bandwidth (few columns) and the int8 multiply-add rate of the instruction set (many columns).
+// Times the matmul of MXFP6 or F16, BF16, F32 weights beside the two limits it has on this machine, in the same run and interleaved:
+// the read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns), int8 or F32.
 //
 // Every thread walks through its own share of weights that do not fit the caches, and times pieces of a fraction of a
 // millisecond; a case's rate is the median piece's, summed over threads. So other work on the machine, which takes a core
 // away for milliseconds at a time, spoils few pieces; memory traffic of others still counts, for the limits as well.
 //
-// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
+// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2|f16|bf16|f32] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
+// F16, BF16 and F32 also take --isa ggml: llama.cpp's dot product per row and column, in its order. --activations is for MXFP6.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -19,19 +20,18 @@
 #include <thread>
 #include <vector>
 
+#include "dense/matmul.h"
+#include "ggml-cpu.h"
 #include "machine.h"
+#include "peak.h"
 #include "mxfp6/dispatch.h"
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 using namespace specdec::mxfp6;
 using bench::median, bench::now, bench::read_all;
+namespace dense = specdec::dense;
 
 namespace {
 
@@ -44,86 +44,21 @@ struct Options {
 
 constexpr double slice_seconds = 4e-3;  // of one case in one round
 
-// --- the limits -------------------------------------------------------------------------------------------------
-
-constexpr std::int64_t peak_loops = 1 << 13;
-
-#if defined(__x86_64__)
-// 12 independent vpdpbusd chains: more than latency times throughput. Returns multiply-adds done.
-__attribute__((target("avx512f,avx512vnni"))) std::int64_t peak_avx512() {
-  for (std::int64_t i = 0; i < peak_loops; ++i) {
-    __asm__ volatile(
-        "vpdpbusd %%zmm12, %%zmm13, %%zmm0\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm1\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm2\n\t"
-        "vpdpbusd %%zmm12, %%zmm13, %%zmm3\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm4\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm5\n\t"
-        "vpdpbusd %%zmm12, %%zmm13, %%zmm6\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm7\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm8\n\t"
-        "vpdpbusd %%zmm12, %%zmm13, %%zmm9\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm10\n\tvpdpbusd %%zmm12, %%zmm13, %%zmm11" ::
-            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11");
-  }
-  return peak_loops * 12 * 64;
-}
-
-// The AVX2 unit of 32 multiply-adds is maddubs, madd, add; six of them in flight.
-__attribute__((target("avx2"))) std::int64_t peak_avx2() {
-  for (std::int64_t i = 0; i < peak_loops; ++i) {
-    __asm__ volatile(
-        "vpmaddubsw %%ymm14, %%ymm15, %%ymm6\n\tvpmaddubsw %%ymm14, %%ymm15, %%ymm7\n\tvpmaddubsw %%ymm14, %%ymm15, %%ymm8\n\t"
-        "vpmaddubsw %%ymm14, %%ymm15, %%ymm9\n\tvpmaddubsw %%ymm14, %%ymm15, %%ymm10\n\tvpmaddubsw %%ymm14, %%ymm15, %%ymm11\n\t"
-        "vpmaddwd %%ymm14, %%ymm6, %%ymm6\n\tvpmaddwd %%ymm14, %%ymm7, %%ymm7\n\tvpmaddwd %%ymm14, %%ymm8, %%ymm8\n\t"
-        "vpmaddwd %%ymm14, %%ymm9, %%ymm9\n\tvpmaddwd %%ymm14, %%ymm10, %%ymm10\n\tvpmaddwd %%ymm14, %%ymm11, %%ymm11\n\t"
-        "vpaddd %%ymm6, %%ymm0, %%ymm0\n\tvpaddd %%ymm7, %%ymm1, %%ymm1\n\tvpaddd %%ymm8, %%ymm2, %%ymm2\n\t"
-        "vpaddd %%ymm9, %%ymm3, %%ymm3\n\tvpaddd %%ymm10, %%ymm4, %%ymm4\n\tvpaddd %%ymm11, %%ymm5, %%ymm5" ::
-            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11");
-  }
-  return peak_loops * 6 * 32;
-}
-#elif defined(__aarch64__)
-__attribute__((target("+dotprod"))) std::int64_t peak_neon() {
-  int32x4_t sum[12];
-  const int8x16_t a = vdupq_n_s8(3), b = vdupq_n_s8(5);
-  for (auto& s : sum) s = vdupq_n_s32(0);
-  for (std::int64_t i = 0; i < peak_loops; ++i) {
-#pragma GCC unroll 12
-    for (auto& s : sum) {
-      s = vdotq_s32(s, a, b);
-      __asm__ volatile("" : "+w"(s));
-    }
-  }
-  return peak_loops * 12 * 16;
-}
-#endif
-
-std::int64_t peak(const std::string& isa) {
-#if defined(__x86_64__)
-  if (isa == "avx512_vnni_vbmi") return peak_avx512();
-  if (isa == "avx2") return peak_avx2();
-#elif defined(__aarch64__)
-  if (isa == "neon_dotprod") return peak_neon();
-#endif
-  return 0;
-}
-
 // --- the matmul -------------------------------------------------------------------------------------------------
 
 struct Free {
   void operator()(std::uint8_t* memory) const { std::free(memory); }
 };
-using Tiles = std::unique_ptr<std::uint8_t[], Free>;
+using Memory = std::unique_ptr<std::uint8_t[], Free>;
 
-Tiles random_tiles(std::int64_t rows, std::int64_t k, bool huge_pages) {
+Memory allocate(std::size_t bytes, bool huge_pages) {
   constexpr std::size_t page = 2u << 20;
-  const auto bytes = static_cast<std::size_t>(rows / tile_rows * (k / block_size) * tile_bytes);
   const std::size_t rounded = (bytes + page - 1) / page * page;
-  Tiles tiles(static_cast<std::uint8_t*>(std::aligned_alloc(page, rounded)));
+  Memory memory(static_cast<std::uint8_t*>(std::aligned_alloc(page, rounded)));
 #if defined(__linux__)
-  madvise(tiles.get(), rounded, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  madvise(memory.get(), rounded, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #endif
-  std::uint64_t state = 1;
-  for (std::size_t i = 0; i < bytes; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const std::size_t place = i % tile_bytes;
-    tiles[i] = static_cast<std::uint8_t>(place < tile_code_bytes ? state >> 56 : 115 + (state >> 62));
-  }
-  return tiles;
+  return memory;
 }
 
 struct Case {
@@ -131,47 +66,138 @@ struct Case {
   std::int64_t n;
 };
 
-// Shared by all threads: the weights, and per case the activations.
-struct Setup {
-  const Kernels* kernels;
-  Type type;
-  bool f32;
-  std::int64_t k, rows;
-  Tiles tiles;
-  std::vector<Case> cases;
-  std::vector<std::vector<float>> x;
-  std::vector<std::vector<std::uint8_t>> panels;
+using Panel = std::vector<std::uint8_t>;
 
-  std::int64_t band_bytes() const { return k / block_size * tile_bytes; }
+// A kind of weights and the kernels that multiply it; a piece is some rows.
+struct Product {
+  std::string isa;
+  std::int64_t piece_rows, piece_bytes;
+  bool int8;
+  std::uint8_t (*weight_byte)(std::size_t at, std::uint64_t random);
+  std::function<Panel(const std::vector<float>& x, std::int64_t n)> pack;
+  std::function<void(const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch)> multiply;
+  std::function<std::size_t(std::int64_t n)> scratch_bytes;
 };
 
-Setup make_setup(const Options& options, const Kernels& kernels, std::int64_t k) {
-  const std::int64_t rows = options.mib * (1 << 20) / tile_bytes / (k / block_size) * tile_rows;
-  Setup s{&kernels, options.type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k, rows, random_tiles(rows, k, options.pages == "huge"), {}, {}, {}};
+Panel bytes_of(const std::vector<float>& x) {
+  Panel panel(x.size() * sizeof(float));
+  std::memcpy(panel.data(), x.data(), panel.size());
+  return panel;
+}
+const float* floats(const Panel& panel) { return reinterpret_cast<const float*>(panel.data()); }
+
+Product mxfp6_product(const Kernels& kernels, Type type, bool f32, std::int64_t k) {
+  constexpr std::int64_t bands = 4;
+  Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes, true, nullptr, nullptr, nullptr, nullptr};
+  p.weight_byte = [](std::size_t at, std::uint64_t random) {
+    return static_cast<std::uint8_t>(at % tile_bytes < tile_code_bytes ? random >> 56 : 115 + (random >> 62));
+  };
+  p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
+    if (f32) return bytes_of(x);
+    Panel panel(panel_bytes(n, k));
+    for (std::int64_t c = 0; c < n; ++c) kernels.quantize(type, x.data() + c * k, n, k, c, 0, k / block_size, panel.data());
+    return panel;
+  };
+  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch) {
+    if (f32) kernels.matmul_f32(type, piece, k, floats(panel), k, n, 0, bands, out, bands * tile_rows);
+    else kernels.matmul(type, piece, k, panel.data(), n, 0, bands, out, bands * tile_rows, scratch);
+  };
+  p.scratch_bytes = [=](std::int64_t n) { return scratch_bytes(type, n, k); };
+  return p;
+}
+
+std::int64_t weight_bytes(dense::Type type) { return type == dense::Type::f32 ? 4 : 2; }
+
+// The last byte of a number: exponents around that of 1.
+template <int bytes>
+std::uint8_t dense_byte(std::size_t at, std::uint64_t random) {
+  return static_cast<std::uint8_t>(at % bytes == bytes - 1 ? 0x38 + (random >> 62) + (random >> 54 & 0x80) : random >> 56);
+}
+
+Product dense_product(const std::string& isa, dense::Type type, std::int64_t k) {
+  constexpr std::int64_t rows = 2 * dense::tile_rows;
+  const std::int64_t row_bytes = k * weight_bytes(type);
+  Product p{isa, rows, rows * row_bytes, false, type == dense::Type::f32 ? dense_byte<4> : dense_byte<2>, nullptr, nullptr, nullptr};
+  p.scratch_bytes = [](std::int64_t) { return std::size_t{0}; };
+  if (isa != "ggml") {
+    const dense::Kernels& kernels = dense::kernels_for(isa.c_str());
+    p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
+      std::vector<float> panel(dense::panel_floats(n, k));
+      for (std::int64_t c = 0; c < n; ++c) dense::pack(kernels, x.data() + c * k, n, k, c, 0, dense::num_blocks(k), panel.data());
+      return bytes_of(panel);
+    };
+    p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
+      kernels.matmul({type, piece, row_bytes, k}, floats(panel), n, 0, rows, out, rows);
+    };
+    return p;
+  }
+  p.pack = [=](const std::vector<float>& x, std::int64_t n) {  // activations of the weights' type
+    if (type == dense::Type::f32) return bytes_of(x);
+    Panel panel(static_cast<std::size_t>(n * row_bytes));
+    if (type == dense::Type::f16) ggml_cpu_fp32_to_fp16(x.data(), reinterpret_cast<ggml_fp16_t*>(panel.data()), n * k);
+    else ggml_cpu_fp32_to_bf16(x.data(), reinterpret_cast<ggml_bf16_t*>(panel.data()), n * k);
+    return panel;
+  };
+  const auto dot = ggml_get_type_traits_cpu(type == dense::Type::f16 ? GGML_TYPE_F16 : type == dense::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32)->vec_dot;
+  p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
+    constexpr std::int64_t block = 16;  // of rows and of columns
+    for (std::int64_t c0 = 0; c0 < n; c0 += block) {
+      for (std::int64_t r0 = 0; r0 < rows; r0 += block) {
+        for (std::int64_t c = c0; c < std::min(n, c0 + block); ++c) {
+          for (std::int64_t r = r0; r < r0 + block; ++r) {
+            dot(static_cast<int>(k), out + c * rows + r, 0, piece + r * row_bytes, 0, panel.data() + c * row_bytes, 0, 1);
+          }
+        }
+      }
+    }
+  };
+  return p;
+}
+
+// Shared by all threads: the weights, and per case the activations.
+struct Setup {
+  Product product;
+  std::int64_t k, pieces;
+  Memory weights;
+  std::vector<Case> cases;
+  std::vector<Panel> panels;
+};
+
+Setup make_setup(const Options& options, const std::string& isa, std::int64_t k) {
+  const std::string& type = options.type;
+  const bool is_mxfp6 = type == "e2m3" || type == "e3m2";
+  Setup s{is_mxfp6 ? mxfp6_product(*select_kernels(isa).kernels, type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k)
+                   : dense_product(isa, type == "f16" ? dense::Type::f16 : type == "bf16" ? dense::Type::bf16 : dense::Type::f32, k),
+          k, 0, nullptr, {}, {}};
+  s.pieces = options.mib * (1 << 20) / s.product.piece_bytes;
+  const auto bytes = static_cast<std::size_t>(s.pieces * s.product.piece_bytes);
+  s.weights = allocate(bytes, options.pages == "huge");
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    s.weights[i] = s.product.weight_byte(i, state);
+  }
   s.cases = {{Case::Kind::read, 0}, {Case::Kind::peak, 0}};
   for (const std::int64_t n : options.n) s.cases.push_back({Case::Kind::matmul, n});
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (const Case& c : s.cases) {
-    s.x.emplace_back(static_cast<std::size_t>(c.n * k));
-    for (auto& value : s.x.back()) value = normal(random);
-    s.panels.emplace_back(panel_bytes(c.n, k));
-    for (std::int64_t column = 0; column < c.n; ++column) {
-      kernels.quantize(s.type, s.x.back().data() + column * k, c.n, k, column, 0, k / block_size, s.panels.back().data());
-    }
+    std::vector<float> x(static_cast<std::size_t>(c.n * k));
+    for (auto& value : x) value = normal(random);
+    s.panels.push_back(c.n > 0 ? s.product.pack(x, c.n) : Panel());
   }
   return s;
 }
 
-// One thread's walk through bands [first, last), going on from case to case so that weights are always cold.
+// One thread's walk through pieces [first, last), going on from case to case so that weights are always cold.
 class Walker {
  public:
   Walker(const Setup& setup, std::int64_t first, std::int64_t last)
-      : setup_(setup), first_(first), last_(last), band_(first), rates_(setup.cases.size()) {
+      : setup_(setup), first_(first), last_(last), piece_(first), rates_(setup.cases.size()) {
     std::int64_t widest = 1;
     for (const Case& c : setup.cases) widest = std::max(widest, c.n);
-    scratch_.resize(scratch_bytes(setup.type, widest, setup.k));
-    out_.resize(static_cast<std::size_t>(widest * piece_bands * tile_rows));
+    scratch_.resize(setup.product.scratch_bytes(widest));
+    out_.resize(static_cast<std::size_t>(widest * setup.product.piece_rows));
   }
 
   void run_slice(std::size_t index) {
@@ -187,26 +213,19 @@ class Walker {
   double rate(std::size_t index) const { return median(rates_[index]); }
 
  private:
-  static constexpr std::int64_t piece_bands = 4;
-
   double run_piece(std::size_t index) {
     const Case& c = setup_.cases[index];
-    if (c.kind == Case::Kind::peak) return 2.0 * static_cast<double>(peak(setup_.kernels->name));
-    if (band_ + piece_bands > last_) band_ = first_;
-    const std::uint8_t* tiles = setup_.tiles.get() + band_ * setup_.band_bytes();
-    band_ += piece_bands;
-    if (c.kind == Case::Kind::read) {
-      read_all(tiles, static_cast<std::size_t>(piece_bands * setup_.band_bytes()));
-    } else if (setup_.f32) {
-      setup_.kernels->matmul_f32(setup_.type, tiles, setup_.k, setup_.x[index].data(), setup_.k, c.n, 0, piece_bands, out_.data(), piece_bands * tile_rows);
-    } else {
-      setup_.kernels->matmul(setup_.type, tiles, setup_.k, setup_.panels[index].data(), c.n, 0, piece_bands, out_.data(), piece_bands * tile_rows, scratch_.data());
-    }
-    return static_cast<double>(piece_bands * setup_.band_bytes());
+    const Product& product = setup_.product;
+    if (c.kind == Case::Kind::peak) return 2.0 * static_cast<double>((product.int8 ? bench::int8_multiply_adds : bench::f32_multiply_adds)(product.isa));
+    if (piece_ == last_) piece_ = first_;
+    const std::uint8_t* weights = setup_.weights.get() + piece_++ * product.piece_bytes;
+    if (c.kind == Case::Kind::read) read_all(weights, static_cast<std::size_t>(product.piece_bytes));
+    else product.multiply(weights, setup_.panels[index], c.n, out_.data(), scratch_.data());
+    return static_cast<double>(product.piece_bytes);
   }
 
   const Setup& setup_;
-  std::int64_t first_, last_, band_;
+  std::int64_t first_, last_, piece_;
   std::vector<std::vector<double>> rates_;
   std::vector<std::uint8_t> scratch_;
   std::vector<float> out_;
@@ -232,10 +251,9 @@ void run_rounds(const Setup& setup, std::vector<Walker>& walkers, int rounds) {
   for (auto& other : others) other.join();
 }
 
-void run(const Options& options, const Setup& setup, std::int64_t threads) {
-  const std::int64_t bands = setup.rows / tile_rows;
+void measure(const Options& options, const Setup& setup, std::int64_t threads) {
   std::vector<Walker> walkers;
-  for (std::int64_t t = 0; t < threads; ++t) walkers.emplace_back(setup, bands * t / threads, bands * (t + 1) / threads);
+  for (std::int64_t t = 0; t < threads; ++t) walkers.emplace_back(setup, setup.pieces * t / threads, setup.pieces * (t + 1) / threads);
   run_rounds(setup, walkers, options.rounds);
 
   const auto rate = [&](std::size_t index) {
@@ -244,11 +262,14 @@ void run(const Options& options, const Setup& setup, std::int64_t threads) {
     return sum;
   };
   const double limit_bytes = rate(0), limit_ops = rate(1);
-  std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, int8 peak %.0f GOP/s\n", setup.kernels->name, options.type.c_str(),
-              options.activations.c_str(), static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9, limit_ops / 1e9);
+  const Product& product = setup.product;
+  std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, %s peak %.0f GOP/s\n", product.isa.c_str(), options.type.c_str(),
+              product.int8 ? options.activations.c_str() : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9,
+              product.int8 ? "int8" : "f32", limit_ops / 1e9);
+  const double weights_per_byte = static_cast<double>(product.piece_rows * setup.k) / static_cast<double>(product.piece_bytes);
   std::printf("   n    GB/s  of read    GOP/s  of peak\n");
   for (std::size_t i = 2; i < setup.cases.size(); ++i) {
-    const double bytes = rate(i), ops = 2.0 * bytes * 32 / 25 * static_cast<double>(setup.cases[i].n);
+    const double bytes = rate(i), ops = 2.0 * bytes * weights_per_byte * static_cast<double>(setup.cases[i].n);
     std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes, ops / 1e9);
     limit_ops > 0 ? std::printf("%6.1f%%\n", 100 * ops / limit_ops) : std::printf("      -\n");
   }
@@ -271,7 +292,8 @@ bool parse(int argc, char** argv, Options& options) {
     else if (flag == "--mib") options.mib = std::atoll(value.c_str());
     else return false;
   }
-  return options.rounds > 0;
+  const std::vector<std::string> types = {"e2m3", "e3m2", "f16", "bf16", "f32"};
+  return options.rounds > 0 && std::find(types.begin(), types.end(), options.type) != types.end();
 }
 
 }  // namespace
@@ -282,14 +304,17 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bad arguments; see the top of bench/matmul.cpp\n");
     return 2;
   }
-  const Selection selection = select_kernels(options.isa);
+  const bool is_ggml = options.isa == "ggml" && options.type[0] != 'e';
+  const Selection selection = select_kernels(is_ggml ? "" : options.isa);
   if (selection.kernels == nullptr) {
     std::fprintf(stderr, "%s\n", selection.error.c_str());
     return 1;
   }
+  ggml_cpu_init();
+  const std::string isa = is_ggml ? "ggml" : selection.kernels->name;
   for (const std::int64_t k : options.k) {
-    const Setup setup = make_setup(options, *selection.kernels, k);
-    for (const std::int64_t threads : options.threads) run(options, setup, threads);
+    const Setup setup = make_setup(options, isa, k);
+    for (const std::int64_t threads : options.threads) measure(options, setup, threads);
   }
   return 0;
 }

@@ -109,6 +109,7 @@ def main() -> None:
         "Q6_K, llama.cpp, --no-mmap": (stock, "q6_k", {}, "no-mmap"),
         "Q6_K, llama.cpp, untiled": (stock, "q6_k", {"GGML_CPU_TILED_MM": "0"}, "mmap"),
         "F16, ours": (ours, "f16", {}, "mmap"),
+        "F16, ours, avx2": (ours, "f16", {"SPECDEC_ISA": "avx2"}, "mmap"),
         "MXFP6 E2M3": (ours, "mxfp6_e2m3", {}, "mmap"),
         "MXFP6 E2M3, --no-mmap": (ours, "mxfp6_e2m3", {}, "no-mmap"),
         "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}, "mmap"),

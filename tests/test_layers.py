@@ -6,10 +6,11 @@ import re
 CPP = pathlib.Path(__file__).parents[1] / "cpp"
 MAY_USE = {
     "attention": set(),
+    "dense": set(),
     "mxfp6": set(),
     "sampling": set(),
     "speculative": {"sampling"},
-    "llama": {"speculative", "sampling", "mxfp6", "attention"},
+    "llama": {"speculative", "sampling", "mxfp6", "attention", "dense"},
     "engine": {"llama", "speculative", "sampling"},
     "bindings": {"engine", "llama", "speculative", "sampling", "mxfp6"},
     "cli": {"engine", "llama", "speculative", "sampling", "mxfp6"},
@@ -54,6 +55,7 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     # What follows goes into anonymous namespaces.
     allowed |= {"attention/attention.h", "attention/attention_kernel.h", "attention/attention_x86.h"}
     allowed |= {"mxfp6/matmul_ymm.h"}
+    allowed |= {"dense/matmul.h", "dense/matmul_kernel.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):
             assert set(includes(path)) <= allowed, path

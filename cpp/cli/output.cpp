@@ -30,10 +30,15 @@ std::string hexadecimal(unsigned char byte) {
 
 }  // namespace
 
+// Not through stdio: where a signal interrupts it, it does not say how much was written.
 void write(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (written) return;
-  if (errno == EPIPE) throw OutputClosed();
+  while (!text.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
+    else if (errno == EPIPE) throw OutputClosed();
+    else if (errno != EINTR) break;
+  }
+  if (text.empty()) return;
   throw Error(std::string("cannot write to standard output: ") + std::generic_category().message(errno));
 }
 

@@ -1,5 +1,6 @@
 #include "llama/batch_invariance.h"
 
+#include "ggml-impl.h"
 #include "ggml.h"
 #include "speculative/sequence.h"
 
@@ -8,16 +9,20 @@ namespace specdec {
 bool depends_on_batch(const ggml_tensor* op) {
   switch (op->op) {
     case GGML_OP_FLASH_ATTN_EXT:
-      return true;
     case GGML_OP_MUL_MAT:
     case GGML_OP_MUL_MAT_ID:
-      return ggml_is_quantized(op->src[0]->type);
+      return true;
     default:
       return false;
   }
 }
 
+bool is_hadamard(const ggml_tensor* op) {
+  return op->op == GGML_OP_MUL_MAT && ggml_get_op_params_i32(op, 1) == GGML_HINT_SRC0_IS_HADAMARD;
+}
+
 bool wants_reference(const ggml_tensor* op) {
+  if (is_hadamard(op)) return false;
   switch (op->op) {
     case GGML_OP_MUL_MAT:
       return op->src[1]->ne[1] <= max_draft_tokens + 1;

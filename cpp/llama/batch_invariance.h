@@ -9,8 +9,13 @@ struct ggml_tensor;
 
 namespace specdec {
 
-// Whether the operation's algorithm depends on the number of tokens unless told otherwise.
+// The flag outlives an operation: whatever reads it is told each time.
+
+// Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
 bool depends_on_batch(const ggml_tensor* op);
+
+// A rotation of heads, as quantized caches have them: a fast transform that treats every row alike.
+bool is_hadamard(const ggml_tensor* op);
 
 // Whether to run it with the reference algorithm: always for attention; for tiled matmuls in passes up to the longest
 // scoring pass. Longer passes only ever read prompts, always in the same pieces, and gain much from tiles.

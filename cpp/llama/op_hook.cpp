@@ -6,6 +6,7 @@
 #include "ggml-cpu.h"
 #include "llama/batch_invariance.h"
 #include "llama/ggml_attention.h"
+#include "llama/ggml_dense.h"
 #include "llama/ggml_mxfp6.h"
 #include "traits.h"
 
@@ -28,6 +29,8 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
+    if (is_hadamard(op)) return &invariant_;
+    if (ggml::cpu::tensor_traits* traits = dense_traits(op)) return traits;
     return depends_on_batch(op) ? &invariant_ : nullptr;
   }
 

@@ -16,12 +16,12 @@ LENGTH = 300  # past cell 257, where llama.cpp's own attention changes its algor
 THREADED = [250, *range(1, 9), 4, 3, 1]  # few passes: every operation waits for both threads
 
 
-def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]]) -> None:
+def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]], kv_type: str = "f16") -> None:
     """passes: (sizes, threads)"""
-    expected = _core.evaluate(str(path), tokens, [1], 1)
+    expected = _core.evaluate(str(path), tokens, [1], 1, kv_type)
     assert np.isfinite(expected).all() and (expected.std(-1) > 0.1).all()
     for sizes, n_threads in passes:
-        y = _core.evaluate(str(path), tokens, sizes, n_threads)
+        y = _core.evaluate(str(path), tokens, sizes, n_threads, kv_type)
         assert (y == expected).all(), (sizes, n_threads, int((y != expected).any(-1).argmax()))
 
 
@@ -33,12 +33,21 @@ def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
     check_invariant(path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)])
 
 
-@pytest.mark.parametrize("type", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2"])
 def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
     path = model.write(tmp_path / "m.gguf", GgmlType[type])
     check_invariant(path, random_tokens(model, LENGTH), [([9], 1), ([33], 1), ([64], 1), ([65], 1), ([LENGTH], 2)])
+
+
+@pytest.mark.parametrize("type", ["F32", "F16", "Q4_0", "Q8_0"])
+def test_passes_of_a_prompt_with_a_quantized_cache(type: str, tmp_path: pathlib.Path) -> None:
+    """Heads of 64: llama.cpp rotates them before it rounds them, by one of two algorithms."""
+    model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=256, head=64))
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
+    passes = [([8], 1), ([9], 1), ([64], 1), ([65], 1), ([128], 2), ([65, 3, 1], 2)]
+    check_invariant(path, random_tokens(model, LENGTH), passes, "q8_0")
 
 
 @pytest.mark.parametrize("type", ["Q4_K", "Q6_K"])
