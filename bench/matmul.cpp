@@ -138,7 +138,8 @@ Product dense_product(const std::string& isa, dense::Type type, std::int64_t k) 
     else ggml_cpu_fp32_to_bf16(x.data(), reinterpret_cast<ggml_bf16_t*>(panel.data()), n * k);
     return panel;
   };
-  const auto dot = ggml_get_type_traits_cpu(type == dense::Type::f16 ? GGML_TYPE_F16 : type == dense::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32)->vec_dot;
+  const ggml_type ggml = type == dense::Type::f16 ? GGML_TYPE_F16 : type == dense::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32;
+  const auto dot = ggml_get_type_traits_cpu(ggml)->vec_dot;
   p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
     constexpr std::int64_t block = 16;  // of rows and of columns
     for (std::int64_t c0 = 0; c0 < n; c0 += block) {

@@ -5,10 +5,11 @@
 // Every weight is converted to f32, which is exact, and activations are not rounded. One output is sixteen sums and a tree:
 //   sum[l] = 0;  sum[l] = fma(W[row, 16 b + l], x[c, 16 b + l], sum[l])  for b = 0, 1, ..., with zeros from k on;
 //   then sum[l] += sum[l + h] for h = 8, 4, 2, 1, and sum[0] is the result.
-// So it does not depend on n, on how threads split the rows, or on the instruction set. NaN and infinity take part as in any sum.
+// So it does not depend on n, on how threads split the rows, or on the instruction set. NaN and infinity take part as in any
+// sum.
 //
-// The caller owns memory and threads: every thread packs its share of the activations, all wait, then every thread multiplies its
-// share of rows. No function here allocates, throws, or needs alignment beyond that of its types.
+// The caller owns memory and threads: every thread packs its share of the activations, all wait, then every thread multiplies
+// its share of rows. No function here allocates, throws, or needs alignment beyond that of its types.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,9 @@ constexpr int lanes = 16;
 
 static constexpr std::int64_t num_blocks(std::int64_t k) { return (k + lanes - 1) / lanes; }
 
-// Panel: the activations in the order they are read. Columns lie in groups as equal as may be, none of more than the kernel takes at
-// once; a group of w columns is f32 [blocks][w][16], zeros after the last activation. Side by side, since columns k floats apart would
-// compete for the same lines of the first cache level where k is a power of two.
+// Panel: the activations in the order they are read. Columns lie in groups as equal as may be, none of more than the kernel
+// takes at once; a group of w columns is f32 [blocks][w][16], zeros after the last activation. Side by side, since columns k
+// floats apart would compete for the same lines of the first cache level where k is a power of two.
 struct Groups {
   constexpr Groups(std::int64_t n_, int width) : n(n_), count((n_ + width - 1) / width) {}
   constexpr std::int64_t first(std::int64_t group) const { return n * group / count; }
@@ -32,7 +33,9 @@ struct Groups {
 
   std::int64_t n, count;
 };
-static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) { return static_cast<std::size_t>(n * num_blocks(k) * lanes); }
+static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) {
+  return static_cast<std::size_t>(n * num_blocks(k) * lanes);
+}
 
 // Rows of k weights, row_bytes apart.
 struct Matrix {
@@ -49,8 +52,8 @@ struct Kernels {
                  std::int64_t ldo) noexcept;
 };
 constexpr int tile_rows = 24;  // a multiple of the rows that any kernel multiplies at once
-// Weights that stay in the second cache level while all columns are multiplied by them. For many columns, calls of fewer rows than that
-// fetch the panel more often than need be.
+// Weights that stay in the second cache level while all columns are multiplied by them. For many columns, calls of fewer rows
+// than that fetch the panel more often than need be.
 constexpr std::int64_t band_bytes = 640 << 10;
 
 extern const Kernels kernels_scalar;

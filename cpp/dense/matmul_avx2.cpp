@@ -11,7 +11,8 @@ struct Sum {
   Vector part[2];
 };
 constexpr int tile_columns = 3;
-constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2 ? 3 : 2; }  // at most 12 vectors of sums in 16 registers
+// At most 12 vectors of sums in 16 registers.
+constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2 ? 3 : 2; }
 
 inline Vector zero() { return _mm256_setzero_ps(); }
 inline Vector load(const float* x) {
@@ -21,12 +22,16 @@ inline Vector load(const float* x) {
 }
 inline __m128i load_words(const std::uint16_t* x) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x)); }
 inline Vector load_f16(const std::uint16_t* x) { return _mm256_cvtph_ps(load_words(x)); }
-inline Vector load_bf16(const std::uint16_t* x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_words(x)), 16)); }
+inline Vector load_bf16(const std::uint16_t* x) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_words(x)), 16));
+}
 inline Vector fused(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 
 inline Vector fold(const Sum& s) { return _mm256_add_ps(s.part[0], s.part[1]); }
 // Halves of a and of b.
-inline Vector fold_halves(Vector a, Vector b) { return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)); }
+inline Vector fold_halves(Vector a, Vector b) {
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
 inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d, float* out) {
   const Vector ab = fold_halves(fold(a), fold(b)), cd = fold_halves(fold(c), fold(d));
   const Vector pairs = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));  // a, a, c, c, b, b, d, d

@@ -11,7 +11,8 @@ struct Sum {
   Vector part[1];
 };
 constexpr int tile_columns = 8;
-constexpr int rows_at_once(int columns) { return columns <= 3 ? 8 : columns == 4 ? 6 : columns <= 6 ? 4 : 3; }  // at most 24 sums of 32 registers
+// At most 24 sums of 32 registers.
+constexpr int rows_at_once(int columns) { return columns <= 3 ? 8 : columns == 4 ? 6 : columns <= 6 ? 4 : 3; }
 
 inline Vector zero() { return _mm512_setzero_ps(); }
 inline Vector load(const float* x) {
@@ -21,11 +22,15 @@ inline Vector load(const float* x) {
 }
 inline __m256i load_words(const std::uint16_t* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
 inline Vector load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(load_words(x)); }
-inline Vector load_bf16(const std::uint16_t* x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_words(x)), 16)); }
+inline Vector load_bf16(const std::uint16_t* x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_words(x)), 16));
+}
 inline Vector fused(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 
 // Halves of a and of b.
-inline Vector fold_halves(Vector a, Vector b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE)); }
+inline Vector fold_halves(Vector a, Vector b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
 inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d, float* out) {
   const Vector ab = fold_halves(a.part[0], b.part[0]), cd = fold_halves(c.part[0], d.part[0]);
   const Vector quarters = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));  // a, b, c, d

@@ -1,4 +1,5 @@
-// The algorithm, for any vector of `width` floats; included by one file per instruction set, which defines in an anonymous namespace
+// The algorithm, for any vector of `width` floats; included by one file per instruction set, which defines in an anonymous
+// namespace
 //   Vector, width, zero, load (f32), load_f16, load_bf16 (`width` weights as f32), fused (a * b + c),
 //   Sum: a sum of sixteen lanes in vectors; store_totals(a, b, c, d, out): four of them, folded by halves,
 //   tile_columns: the most columns of a tile, at most 8, and rows_at_once(columns): tiles that fit the registers.
@@ -15,7 +16,8 @@ inline Vector load_weights(const char* w) {
 
 // A block of some rows of weights times the same of some columns.
 template <Type type, int rows, int columns>
-inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t row_bytes, const float* x, Sum (&sums)[rows][columns]) {
+inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t row_bytes, const float* x,
+                                                     Sum (&sums)[rows][columns]) {
 #pragma GCC unroll 16
   for (int part = 0; part < lanes / width; ++part, w += width * weight_bytes(type), x += width) {
     if constexpr (rows <= columns) {  // the fewer ones stay in registers
@@ -58,8 +60,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   const char* w = static_cast<const char*>(m.weights) + row * m.row_bytes;
   const std::int64_t row_bytes = m.row_bytes;
   constexpr int stride = columns * lanes;
-  // A row alone is a stream; several fetch the same of the rows that come next. Into the second cache level: in the first they would
-  // push the activations out.
+  // A row alone is a stream; several fetch the same of the rows that come next. Into the second cache level: in the first
+  // they would push the activations out.
   const std::int64_t ahead = rows == 1 ? 6 << 10 : rows * row_bytes;
   std::int64_t left = m.k;
   for (; left >= line_weights; left -= line_weights) {
@@ -81,8 +83,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo + row, totals + c * rows, sizeof(float) * rows);
 }
 
-// One row after another is what the hardware prefetches best, if a single column stays in the first cache level meanwhile. Short rows
-// belong to small models, which lie in the caches: there several at a time are faster.
+// One row after another is what the hardware prefetches best, if a single column stays in the first cache level meanwhile.
+// Short rows belong to small models, which lie in the caches: there several at a time are faster.
 constexpr bool one_by_one(int columns, std::int64_t k) { return columns == 1 && k >= 512 && k <= 4096; }
 
 template <Type type, int columns>
@@ -102,7 +104,8 @@ constexpr MultiplyRows for_columns() {
 }
 
 template <Type type>
-void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out, std::int64_t ldo) {
+void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
+              std::int64_t ldo) {
   constexpr MultiplyRows by_columns[] = {for_columns<type, 1>(), for_columns<type, 2>(), for_columns<type, 3>(), for_columns<type, 4>(),
                                          for_columns<type, 5>(), for_columns<type, 6>(), for_columns<type, 7>(), for_columns<type, 8>()};
   const Groups groups(n, tile_columns);

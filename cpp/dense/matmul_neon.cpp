@@ -11,7 +11,8 @@ struct Sum {
   Vector part[4];
 };
 constexpr int tile_columns = 3;
-constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2 ? 3 : 2; }  // at most 24 vectors of sums in 32 registers
+// At most 24 vectors of sums in 32 registers.
+constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2 ? 3 : 2; }
 
 inline Vector zero() { return vdupq_n_f32(0.0f); }
 inline Vector load(const float* x) { return vld1q_f32(x); }

@@ -71,8 +71,8 @@ void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int nu
   }
 }
 
-// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. A single matrix serves all of x: one product; otherwise every (i2, i3)
-// is one. All are packed first, so that threads wait for each other only once.
+// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. A single matrix serves all of x: one product; otherwise every
+// (i2, i3) is one. All are packed first, so that threads wait for each other only once.
 template <class Format>
 class MatMul final : public ggml::cpu::tensor_traits {
  public:
@@ -183,12 +183,15 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   };
   static std::size_t pair_bytes(std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(Pair); }
   static std::size_t start_bytes(const Format& w) { return static_cast<std::size_t>(w.tensor->ne[2] + 1) * sizeof(std::int64_t); }
-  static std::size_t output_bytes(const Format& w, std::int64_t n) { return static_cast<std::size_t>(n * w.expert_rows()) * sizeof(float); }
+  static std::size_t output_bytes(const Format& w, std::int64_t n) {
+    return static_cast<std::size_t>(n * w.expert_rows()) * sizeof(float);
+  }
 
   // Counting sort of all (used, token) pairs by the expert they chose: expert e has pairs[starts[e] .. starts[e + 1]).
   static void group_by_expert(const ggml_tensor* ids, std::int64_t experts, Pair* pairs, std::int64_t* starts) {
     const auto expert = [&](std::int64_t used, std::int64_t token) {
-      const char* at = static_cast<const char*>(ids->data) + static_cast<std::size_t>(token) * ids->nb[1] + static_cast<std::size_t>(used) * ids->nb[0];
+      const char* at = static_cast<const char*>(ids->data) + static_cast<std::size_t>(token) * ids->nb[1] +
+                       static_cast<std::size_t>(used) * ids->nb[0];
       return *reinterpret_cast<const std::int32_t*>(at);
     };
     const auto each_pair = [&](auto visit) {

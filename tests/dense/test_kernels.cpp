@@ -1,5 +1,5 @@
-// Every instruction set's kernel against the law in dense/matmul.h, bit for bit, and against float64. Usage: test_kernels NAME; skipped
-// if this CPU lacks it.
+// Every instruction set's kernel against the law in dense/matmul.h, bit for bit, and against float64. Usage: test_kernels NAME;
+// skipped if this CPU lacks it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -50,14 +50,16 @@ float value_of(Type type, std::uint32_t bits) {
 
 // A matrix as a file holds it, rows a little farther apart than they are long, at any alignment of its type.
 struct Weights {
-  Weights(Type type_, std::int64_t rows_, std::int64_t k_) : type(type_), rows(rows_), k(k_), memory(size(rows_, k_ + gap) * bytes_of(type_)) {}
+  Weights(Type type_, std::int64_t rows_, std::int64_t k_)
+      : type(type_), rows(rows_), k(k_), memory(size(rows_, k_ + gap) * bytes_of(type_)) {}
 
   static constexpr std::int64_t gap = 3;
   Matrix matrix() const { return {type, memory.data(), (k + gap) * static_cast<std::int64_t>(bytes_of(type)), k}; }
-  void set(std::int64_t row, std::int64_t i, std::uint32_t bits) { std::memcpy(&memory[(size(row, k + gap) + static_cast<std::size_t>(i)) * bytes_of(type)], &bits, bytes_of(type)); }
+  std::size_t place(std::int64_t row, std::int64_t i) const { return (size(row, k + gap) + static_cast<std::size_t>(i)) * bytes_of(type); }
+  void set(std::int64_t row, std::int64_t i, std::uint32_t bits) { std::memcpy(&memory[place(row, i)], &bits, bytes_of(type)); }
   float at(std::int64_t row, std::int64_t i) const {
     std::uint32_t bits = 0;
-    std::memcpy(&bits, &memory[(size(row, k + gap) + static_cast<std::size_t>(i)) * bytes_of(type)], bytes_of(type));
+    std::memcpy(&bits, &memory[place(row, i)], bytes_of(type));
     return value_of(type, bits);
   }
 
@@ -72,7 +74,8 @@ Weights random_weights(Type type, std::int64_t rows, std::int64_t k, unsigned se
   Weights w(type, rows, k);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t i = 0; i < k; ++i) {
-      const std::uint32_t sign = static_cast<std::uint32_t>(random()) & 1, exponent = static_cast<std::uint32_t>(random()) % 8, fraction = static_cast<std::uint32_t>(random());
+      const auto number = [&] { return static_cast<std::uint32_t>(random()); };
+      const std::uint32_t sign = number() & 1, exponent = number() % 8, fraction = number();
       const std::uint32_t bits = type == Type::f16    ? sign << 15 | (10 + exponent) << 10 | (fraction & 1023)
                                  : type == Type::bf16 ? sign << 15 | (122 + exponent) << 7 | (fraction & 127)
                                                       : sign << 31 | (122 + exponent) << 23 | (fraction & 0x7FFFFF);
@@ -172,7 +175,8 @@ TEST(long_rows_give_the_same_bits) {
     const Floats x = random_activations(11 * w.k, 4), out = multiply(tested(), w, x, 11);
     CHECK(same(out, multiply(kernels_scalar, w, x, 11)));
     for (std::int64_t c = 0; c < 11; ++c) {  // alone, each column is the same
-      const Floats column(x.begin() + c * w.k, x.begin() + (c + 1) * w.k), expected(out.begin() + c * w.rows, out.begin() + (c + 1) * w.rows);
+      const Floats column(x.begin() + c * w.k, x.begin() + (c + 1) * w.k);
+      const Floats expected(out.begin() + c * w.rows, out.begin() + (c + 1) * w.rows);
       CHECK(same(multiply(tested(), w, column, 1), expected));
     }
   }
@@ -252,9 +256,7 @@ TEST(another_order_of_summation_is_noticed) {
   const Floats out = multiply(tested(), w, x, 1);
   std::reverse(x.begin(), x.end());
   for (std::int64_t r = 0; r < w.rows; ++r) {
-    for (std::int64_t i = 0; i < w.k; ++i) {
-      std::memcpy(&reversed.memory[(size(r, w.k + Weights::gap) + static_cast<std::size_t>(i)) * 2], &w.memory[(size(r, w.k + Weights::gap) + static_cast<std::size_t>(w.k - 1 - i)) * 2], 2);
-    }
+    for (std::int64_t i = 0; i < w.k; ++i) std::memcpy(&reversed.memory[w.place(r, i)], &w.memory[w.place(r, w.k - 1 - i)], 2);
   }
   CHECK(!same(multiply(tested(), reversed, x, 1), out));
 }
