@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+import specdec_native as sd
+
 OPTIONS = ["-t", "2", "-np", "4", "-k", "3", "-n", "16", "-s", "5"]
 PROMPTS = ["def bfs(graph, start):", "class Stack:\n", "import os\n", "x =", "# a comment", "for i in", "try:\n", "def f("]
 
@@ -88,13 +90,26 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
         assert r["stats"]["tokens"] == line["max_tokens"]
 
 
+def nested(depth: int) -> str:
+    """A request with an "id" that makes it so deep."""
+    return '{"prompt":"x","id":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+
+
 def test_bad_lines_fail_alone(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     good = {"prompt": "import os\n", "seed": 1}
     bad: list[tuple[dict[str, Any] | str, str]] = [
         ("{", "not JSON"),
         ("[1]", 'not a JSON object with a "prompt"'),
         ({"text": "x"}, 'not a JSON object with a "prompt"'),
-        ({"prompt": 3}, '"prompt" is 3; it must be a text'),
+        ({"prompt": 3}, '"prompt" is 3; it must be a text or a list of token ids'),
+        ({"prompt": None}, '"prompt" is null; it must be a text or a list of token ids'),
+        ({"prompt": []}, "the prompt is empty"),
+        ({"prompt": [5, "a"]}, '"prompt" is "a"; it must be a whole number'),
+        ({"prompt": [5, 4096]}, "a prompt token is 4096; it must be between 0 and 4095"),
+        ({"prompt": [-1]}, "a prompt token is -1"),
+        (nested(101), "values more than 100 deep in each other"),
+        (nested(200_000), "values more than 100 deep in each other"),
+        ('{"prompt":"x","id":' + '{"a":' * 100_000, "values more than 100 deep in each other"),
         ({"prompt": ""}, "the prompt is empty"),
         ({"prompt": "x", "temprature": 1}, 'unknown option "temprature"'),
         ({"prompt": "x", "temperature": "hot"}, '"temperature" is "hot"; it must be a number'),
@@ -142,6 +157,29 @@ def test_every_option_of_a_line_counts(specdec: pathlib.Path, tmp_path: pathlib.
     assert greedy["text"] == most_likely["text"] and most_likely["stats"]["drafted"] == 0
     assert stopped["finish_reason"] == "stop" and "\n" not in stopped["text"] and stopped["seed"] == 9
     assert len({greedy["text"], biased["text"], penalised["text"]}) == 3
+
+
+def test_deep_lines_and_brackets_in_text(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [nested(100), {"prompt": "[" * 300 + '"' + "\\" + "{" * 300, "id": "[" * 300}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", "-n", 1)
+    assert all("error" not in r for r in read(tmp_path / "out.jsonl"))
+
+
+def test_null_is_not_given(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    names = "id max_tokens temperature top_k top_p min_p repeat_penalty frequency_penalty presence_penalty penalty_last_n"
+    names += " logit_bias stop seed num_draft_tokens verification drafting"
+    lines: list[dict[str, Any] | str] = [{"prompt": "def f(", **dict.fromkeys(names.split())}, {"prompt": "def f(", "seed": 5}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", "--temp", "1.5")
+    one, other = read(tmp_path / "out.jsonl")
+    assert one["text"] == other["text"] and "id" not in one and one["seed"] == 5
+
+
+def test_a_prompt_of_tokens(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    tokens = sd.Generator(n_threads=1).tokenize(PROMPTS[0])
+    lines: list[dict[str, Any] | str] = [{"prompt": prompt, "seed": 1} for prompt in (tokens, PROMPTS[0], tokens[:-1])]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl")
+    texts = [r["text"] for r in read(tmp_path / "out.jsonl")]
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
