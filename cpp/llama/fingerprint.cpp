@@ -39,7 +39,7 @@ std::string model_fingerprint(const std::string& path) {
   Fingerprint fingerprint;
   for (const GgufFile& part : GgufFile::read_parts(path)) {
     std::ifstream file(part.path, std::ios::binary);
-    add_piece(fingerprint, file, part.path, 0, part.data_offset);
+    add_piece(fingerprint, file, part.path, 0, std::min(part.data_offset, part.file_size));  // without tensors it may end early
     for (const GgufTensor& tensor : part.tensors) {
       const std::uint64_t bytes = std::min(piece_bytes, tensor.bytes);
       for (std::uint64_t i = 0; i < num_pieces; ++i) {
