@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,8 +55,7 @@ CommandLine command_line(Arguments& arguments) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is (default: the beginning of a function)", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
         flag({"-e", "--escape"}, arguments.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
-                "tokens to produce at most (default: 128)")}},
+        predict_option(arguments.request, 1, "tokens to produce at most")}},
       {"Race",
        {mxfp6_option(arguments.comparison),
         real({"--speed"}, arguments.speed, {0.0, 1000.0, true}, "play so many times as fast as it was; below 1 is slower"),
