@@ -80,6 +80,7 @@ struct Runner {
   std::vector<TimedPiece> pieces;  // never empty
 
   double seconds() const { return pieces.back().seconds; }
+  bool is_timed() const { return pieces.size() >= min_timed_tokens; }
   double tokens_per_second() const { return static_cast<double>(pieces.size()) / seconds(); }
 };
 
@@ -120,8 +121,12 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
 // ---- Showing
 
 std::string speed_text(double tokens_per_second) { return format("%.1f tokens/s", tokens_per_second); }
+std::string speed_text(const Runner& runner) { return runner.is_timed() ? speed_text(runner.tokens_per_second()) : "too few tokens to time"; }
 
 std::string winner_text(const std::vector<Runner>& runners) {
+  if (!std::all_of(runners.begin(), runners.end(), [](const Runner& runner) { return runner.is_timed(); })) {
+    return "no winner: too few tokens to time";
+  }
   const auto slower = [](const Runner& a, const Runner& b) { return a.tokens_per_second() < b.tokens_per_second(); };
   const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
   const Runner& first = runners.front();
@@ -189,11 +194,11 @@ class Columns {
   }
 
   static std::string pace(const Runner& runner, double seconds) {
-    if (seconds >= runner.seconds()) return speed_text(runner.tokens_per_second());
+    if (seconds >= runner.seconds()) return speed_text(runner);
     const auto later = std::upper_bound(runner.pieces.begin(), runner.pieces.end(), seconds,
                                         [](double time, const TimedPiece& piece) { return time < piece.seconds; });
     const auto done = later - runner.pieces.begin();
-    return done == 0 ? "" : speed_text(static_cast<double>(done) / seconds);
+    return done < min_timed_tokens ? "" : speed_text(static_cast<double>(done) / seconds);
   }
 
   template <typename Text>
@@ -236,7 +241,7 @@ void print_in_turn(const std::vector<Runner>& runners, bool color) {
     std::string text = "== " + runner.name + "\n";
     for (const TimedPiece& piece : runner.pieces)
       text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
-    write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner.tokens_per_second()) + "\n\n");
+    write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner) + "\n\n");
   }
   write(winner_text(runners) + "\n");
 }
