@@ -1,7 +1,6 @@
 #include "cli/bench.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,8 +56,7 @@ CommandLine command_line(Arguments& arguments) {
        {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
-                "tokens per prompt at most (default: 64)")}},
+        predict_option(arguments.request, 1, "tokens per prompt at most")}},
       {"Comparison",
        {mxfp6_option(comparison),
         texts({"--also"}, "FILE", comparison.also,
@@ -137,6 +135,10 @@ class Bench {
     progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " + mode.name);
     Stats stats;
     for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
+    if (stats.tokens < min_timed_tokens) {
+      throw Error(mode.name + " made only " + std::to_string(stats.tokens) + " tokens in a round: too few tokens to time; give more prompts, or " +
+                  "ones whose texts do not end so soon");
+    }
     mode.rounds.push_back(stats);
   }
 
@@ -203,6 +205,9 @@ int run_bench(int argc, const char* const* argv) {
   for (const std::string& text : texts) {
     arguments.request.prompt = text;
     arguments.request.validate();
+  }
+  if (texts.size() * static_cast<std::size_t>(arguments.request.max_tokens) < min_timed_tokens) {
+    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " + std::to_string(min_timed_tokens) + " in all");
   }
   fix_seed(arguments.request);
   resolve_models(arguments.comparison.generator);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -24,23 +23,32 @@ namespace {
 struct Arguments {
   GeneratorOptions generator;
   Request request;
-  std::string system, color = "auto";
+  std::string system, chat_template, color = "auto";  // chat_template: a name; empty: the model's own
 };
+
+Option template_option(std::string& chat_template) {
+  const std::vector<std::string> names = chat_template_names();
+  std::string help = "in place of the model's own, one that llama.cpp knows:";
+  for (const std::string& name : names) help += (&name == &names.front() ? " " : ", ") + name;
+  Option option = choice({"--chat-template"}, names, chat_template, help);
+  option.value = "NAME";  // rather than all of them
+  return option;
+}
 
 CommandLine command_line(Arguments& arguments) {
   CommandLine line;
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers line after line of standard input, in the model's own chat template; a model without one continues the text "
-      "so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the "
+      "Answers line after line of standard input, in the model's own chat template or a named one; without either the model "
+      "continues the text so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the "
       "conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
   line.positional_hint = "; write to standard input";
   line.groups = {
       {"Text",
        {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
-                "tokens per answer at most (default: 512)"),
+        template_option(arguments.chat_template),
+        predict_option(arguments.request, 1, "tokens per answer at most"),
         texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop,
               "end an answer before this text; repeatable")}},
       model_group(arguments.generator),
@@ -59,10 +67,11 @@ class Lines {
   std::optional<std::string> next() {
     if (terminal_) write("> ");
     while (true) {
+      if (interrupted() && !terminal_) throw Cancelled("interrupted");
       const std::size_t end = bytes_.find('\n');
       if (end != std::string::npos) return take(end, end + 1);
       if (!wait_for_input()) {
-        if (!terminal_) throw Cancelled("interrupted");
+        if (!terminal_) continue;
         write("\n(/quit or Ctrl-D leaves)\n> ");
         clear_interrupt();
         continue;
@@ -96,7 +105,14 @@ class Lines {
 // The conversation so far, as a prompt.
 class History {
  public:
-  History(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) { clear(); }
+  // chat_template: a name; empty: the model's own, if it has one. Throws ModelError for one that cannot be used.
+  History(const Generator& generator, const std::string& chat_template, const std::string& system)
+      : generator_(&generator), chat_template_(chat_template), system_(system) {
+    clear();
+    if (has_template()) (void)in_template({{"user", "?"}});
+  }
+
+  bool has_template() const { return !chat_template_.empty() || generator_->has_chat_template(); }
 
   void clear() {
     text_ = system_;
@@ -105,12 +121,12 @@ class History {
   }
   // The prompt for the answer to this line.
   std::string ask(const std::string& line) {
-    if (!generator_->has_chat_template()) {
+    if (!has_template()) {
       text_ += (text_.empty() ? "" : "\n") + line;
       return text_;
     }
     messages_.push_back({"user", line});
-    return generator_->chat_prompt(messages_);
+    return in_template(messages_);
   }
   void answer(const std::string& answer) {
     text_ += answer;
@@ -118,8 +134,12 @@ class History {
   }
 
  private:
+  std::string in_template(const std::vector<ChatMessage>& messages) const {
+    return chat_template_.empty() ? generator_->chat_prompt(messages) : apply_chat_template(chat_template_, messages);
+  }
+
   const Generator* generator_;
-  std::string system_, text_;
+  std::string chat_template_, system_, text_;
   std::vector<ChatMessage> messages_;
 };
 
@@ -129,9 +149,11 @@ class Chat {
       : request_(arguments.request),
         color_(use_color(arguments.color)),
         generator_(arguments.generator),
-        history_(generator_, arguments.system) {
+        history_(generator_, arguments.chat_template, arguments.system) {
     generator_.set_cancel_check(interrupted);
-    if (!generator_.has_chat_template()) note("note: this model has no chat template; it continues the text so far\n");
+    if (!history_.has_template()) {
+      note("note: this model has no chat template; it continues the text so far (--chat-template names one)\n");
+    }
   }
 
   void run() {
@@ -200,8 +222,9 @@ int run_chat(int argc, const char* const* argv) {
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
   resolve_models(arguments.generator);
+  Chat chat(arguments);  // takes a while, which a Ctrl-C ends with the program
   catch_interrupts();
-  Chat(arguments).run();
+  chat.run();
   return 0;
 }
 

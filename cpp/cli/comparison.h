@@ -13,6 +13,8 @@
 
 namespace specdec::cli {
 
+constexpr int min_timed_tokens = 8;  // a rate of fewer tells nothing
+
 // A folder of our own that goes with everything in it.
 class TemporaryFolder {
  public:

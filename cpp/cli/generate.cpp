@@ -1,6 +1,5 @@
 #include "cli/generate.h"
 
-#include <climits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -47,7 +46,7 @@ CommandLine command_line(GenerateOptions& options) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, options.request.max_tokens, 0, INT_MAX, "tokens to produce at most (default: 224)"),
+        predict_option(options.request, 0, "tokens to produce at most"),
         texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", options.request.stop, "end the text before this one; repeatable")}},
       model_group(options.generator),
       sampling_group(options.request),

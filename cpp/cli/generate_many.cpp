@@ -20,7 +20,7 @@
 #include "cli/request_json.h"
 #include "cli/results_file.h"
 #include "cli/statistics.h"
-#include "engine/memory.h"
+#include "llama/fingerprint.h"
 #include "speculative/error.h"
 
 namespace specdec::cli {
@@ -41,26 +41,29 @@ std::vector<std::string> read_lines(const std::string& path) {
 
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
 
-// FNV-1a, 64 bits: tells files apart, not attackers.
 std::string fingerprint(const std::vector<std::string>& lines) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&hash](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u; };
+  Fingerprint fingerprint;
   for (const std::string& line : lines) {
-    for (const char c : line) add(c);
-    add('\n');
+    fingerprint.add(line.data(), line.size());
+    fingerprint.add("\n", 1);
   }
-  return format("%016llx", static_cast<unsigned long long>(hash));
+  return fingerprint.text();
 }
 
-// The output, or what becomes it, must not be the prompts.
-void check_paths(const ManyOptions& files) {
+// The output, or what becomes it, must be a file and not the prompts. A link stands for what it points to.
+void check_paths(ManyOptions& files) {
+  namespace fs = std::filesystem;
+  if (files.output == "-") throw UsageError("--output - would be standard output; give a file, from which a run that was cut short can go on");
   std::error_code ignored;
+  if (fs::is_symlink(files.output, ignored) && fs::exists(files.output, ignored)) files.output = fs::canonical(files.output).string();
   for (const char* suffix : {"", ".part", ".sorted"}) {
-    if (std::filesystem::equivalent(files.prompts, files.output + suffix, ignored)) {
+    const std::string path = files.output + suffix;
+    if (fs::equivalent(files.prompts, path, ignored)) {
       throw UsageError("--output " + files.output + " would destroy the prompts; give another one");
     }
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) throw Error(path + " is not a regular file; give another --output");
   }
-  if (std::filesystem::exists(files.output, ignored) && !files.force) {
+  if (fs::exists(files.output, ignored) && !files.force) {
     throw Error(files.output + " exists; give another --output, or --force to write over it");
   }
 }
@@ -71,11 +74,8 @@ Json texts_of(const std::vector<std::string>& texts) {
   return json;
 }
 
-// A model as far as the command line and the size of its file tell.
-Json model_of(const std::string& path) {
-  const bool is_file = !path.empty() && path != "ngram";
-  return Json::array({valid_utf8(path), is_file ? model_bytes(path) : 0});
-}
+// A model by what it is, not by where it lies.
+std::string model_of(const std::string& path) { return path.empty() || path == "ngram" ? path : model_fingerprint(path); }
 
 // What the texts depend on.
 Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
@@ -210,7 +210,7 @@ class Run {
 
 }  // namespace
 
-int generate_many(GeneratorOptions options, Request defaults, const ManyOptions& files) {
+int generate_many(GeneratorOptions options, Request defaults, ManyOptions files) {
   check_paths(files);
   std::vector<std::string> lines = read_lines(files.prompts);
   resolve_models(options);

@@ -13,6 +13,6 @@ struct ManyOptions {
 };
 
 // defaults: of requests that do not say otherwise. Returns the exit code: 1 if a request failed.
-int generate_many(GeneratorOptions options, Request defaults, const ManyOptions& files);
+int generate_many(GeneratorOptions options, Request defaults, ManyOptions files);
 
 }  // namespace specdec::cli

@@ -143,6 +143,18 @@ Group sampling_group(Request& request) {
       }};
 }
 
+Option predict_option(Request& request, int low, const std::string& help) {
+  const auto set = [&request, low](const std::string& text) {
+    try {
+      request.max_tokens = text == "-1" ? INT_MAX : static_cast<int>(parse_integer(text, low, INT_MAX));
+    } catch (const UsageError&) {
+      throw UsageError("expected a whole number from " + std::to_string(low) + " to " + std::to_string(INT_MAX) + " or -1, got \"" + text + "\"");
+    }
+  };
+  const std::string end = ", -1: until the text ends or the context is full (default: " + std::to_string(request.max_tokens) + ")";
+  return {{"-n", "--predict", "--n-predict"}, "N", help + end, set};
+}
+
 void resolve_models(GeneratorOptions& options) {
   if (options.target.empty()) {
     const ModelPair pair = find_bundled_pair(model_folders());

@@ -160,6 +160,8 @@ std::string json_text(const QuantizeReport& report) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+constexpr std::size_t enough_calibration_tokens = 10000;
+
 // Null without a calibration text. The text is read when the first tensor needs it.
 std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments, const std::string& model, QuantizeProgressLine& progress) {
   if (arguments.calibration_text.empty()) return nullptr;
@@ -167,7 +169,12 @@ std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments
   options.num_threads = arguments.quantize.num_threads;
   options.progress = [&](const CalibrationProgress& at) { return progress.update(at); };
   const std::string text = read_prompt({std::nullopt, arguments.calibration_text, false});
-  return std::make_unique<CalibratedQuantizer>(arguments.quantize.type, model, text, options);
+  auto quantizer = std::make_unique<CalibratedQuantizer>(arguments.quantize.type, model, text, options);
+  if (quantizer->num_calibration_tokens() < enough_calibration_tokens) {
+    note("warning: " + arguments.calibration_text + " has only " + std::to_string(quantizer->num_calibration_tokens()) +
+         " tokens; weights may fit it better than other text (some 100 KB are enough)\n");
+  }
+  return quantizer;
 }
 
 }  // namespace

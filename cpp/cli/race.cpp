@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,8 +55,7 @@ CommandLine command_line(Arguments& arguments) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is (default: the beginning of a function)", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
         flag({"-e", "--escape"}, arguments.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
-        integer({"-n", "--predict", "--n-predict"}, arguments.request.max_tokens, 1, INT_MAX,
-                "tokens to produce at most (default: 128)")}},
+        predict_option(arguments.request, 1, "tokens to produce at most")}},
       {"Race",
        {mxfp6_option(arguments.comparison),
         real({"--speed"}, arguments.speed, {0.0, 1000.0, true}, "play so many times as fast as it was; below 1 is slower"),
@@ -82,6 +80,7 @@ struct Runner {
   std::vector<TimedPiece> pieces;  // never empty
 
   double seconds() const { return pieces.back().seconds; }
+  bool is_timed() const { return pieces.size() >= min_timed_tokens; }
   double tokens_per_second() const { return static_cast<double>(pieces.size()) / seconds(); }
 };
 
@@ -122,8 +121,12 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
 // ---- Showing
 
 std::string speed_text(double tokens_per_second) { return format("%.1f tokens/s", tokens_per_second); }
+std::string speed_text(const Runner& runner) { return runner.is_timed() ? speed_text(runner.tokens_per_second()) : "too few tokens to time"; }
 
 std::string winner_text(const std::vector<Runner>& runners) {
+  if (!std::all_of(runners.begin(), runners.end(), [](const Runner& runner) { return runner.is_timed(); })) {
+    return "no winner: too few tokens to time";
+  }
   const auto slower = [](const Runner& a, const Runner& b) { return a.tokens_per_second() < b.tokens_per_second(); };
   const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
   const Runner& first = runners.front();
@@ -191,11 +194,11 @@ class Columns {
   }
 
   static std::string pace(const Runner& runner, double seconds) {
-    if (seconds >= runner.seconds()) return speed_text(runner.tokens_per_second());
+    if (seconds >= runner.seconds()) return speed_text(runner);
     const auto later = std::upper_bound(runner.pieces.begin(), runner.pieces.end(), seconds,
                                         [](double time, const TimedPiece& piece) { return time < piece.seconds; });
     const auto done = later - runner.pieces.begin();
-    return done == 0 ? "" : speed_text(static_cast<double>(done) / seconds);
+    return done < min_timed_tokens ? "" : speed_text(static_cast<double>(done) / seconds);
   }
 
   template <typename Text>
@@ -238,7 +241,7 @@ void print_in_turn(const std::vector<Runner>& runners, bool color) {
     std::string text = "== " + runner.name + "\n";
     for (const TimedPiece& piece : runner.pieces)
       text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
-    write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner.tokens_per_second()) + "\n\n");
+    write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner) + "\n\n");
   }
   write(winner_text(runners) + "\n");
 }

@@ -1,5 +1,6 @@
 #include "cli/request_json.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -11,6 +12,22 @@ namespace specdec::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int max_depth = 100;  // of values in values: writing them recurses
+
+// The depth of JSON text; anything for other text.
+int depth_of(const std::string& json) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') in_string = !in_string;
+    else if (in_string) i += c == '\\' ? 1 : 0;
+    else if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    else if (c == ']' || c == '}') --depth;
+  }
+  return deepest;
+}
 
 template <typename T>
 T value_of(const std::string& name, const Json& json, bool is_right_type, const char* expected) {
@@ -61,6 +78,15 @@ int draft_tokens_of(const std::string& name, const Json& json) {
   return value;
 }
 
+// A text, or token ids.
+void set_prompt(RequestLine& line, const std::string& name, const Json& json) {
+  if (!json.is_array()) {
+    line.request.prompt = value_of<std::string>(name, json, json.is_string(), "a text or a list of token ids");
+    return;
+  }
+  for (const Json& token : json) line.request.prompt_tokens.push_back(integer_of(name, token));
+}
+
 using Setter = std::function<void(RequestLine& line, const std::string& name, const Json& json)>;
 
 template <typename Convert, typename Field>
@@ -75,7 +101,7 @@ Setter of_sampling(Field sampling::SamplingParams::*field, Convert convert) {
 const std::map<std::string, Setter>& setters() {
   using sampling::SamplingParams;
   static const std::map<std::string, Setter> all = {
-      {"prompt", of_request(&Request::prompt, text_of)},
+      {"prompt", set_prompt},
       {"id", [](RequestLine& line, const std::string&, const Json& json) { line.id = json; }},
       {"max_tokens", of_request(&Request::max_tokens, integer_of)},
       {"temperature", of_sampling(&SamplingParams::temperature, number_of)},
@@ -105,6 +131,7 @@ std::string known_names() {
 }  // namespace
 
 RequestLine parse_request(const std::string& line, const Request& defaults) {
+  if (depth_of(line) > max_depth) throw std::invalid_argument("values more than " + std::to_string(max_depth) + " deep in each other");
   const Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) throw std::invalid_argument("not JSON");
   if (!json.is_object() || !json.contains("prompt")) throw std::invalid_argument("not a JSON object with a \"prompt\"");
@@ -113,6 +140,7 @@ RequestLine parse_request(const std::string& line, const Request& defaults) {
   for (const auto& [name, value] : json.items()) {
     const auto setter = setters().find(name);
     if (setter == setters().end()) throw std::invalid_argument("unknown option \"" + name + "\"; there are " + known_names());
+    if (value.is_null() && name != "prompt") continue;  // not given, as Python's None
     setter->second(result, name, value);
   }
   result.request.validate();

@@ -12,7 +12,7 @@ CalibratedQuantizer::CalibratedQuantizer(mxfp6::Type type, const std::string& mo
       num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
 
 std::string CalibratedQuantizer::description() const {
-  return "error feedback, " + std::to_string(calibration_.num_tokens()) + " calibration tokens";
+  return "error feedback, " + std::to_string(num_calibration_tokens()) + " calibration tokens";
 }
 
 void CalibratedQuantizer::begin(const Matrix& matrix) {

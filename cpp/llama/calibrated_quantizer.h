@@ -18,6 +18,8 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text, const CalibrationOptions& options,
                       const mxfp6::FeedbackOptions& feedback = {});
 
+  std::size_t num_calibration_tokens() const { return calibration_.num_tokens(); }
+
   std::string description() const override;
   void begin(const Matrix& matrix) override;
   std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,

@@ -103,8 +103,12 @@ class Calibration::Reader {
   Reader(const std::string& path, const std::string& text, const CalibrationOptions& options)
       : options_(options), model_(path), threads_(options.num_threads > 0 ? options.num_threads : default_threads()),
         tokens_(model_.vocabulary().tokenize(text)) {
+    const auto needed = static_cast<std::size_t>(options_.window);
+    if (tokens_.size() < needed) {
+      throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " + std::to_string(needed) +
+                                  " are needed; give a longer text, some 100 KB");
+    }
     if (options_.max_tokens > 0 && tokens_.size() > options_.max_tokens) tokens_.resize(options_.max_tokens);
-    if (tokens_.empty()) throw std::invalid_argument("the calibration text has no tokens");
     make_context();
     discovering_ = true;
     read_pass(0, 1);

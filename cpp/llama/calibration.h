@@ -40,7 +40,7 @@ struct Moments {
 
 class Calibration {
  public:
-  // Loads the model. Throws ModelError, std::invalid_argument (a text without tokens).
+  // Loads the model. Throws ModelError, std::invalid_argument (a text of less than a window).
   Calibration(const std::string& model, const std::string& text, const CalibrationOptions& options);
   ~Calibration();
 

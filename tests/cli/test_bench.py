@@ -186,6 +186,17 @@ def test_usage(specdec: pathlib.Path, folder: pathlib.Path, arguments: list[str]
     assert message in refused.stderr and refused.stdout == ""
 
 
+def test_few_tokens_are_not_timed(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    refused = run(specdec, folder, *QUICK, "-n", 7, code=2)
+    assert "too few tokens to time; give a larger -n or more prompts, for at least 8 in all" in refused.stderr
+    ended = run(specdec, folder, *QUICK, "-n", -1, "-l", "0+1000", code=1)  # by the end-of-text token, at once
+    assert "F16 made only 1 tokens in a round: too few tokens to time; give more prompts" in ended.stderr
+    assert refused.stdout == ended.stdout == ""
+    table = run(specdec, folder, "-p", "a =", "-p", "b =", "-n", 4, *QUICK[4:], "-l", "0-inf", "--repeat", 1).stdout
+    assert "2 prompts of at most 4 tokens" in table
+    assert "1 prompt to the end, " in run(specdec, folder, *QUICK, "-n", -1, "-c", 64, "--repeat", 1).stdout
+
+
 def test_a_target_without_a_draft(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
     assert "name a draft (-md FILE" in run(specdec, folder, "-m", target_path, code=2).stderr
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +15,7 @@ from tests.models.tiny_models import Vocabulary, make
 
 CHATML = "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
 GREEDY = ["--temp", "0", "-t", "1"]
+NO_TEMPLATE = "note: this model has no chat template; it continues the text so far (--chat-template names one)\n"
 LONG = ["-t", "1", "-n", "3000", "-c", "4096", "-l", "0-inf"]
 
 
@@ -71,13 +74,41 @@ def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) ->
     two = run(specdec, "generate", *options, "-p", f"import os{one}\nclass A:").stdout
     result = run(specdec, "chat", *options, stdin="import os\nclass A:\n")
     assert result.stdout == shown(one) + shown(two)
-    assert result.stderr == "note: this model has no chat template; it continues the text so far\n"
+    assert result.stderr == NO_TEMPLATE
 
 
-def test_a_template_that_is_not_known(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    path = make("llama", vocabulary=Vocabulary(chat_template="{{ messages }}")).write(tmp_path / "odd.gguf")
-    result = run(specdec, "chat", "-m", path, "-t", 1, stdin="hello\n", code=1)
-    assert result.stderr == f"specdec chat: {path}: llama.cpp does not know this model's chat template\n"
+def test_an_empty_template_is_none(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = make("llama", seed=4, vocabulary=Vocabulary(chat_template="")).write(tmp_path / "empty.gguf")
+    options = [*GREEDY, "-n", 12, "-m", path]
+    result = run(specdec, "chat", *options, stdin="hello\n")
+    assert result.stderr == NO_TEMPLATE
+    assert result.stdout == shown(run(specdec, "generate", *options, "-p", "hello").stdout)
+
+
+@pytest.mark.parametrize("template", ["{{ messages }}", "{% broken"])
+def test_a_template_that_is_not_known(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, template: str
+) -> None:
+    path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
+    refused = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
+    assert refused.stderr == (
+        f"specdec chat: {path}: llama.cpp does not know this model's chat template; name one that is like it (--chat-template)\n"
+    )
+    options = [*GREEDY, "-n", 12]
+    named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
+    own = run(specdec, "chat", *options, "-m", model, stdin="hello\nmore\n")
+    assert (named.stdout, named.stderr) == (own.stdout, "")
+
+
+def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    wrong = run(specdec, "chat", "--chat-template", "chatlm", code=2).stderr
+    names = re.sub(r".*expected one of (.*), got \"chatlm\"\n.*", r"\1", wrong, flags=re.DOTALL).split(", ")
+    assert {"chatml", "llama3", "gemma"} < set(names)
+    listed = " ".join(run(specdec, "chat", "--help").stdout.split())
+    assert ", ".join(names) in listed
+    options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
+    prompts = {name: run(specdec, "chat", *options, name, stdin="hello\n/stats\n") for name in ("chatml", "llama3", "gemma")}
+    assert len({result.stderr.split(" in ")[0] for result in prompts.values()}) == 3
 
 
 def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:
@@ -109,6 +140,20 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
         text, code = terminal.read_all()
     assert code == 0
     assert "\x1b[32m" in text
+
+
+def test_an_interrupt_ends_it_whenever_it_comes(specdec: pathlib.Path) -> None:
+    """While it loads, too: nothing more comes from standard input, for which it would wait."""
+    for milliseconds in (5, 10, 20, 30, 40, 60, 80, 120, 200, 400):
+        command = [str(specdec), "chat", "--no-mmap", "-t", "1"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            time.sleep(milliseconds / 1000)
+            process.send_signal(signal.SIGINT)
+            try:
+                code = process.wait(timeout=20)
+            finally:
+                process.kill()
+        assert code in (-signal.SIGINT, 130), f"after {milliseconds} ms"  # to a shell they are the same
 
 
 def test_an_interrupt_ends_a_pipe(specdec: pathlib.Path) -> None:

@@ -106,6 +106,13 @@ def test_zero_tokens(specdec: pathlib.Path) -> None:
     assert (pieces, last["finish_reason"]) == ([], None)
 
 
+def test_no_limit_but_the_context(specdec: pathlib.Path) -> None:
+    _, last = run_json(specdec, "-p", PROMPT, *GREEDY, "-n", "-1", "-c", "512", "-l", "0-inf")
+    assert last["finish_reason"] == "context"
+    assert last["stats"]["tokens"] + last["stats"]["prompt_tokens"] in (512, 513)  # the last one need not be read
+    assert run_json(specdec, "-p", PROMPT, *GREEDY, "-n", "-1", "-r", "\n")[1]["finish_reason"] == "stop"
+
+
 def test_stop_strings(specdec: pathlib.Path) -> None:
     text = run(specdec, "-p", PROMPT, *GREEDY).stdout
     stop = text[len(text) // 2 :][:6]

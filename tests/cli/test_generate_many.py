@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import shutil
 import signal
+import stat
 import subprocess
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+import specdec_native as sd
 
 OPTIONS = ["-t", "2", "-np", "4", "-k", "3", "-n", "16", "-s", "5"]
 PROMPTS = ["def bfs(graph, start):", "class Stack:\n", "import os\n", "x =", "# a comment", "for i in", "try:\n", "def f("]
@@ -84,13 +90,26 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
         assert r["stats"]["tokens"] == line["max_tokens"]
 
 
+def nested(depth: int) -> str:
+    """A request with an "id" that makes it so deep."""
+    return '{"prompt":"x","id":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+
+
 def test_bad_lines_fail_alone(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     good = {"prompt": "import os\n", "seed": 1}
     bad: list[tuple[dict[str, Any] | str, str]] = [
         ("{", "not JSON"),
         ("[1]", 'not a JSON object with a "prompt"'),
         ({"text": "x"}, 'not a JSON object with a "prompt"'),
-        ({"prompt": 3}, '"prompt" is 3; it must be a text'),
+        ({"prompt": 3}, '"prompt" is 3; it must be a text or a list of token ids'),
+        ({"prompt": None}, '"prompt" is null; it must be a text or a list of token ids'),
+        ({"prompt": []}, "the prompt is empty"),
+        ({"prompt": [5, "a"]}, '"prompt" is "a"; it must be a whole number'),
+        ({"prompt": [5, 4096]}, "a prompt token is 4096; it must be between 0 and 4095"),
+        ({"prompt": [-1]}, "a prompt token is -1"),
+        (nested(101), "values more than 100 deep in each other"),
+        (nested(200_000), "values more than 100 deep in each other"),
+        ('{"prompt":"x","id":' + '{"a":' * 100_000, "values more than 100 deep in each other"),
         ({"prompt": ""}, "the prompt is empty"),
         ({"prompt": "x", "temprature": 1}, 'unknown option "temprature"'),
         ({"prompt": "x", "temperature": "hot"}, '"temperature" is "hot"; it must be a number'),
@@ -138,6 +157,29 @@ def test_every_option_of_a_line_counts(specdec: pathlib.Path, tmp_path: pathlib.
     assert greedy["text"] == most_likely["text"] and most_likely["stats"]["drafted"] == 0
     assert stopped["finish_reason"] == "stop" and "\n" not in stopped["text"] and stopped["seed"] == 9
     assert len({greedy["text"], biased["text"], penalised["text"]}) == 3
+
+
+def test_deep_lines_and_brackets_in_text(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [nested(100), {"prompt": "[" * 300 + '"' + "\\" + "{" * 300, "id": "[" * 300}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", "-n", 1)
+    assert all("error" not in r for r in read(tmp_path / "out.jsonl"))
+
+
+def test_null_is_not_given(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    names = "id max_tokens temperature top_k top_p min_p repeat_penalty frequency_penalty presence_penalty penalty_last_n"
+    names += " logit_bias stop seed num_draft_tokens verification drafting"
+    lines: list[dict[str, Any] | str] = [{"prompt": "def f(", **dict.fromkeys(names.split())}, {"prompt": "def f(", "seed": 5}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", "--temp", "1.5")
+    one, other = read(tmp_path / "out.jsonl")
+    assert one["text"] == other["text"] and "id" not in one and one["seed"] == 5
+
+
+def test_a_prompt_of_tokens(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    tokens = sd.Generator(n_threads=1).tokenize(PROMPTS[0])
+    lines: list[dict[str, Any] | str] = [{"prompt": prompt, "seed": 1} for prompt in (tokens, PROMPTS[0], tokens[:-1])]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl")
+    texts = [r["text"] for r in read(tmp_path / "out.jsonl")]
+    assert texts[0] == texts[1] != texts[2]
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -239,6 +281,58 @@ def test_prompts_from_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Pa
     assert read(tmp_path / "out.jsonl")[0]["stats"]["tokens"] == 16
 
 
+@pytest.fixture
+def begun(specdec: pathlib.Path, tmp_path: pathlib.Path) -> Callable[[list[pathlib.Path]], list[str]]:
+    """Begins and kills a run with copies of a target and a draft; its options, to go on."""
+
+    def begin(models: list[pathlib.Path]) -> list[str]:
+        options = [word for flag, path in zip(["-m", "-md"], models, strict=False) for word in (flag, str(path))]
+        prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": f"def f{i}(", "max_tokens": 100} for i in range(16)])
+        output = tmp_path / "out.jsonl"
+        command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), *OPTIONS, *options]
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        wait_for_lines(process, tmp_path / "out.jsonl.part", 2)
+        process.kill()
+        process.wait()
+        return options
+
+    return begin
+
+
+@pytest.mark.parametrize("changed", ["target", "draft"])
+def test_a_model_of_the_same_size_and_name_is_another(
+    specdec: pathlib.Path,
+    tmp_path: pathlib.Path,
+    draft_path: pathlib.Path,
+    begun: Callable[[list[pathlib.Path]], list[str]],
+    changed: str,
+) -> None:
+    target, draft = tmp_path / "target.gguf", tmp_path / "draft.gguf"
+    shutil.copy(draft_path, target)
+    shutil.copy(draft_path, draft)
+    options = begun([target, draft])
+    with (tmp_path / f"{changed}.gguf").open("r+b") as file:  # the last tensor
+        file.seek(-2000, os.SEEK_END)
+        end = file.read()
+        file.seek(-2000, os.SEEK_END)
+        file.write(bytes(byte ^ 1 for byte in end))
+    refused = run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", *options, code=1)
+    assert "holds the beginning of another run: other prompts, models or options" in refused.stderr
+
+
+def test_a_model_elsewhere_is_the_same(
+    specdec: pathlib.Path,
+    tmp_path: pathlib.Path,
+    draft_path: pathlib.Path,
+    begun: Callable[[list[pathlib.Path]], list[str]],
+) -> None:
+    begun([draft_path])
+    moved = tmp_path / "moved.gguf"
+    shutil.copyfile(draft_path, moved)
+    os.utime(moved, (1, 1))
+    assert "were there already" in run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", "-m", moved).stderr
+
+
 def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
     output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
@@ -256,11 +350,48 @@ def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path
     assert output.read_text() != before
 
 
+def make_special(kind: str, path: pathlib.Path) -> None:
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 7))  # writing to it fails: full
+        except PermissionError:
+            pytest.skip("only root makes devices")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+@pytest.mark.parametrize("suffix", ["", ".part", ".sorted"])
+def test_what_is_no_file_stays(specdec: pathlib.Path, tmp_path: pathlib.Path, kind: str, suffix: str) -> None:
+    """Refused before models load: there is none here."""
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
+    special = tmp_path / f"out.jsonl{suffix}"
+    make_special(kind, special)
+    before = special.stat()
+    refused = run(specdec, prompts, tmp_path / "out.jsonl", "--force", "-m", tmp_path / "none.gguf", code=1)
+    assert f"{special} is not a regular file; give another --output" in refused.stderr
+    assert (special.stat().st_ino, special.stat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(tmp_path.iterdir()) == [prompts, special]
+
+
+def test_a_link_is_followed(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
+    (tmp_path / "there").mkdir()
+    real, link = tmp_path / "there" / "real.jsonl", tmp_path / "link.jsonl"
+    real.write_text("old")
+    link.symlink_to(real)
+    run(specdec, prompts, link, "--force")
+    assert link.is_symlink() and len(read(real)) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--prompts", "in.jsonl"], "--prompts and --output go together"),
         (["--output", "out.jsonl"], "--prompts and --output go together"),
+        (["--prompts", "in.jsonl", "--output", "-"], "--output - would be standard output; give a file"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give -p, -f or --prompts"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-np", "0"], "-np"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "--json"], "it goes without --json"),

@@ -87,6 +87,18 @@ def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
     assert texts[1] is not None and texts[1][1] == texts[2][1], "greedy text does not depend on the draft"
 
 
+def test_few_tokens_are_not_timed(specdec: pathlib.Path) -> None:
+    for tokens, is_timed in ((7, False), (8, True)):
+        options = [*QUICK[:2], "-n", str(tokens), "-t", "1", "-l", "0-inf"]
+        shown = subprocess.run([specdec, "race", *options], capture_output=True, text=True, timeout=120, check=True).stdout
+        assert shown.count(" tokens/s") == (3 if is_timed else 0)
+        assert shown.count("too few tokens to time") == (0 if is_timed else 4)
+        assert (" wins: " in shown) == is_timed and shown.endswith("no winner: too few tokens to time\n") != is_timed
+    with Terminal([specdec, "race", *QUICK[:2], "-n", "1", "-t", "1"], columns=80) as terminal:
+        *_, speeds, winner, _ = final_lines(terminal.read_all()[0])
+    assert speeds.count("too few tokens to time") == 3 and winner.startswith("no winner")
+
+
 def test_colors_can_be_off(specdec: pathlib.Path) -> None:
     with Terminal([specdec, "race", *QUICK], env={"NO_COLOR": "1"}) as terminal:
         text, code = terminal.read_all()

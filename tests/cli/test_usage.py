@@ -75,12 +75,13 @@ WRONG = {
     "generate -p x --temperatur 1": "did you mean --temperature?",
     "generate -p x --qqqqqqq": "unknown option --qqqqqqq\n",
     "generate -p x -f y": "give -p or -f, not both",
-    "generate -p x -n -1": '-n: expected a whole number from 0 to 2147483647, got "-1"',
+    "generate -p x -n -2": '-n: expected a whole number from 0 to 2147483647 or -1, got "-2"',
+    "chat -n 0": "-n: expected a whole number from 1",
     "generate -p x -n 1e3": "-n: expected a whole number",
     "generate -p x -k autoo": '-k: expected a whole number from 0 to 63 or auto, got "autoo"',
     "generate -p x -n 0x10": "-n: expected a whole number",
     "generate -p x -n 2147483648": "-n: expected a whole number",
-    "generate -p x --predict=": '--predict: expected a whole number from 0 to 2147483647, got ""',
+    "generate -p x --predict=": '--predict: expected a whole number from 0 to 2147483647 or -1, got ""',
     "generate -p x -k -1": "-k: expected a whole number from 0 to 63",
     "generate -p x -k 64": "-k: expected a whole number from 0 to 63",
     "generate -p x -b 63": "-b: expected a whole number from 64 to 65536",
@@ -114,7 +115,7 @@ def test_wrong_use(specdec: pathlib.Path, arguments: str) -> None:
     result = run(specdec, *(arguments.split() or [""]))
     assert (result.returncode, result.stdout) == (2, "")
     assert WRONG[arguments] in result.stderr
-    command = arguments.split()[:1] if arguments.split()[:1] in (["info"], ["generate"]) else []
+    command = arguments.split()[:1] if arguments.split()[:1] in (["info"], ["generate"], ["chat"]) else []
     assert result.stderr.startswith(" ".join(["specdec", *command]) + ": ")
     assert result.stderr.endswith("Try '" + " ".join(["specdec", *command]) + " --help'.\n")
 

@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from tests.models.tiny_models import make
 
+import specdec_native as sd
+
 
 def run(specdec: pathlib.Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([specdec, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
@@ -82,7 +84,15 @@ def test_the_table_and_the_metadata(specdec, draft_path, tmp_path, text) -> None
     assert "MXFP6_E2M3, error feedback, " in json.dumps(shown)
 
 
-@pytest.mark.parametrize("content, message", [(None, "cannot be opened"), (b"\xff\xfe", "UTF-8")])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "cannot be opened"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"", "the calibration text has 1 tokens, but at least 512 are needed; give a longer text"),
+        (b"import os\n" * 100, "tokens, but at least 512 are needed"),
+    ],
+)
 def test_bad_texts(specdec, draft_path, tmp_path, content, message) -> None:
     path = tmp_path / "bad.txt"
     if content is not None:
@@ -90,3 +100,18 @@ def test_bad_texts(specdec, draft_path, tmp_path, content, message) -> None:
     finished = run(specdec, "quantize", draft_path, tmp_path / "out.gguf", "--calibrate", path)
     assert finished.returncode in (1, 2) and message in finished.stderr
     assert not (tmp_path / "out.gguf").exists()
+
+
+def test_a_short_text_gets_a_warning(specdec, draft_path, tmp_path) -> None:
+    """512 tokens are needed, 10000 better."""
+    path = tmp_path / "text.txt"
+    model = sd.Generator(target=draft_path, n_threads=1)
+    for lines, is_short in ((400, True), (6000, False)):
+        path.write_text("import os\n" * lines)
+        tokens = len(model.tokenize(path.read_text()[:-1]))
+        assert (tokens < 10000) == is_short and tokens >= 512
+        command = ["quantize", "--keep", "blk", "-t", 1, draft_path, tmp_path / "out.gguf", "--force", "--calibrate", path]
+        finished = run(specdec, *command)
+        assert finished.returncode == 0
+        warning = f"warning: {path} has only {tokens} tokens; weights may fit it better than other text"
+        assert finished.stderr.startswith(warning) == is_short and (finished.stderr == "") != is_short
