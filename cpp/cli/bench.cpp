@@ -136,8 +136,8 @@ class Bench {
     Stats stats;
     for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
     if (stats.tokens < min_timed_tokens) {
-      throw Error(mode.name + " made only " + std::to_string(stats.tokens) + " tokens in a round: too few tokens to time; give more prompts, or " +
-                  "ones whose texts do not end so soon");
+      throw Error(mode.name + " made only " + std::to_string(stats.tokens) + " tokens in a round: too few tokens to time; " +
+                  "give more prompts, or ones whose texts do not end so soon");
     }
     mode.rounds.push_back(stats);
   }
@@ -207,7 +207,8 @@ int run_bench(int argc, const char* const* argv) {
     arguments.request.validate();
   }
   if (texts.size() * static_cast<std::size_t>(arguments.request.max_tokens) < min_timed_tokens) {
-    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " + std::to_string(min_timed_tokens) + " in all");
+    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " +
+                     std::to_string(min_timed_tokens) + " in all");
   }
   fix_seed(arguments.request);
   resolve_models(arguments.comparison.generator);

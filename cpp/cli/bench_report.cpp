@@ -93,7 +93,8 @@ std::string milliseconds(double seconds, std::size_t columns) {
 
 std::string heading(const BenchResult& result) {
   return std::to_string(result.num_prompts) + (result.num_prompts == 1 ? " prompt" : " prompts") +
-         (result.max_tokens == INT_MAX ? " to the end, " : " of at most " + std::to_string(result.max_tokens) + " tokens, ") + std::to_string(result.modes.front().rounds.size()) + " rounds, " +
+         (result.max_tokens == INT_MAX ? " to the end, " : " of at most " + std::to_string(result.max_tokens) + " tokens, ") +
+         std::to_string(result.modes.front().rounds.size()) + " rounds, " +
          (result.interleaved ? "interleaved" : "one file after another") + ", " + std::to_string(result.n_threads) +
          " threads,\n" + format("temperature %g", result.temperature) + ", seed " + std::to_string(result.seed) +
          "; median of the rounds, reading prompts not counted\n\n";

@@ -41,8 +41,8 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options]";
   line.about =
       "Answers line after line of standard input, in the model's own chat template or a named one; without either the model "
-      "continues the text so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear forgets the "
-      "conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
+      "continues the text so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear "
+      "forgets the conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
   line.positional_hint = "; write to standard input";
   line.groups = {
       {"Text",

@@ -53,15 +53,20 @@ std::string fingerprint(const std::vector<std::string>& lines) {
 // The output, or what becomes it, must be a file and not the prompts. A link stands for what it points to.
 void check_paths(ManyOptions& files) {
   namespace fs = std::filesystem;
-  if (files.output == "-") throw UsageError("--output - would be standard output; give a file, from which a run that was cut short can go on");
+  if (files.output == "-") {
+    throw UsageError("--output - would be standard output; give a file, from which a run that was cut short can go on");
+  }
   std::error_code ignored;
-  if (fs::is_symlink(files.output, ignored) && fs::exists(files.output, ignored)) files.output = fs::canonical(files.output).string();
+  const bool is_link = fs::is_symlink(files.output, ignored);
+  if (is_link && fs::exists(files.output, ignored)) files.output = fs::canonical(files.output).string();
   for (const char* suffix : {"", ".part", ".sorted"}) {
     const std::string path = files.output + suffix;
     if (fs::equivalent(files.prompts, path, ignored)) {
       throw UsageError("--output " + files.output + " would destroy the prompts; give another one");
     }
-    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) throw Error(path + " is not a regular file; give another --output");
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+      throw Error(path + " is not a regular file; give another --output");
+    }
   }
   if (fs::exists(files.output, ignored) && !files.force) {
     throw Error(files.output + " exists; give another --output, or --force to write over it");

@@ -148,11 +148,13 @@ Option predict_option(Request& request, int low, const std::string& help) {
     try {
       request.max_tokens = text == "-1" ? INT_MAX : static_cast<int>(parse_integer(text, low, INT_MAX));
     } catch (const UsageError&) {
-      throw UsageError("expected a whole number from " + std::to_string(low) + " to " + std::to_string(INT_MAX) + " or -1, got \"" + text + "\"");
+      const std::string range = std::to_string(low) + " to " + std::to_string(INT_MAX) + " or -1";
+      throw UsageError("expected a whole number from " + range + ", got \"" + text + "\"");
     }
   };
-  const std::string end = ", -1: until the text ends or the context is full (default: " + std::to_string(request.max_tokens) + ")";
-  return {{"-n", "--predict", "--n-predict"}, "N", help + end, set};
+  const std::string unlimited = ", -1: until the text ends or the context is full";
+  const std::string shown = " (default: " + std::to_string(request.max_tokens) + ")";
+  return {{"-n", "--predict", "--n-predict"}, "N", help + unlimited + shown, set};
 }
 
 void resolve_models(GeneratorOptions& options) {

@@ -121,7 +121,9 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
 // ---- Showing
 
 std::string speed_text(double tokens_per_second) { return format("%.1f tokens/s", tokens_per_second); }
-std::string speed_text(const Runner& runner) { return runner.is_timed() ? speed_text(runner.tokens_per_second()) : "too few tokens to time"; }
+std::string speed_text(const Runner& runner) {
+  return runner.is_timed() ? speed_text(runner.tokens_per_second()) : "too few tokens to time";
+}
 
 std::string winner_text(const std::vector<Runner>& runners) {
   if (!std::all_of(runners.begin(), runners.end(), [](const Runner& runner) { return runner.is_timed(); })) {

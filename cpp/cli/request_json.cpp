@@ -131,7 +131,9 @@ std::string known_names() {
 }  // namespace
 
 RequestLine parse_request(const std::string& line, const Request& defaults) {
-  if (depth_of(line) > max_depth) throw std::invalid_argument("values more than " + std::to_string(max_depth) + " deep in each other");
+  if (depth_of(line) > max_depth) {
+    throw std::invalid_argument("values more than " + std::to_string(max_depth) + " deep in each other");
+  }
   const Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) throw std::invalid_argument("not JSON");
   if (!json.is_object() || !json.contains("prompt")) throw std::invalid_argument("not a JSON object with a \"prompt\"");

@@ -30,6 +30,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   check_range("n_threads", options.n_threads, 0, 512);
   check_range("n_batch", options.n_batch, max_draft_tokens + 1, 1 << 16);
   check_range("max_sequences", options.max_sequences, 1, 256);
+  check_range("n_gpu_layers", options.n_gpu_layers.value_or(0), -1, 100000);
   check_num_draft_tokens(options.num_draft_tokens);
   const KvType kv_type = parse_kv_type(options.kv_type);
 

@@ -105,8 +105,8 @@ class Calibration::Reader {
         tokens_(model_.vocabulary().tokenize(text)) {
     const auto needed = static_cast<std::size_t>(options_.window);
     if (tokens_.size() < needed) {
-      throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " + std::to_string(needed) +
-                                  " are needed; give a longer text, some 100 KB");
+      throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " +
+                                  std::to_string(needed) + " are needed; give a longer text, some 100 KB");
     }
     if (options_.max_tokens > 0 && tokens_.size() > options_.max_tokens) tokens_.resize(options_.max_tokens);
     make_context();

@@ -11,15 +11,17 @@
 namespace specdec {
 namespace {
 
-// Of every tensor: evenly spaced from its first byte to its last. Versions of a model may differ in a few tensors, but there hardly
-// ever in a few weights.
+// Of every tensor: evenly spaced from its first byte to its last. Versions of a model may differ in a few tensors, but there
+// hardly ever in a few weights.
 constexpr std::uint64_t num_pieces = 4, piece_bytes = 256;
 
-void add_piece(Fingerprint& fingerprint, std::ifstream& file, const std::string& path, std::uint64_t offset, std::uint64_t bytes) {
+// Bytes from one place of a file.
+std::vector<char> read(std::ifstream& file, const std::string& path, std::uint64_t offset, std::uint64_t bytes) {
   std::vector<char> piece(bytes);
   file.seekg(static_cast<std::streamoff>(offset));
-  if (!file.read(piece.data(), static_cast<std::streamsize>(bytes))) throw ModelError(path + ": cannot be read; check the file");
-  fingerprint.add(piece.data(), piece.size());
+  file.read(piece.data(), static_cast<std::streamsize>(bytes));
+  if (!file) throw ModelError(path + ": cannot be read at byte " + std::to_string(offset) + "; check the file");
+  return piece;
 }
 
 }  // namespace
@@ -39,12 +41,14 @@ std::string model_fingerprint(const std::string& path) {
   Fingerprint fingerprint;
   for (const GgufFile& part : GgufFile::read_parts(path)) {
     std::ifstream file(part.path, std::ios::binary);
-    add_piece(fingerprint, file, part.path, 0, std::min(part.data_offset, part.file_size));  // without tensors it may end early
+    const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
+      const std::vector<char> piece = read(file, part.path, offset, bytes);
+      fingerprint.add(piece.data(), piece.size());
+    };
+    add(0, std::min(part.data_offset, part.file_size));  // without tensors it may end before its padding does
     for (const GgufTensor& tensor : part.tensors) {
       const std::uint64_t bytes = std::min(piece_bytes, tensor.bytes);
-      for (std::uint64_t i = 0; i < num_pieces; ++i) {
-        add_piece(fingerprint, file, part.path, tensor.offset + (tensor.bytes - bytes) * i / (num_pieces - 1), bytes);
-      }
+      for (std::uint64_t i = 0; i < num_pieces; ++i) add(tensor.offset + (tensor.bytes - bytes) * i / (num_pieces - 1), bytes);
     }
   }
   return fingerprint.text();

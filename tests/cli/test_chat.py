@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import signal
@@ -91,9 +90,8 @@ def test_a_template_that_is_not_known(
 ) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
     refused = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
-    assert refused.stderr == (
-        f"specdec chat: {path}: llama.cpp does not know this model's chat template; name one that is like it (--chat-template)\n"
-    )
+    message = "llama.cpp does not know this model's chat template; name one that is like it (--chat-template)"
+    assert refused.stderr == f"specdec chat: {path}: {message}\n"
     options = [*GREEDY, "-n", 12]
     named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
     own = run(specdec, "chat", *options, "-m", model, stdin="hello\nmore\n")

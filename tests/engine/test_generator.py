@@ -285,6 +285,7 @@ def test_numbers_of_numpy_are_numbers(gen: sd.Generator) -> None:
         ({"n_threads": 0}, "n_threads is 0"),
         ({"n_threads": 10_000}, "n_threads is 10000"),
         ({"n_batch": 8}, "n_batch is 8"),
+        ({"n_gpu_layers": -7}, "n_gpu_layers is -7; it must be between -1 and 100000"),
         ({"num_draft_tokens": 64}, "num_draft_tokens is 64"),
     ],
 )

@@ -25,7 +25,8 @@ struct Folder {
 constexpr std::uint64_t columns = 512, rows = 64, tensor_bytes = columns * rows * 4;
 
 // Part `number` of two, with so many F32 tensors; a byte of the last one can be changed.
-void write_part(const fs::path& folder, std::uint64_t number, std::uint64_t tensors, const std::string& author, std::int64_t changed = -1) {
+void write_part(const fs::path& folder, std::uint64_t number, std::uint64_t tensors, const std::string& author,
+                std::int64_t changed = -1) {
   std::vector<GgufEntry> entries = {{"split.no", GgufType::u16, number}, {"split.count", GgufType::u16, std::uint64_t{2}}};
   entries.push_back({"split.tensors.count", GgufType::i32, std::int64_t{3}});
   entries.push_back({"general.author", GgufType::string, author});
