@@ -67,24 +67,21 @@ class Lines {
   std::optional<std::string> next() {
     if (terminal_) write("> ");
     while (true) {
-      if (interrupted() && !terminal_) throw Cancelled("interrupted");
       const std::size_t end = bytes_.find('\n');
       if (end != std::string::npos) return take(end, end + 1);
-      if (!wait_for_input()) {
-        if (!terminal_) continue;
-        write("\n(/quit or Ctrl-D leaves)\n> ");
+      if (!wait_for_input(STDIN_FILENO)) {
+        if (!terminal_) throw Cancelled("interrupted");
         clear_interrupt();
+        write("\n(/quit or Ctrl-D leaves)\n> ");
         continue;
       }
       char chunk[4096];
       const ssize_t count = read(STDIN_FILENO, chunk, sizeof chunk);
       if (count > 0) {
         bytes_.append(chunk, static_cast<std::size_t>(count));
-      } else if (count < 0 && errno == EINTR) {
-        continue;
-      } else if (count < 0) {
+      } else if (count < 0 && errno != EINTR) {
         throw Error("standard input cannot be read: " + std::generic_category().message(errno));
-      } else {
+      } else if (count == 0) {
         if (bytes_.empty()) return std::nullopt;
         return take(bytes_.size(), bytes_.size());
       }
@@ -175,7 +172,6 @@ class Chat {
  private:
   // Writes an answer, which a Ctrl-C ends; what was written is part of the conversation.
   void respond(const std::string& line) {
-    clear_interrupt();
     const History before = history_;
     request_.prompt = history_.ask(line);
     std::string answer;
@@ -193,12 +189,12 @@ class Chat {
       generator_.stop();
       ended = true;
       if (!input_is_terminal()) throw;  // a script, not someone who will go on
+      clear_interrupt();
     } catch (const ContextFull& error) {
       note(std::string(error.what()) + "; /clear begins a new conversation\n");
       history_ = before;
       return;
     }
-    clear_interrupt();
     history_.answer(answer);
     if (ended || answer.empty() || answer.back() != '\n') write("\n");
   }

@@ -6,7 +6,7 @@ namespace specdec::cli {
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells expect
 
 void catch_interrupt();   // Ctrl-C; a second one kills the program
-void catch_interrupts();  // every Ctrl-C
+void catch_interrupts();  // every Ctrl-C; ends wait_for_input()
 // Ctrl-C, SIGTERM and SIGHUP, however often they come: for commands that leave nothing behind. A signal that the caller
 // ignores (nohup) stays ignored. A file size limit becomes an error of write().
 void catch_termination();
@@ -14,7 +14,8 @@ void catch_termination();
 bool interrupted();  // since the start, or since it was cleared
 void clear_interrupt();
 
-// Waits until standard input can be read without waiting. False if there is an interrupt, however shortly before.
-bool wait_for_input();
+// True when `descriptor` has something to read, or is at its end; false when interrupted, however shortly before. After
+// catch_interrupts().
+bool wait_for_input(int descriptor);
 
 }  // namespace specdec::cli

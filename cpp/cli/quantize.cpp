@@ -48,9 +48,9 @@ CommandLine command_line(Arguments& arguments) {
                "how a block's scale is chosen. ocp: from its largest weight, as the OCP standard says; mse: of that and its neighbours "
                "the one with the least squared error"),
         text({"--calibrate"}, "TEXT", arguments.calibration_text,
-             "a file of text like the model's own (some 100 KB and more): the model reads it, and weights are chosen so that outputs "
-             "change least on it (GPTQ), scales as well; about half the divergence at the same size, in minutes for small models and hours "
-             "for 7B"),
+             "a file of text like the model's own (some 100 KB and more, 512 tokens at least): the model reads it, and weights "
+             "are chosen so that outputs change least on it (GPTQ), scales as well; about half the divergence at the same size, "
+             "in minutes for small models and hours for 7B"),
         text({"--keep"}, "REGEX", options.keep, "keep the type of tensors in whose name this is found, such as '^output' (ECMAScript)"),
         integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
         flag({"--force"}, options.overwrite, "replace OUT if it exists"),
