@@ -75,19 +75,4 @@ bool wait_for_input(int descriptor) {
   return !interrupted();
 }
 
-// One that came between a look at the flag and a read() would be seen only after the next line. So signals are let in while
-// pselect() waits, and not between.
-bool wait_for_input() {
-  sigset_t blocked, before;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGINT);
-  sigprocmask(SIG_BLOCK, &blocked, &before);
-  fd_set input;
-  FD_ZERO(&input);
-  FD_SET(STDIN_FILENO, &input);
-  if (seen == 0) pselect(STDIN_FILENO + 1, &input, nullptr, nullptr, nullptr, &before);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  return seen == 0;
-}
-
 }  // namespace specdec::cli
