@@ -13,6 +13,7 @@ constexpr double optimism = 2.0;      // standard deviations by which a length's
 constexpr int longest_tried = 24;     // drafts
 constexpr int leap = 4;               // passes grow up to so many times the longest one measured
 constexpr double rate_memory = 0.95;  // kept from cycle to cycle
+constexpr double warm_after = 2e-3;   // seconds: caches, pages, graphs
 constexpr int plan_lasts = 16;        // plain cycles: of tiny models they take little longer than making a plan
 
 }  // namespace
@@ -59,7 +60,8 @@ void AdaptiveDraftLength::plan() {
   typical_ = typical_acceptance();
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
-  if (target_costs_.empty()) return;  // the first cycles are plain, so that there is something to compare with
+  // The first cycles are plain, so that there is something to compare with.
+  if (target_costs_.empty() || seconds_run_ < warm_after) return;
   const int most_columns = std::max(num_sequences_, leap * target_costs_.longest());
   for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
     target_pass_.push_back(target_costs_.seconds(columns(k)));
@@ -196,7 +198,8 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
   // The very first one finds caches and pages cold: plain decoding would look dear for long, since nobody tries it again.
-  if (!std::exchange(is_warm_, true)) return;
+  if (std::exchange(is_first_, false)) return;
+  seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
   target_costs_.record(num_scored, seconds - propose_seconds);
   accepted_by_row_.forget();

@@ -63,7 +63,8 @@ class AdaptiveDraftLength final : public DraftLength {
   std::size_t next_row_ = 0;
   Share proposing_{1.0};    // of the sequences whose proposer was asked, those for which there was something to propose
   double budget_ = 0.0;     // seconds that trials may cost
-  bool is_warm_ = false;    // a cycle was run
+  bool is_first_ = true;    // cycle
+  double seconds_run_ = 0.0;
 
   // The plan, which lasts for some cycles where nothing is drafted.
   double typical_ = 0.0;             // acceptance of rows that are not known yet

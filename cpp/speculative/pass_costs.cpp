@@ -90,7 +90,9 @@ std::size_t PassCosts::find_or_insert(int num_tokens) {
   return slot;
 }
 
-// A pass that takes much longer than expected was disturbed, and counts for no more than twice the usual deviation.
+// A pass that takes much longer than expected was disturbed, and counts for no more than twice the usual deviation. Nothing makes
+// a pass shorter than it should be: where one is by three deviations, this size was believed too slow (caches have warmed up,
+// another program has ended), and others as far as they lean on it.
 void PassCosts::record(int num_tokens, double seconds) {
   const double measured = std::log(std::max(seconds, 1e-9));
   const bool is_change = num_tokens != latest_;
@@ -112,14 +114,24 @@ void PassCosts::record(int num_tokens, double seconds) {
     covariance_[i][i] += shape_variance;
   }
   covariance_[change_slot][change_slot] += change_drift_variance;
+  const double noise_variance = 1.5 * noise_ * noise_;  // as of a normal distribution with that mean deviation
 
   // How the logarithm of what was measured depends on the state (an extended Kalman filter: to first order).
   const double unchanged = std::exp(state_[size]), expected = unchanged + (is_change ? change() : 0.0);
+  const double too_fast = std::min(0.0, measured - std::log(expected));
+  const double missing_variance = too_fast * too_fast / 9.0 - (covariance_[size][size] + noise_variance);
+  if (missing_variance > 0.0) {
+    const PerSlot<double> leaning = covariance_[size];
+    for (std::size_t i = first_size; i < num_slots_; ++i) {
+      for (std::size_t j = first_size; j < num_slots_; ++j) {
+        covariance_[i][j] += missing_variance * (leaning[i] / leaning[size]) * (leaning[j] / leaning[size]);
+      }
+    }
+  }
   const double by_size = unchanged / expected, by_change = is_change ? unit_ / expected : 0.0;
   PerSlot<double> gain{};
   for (std::size_t i = 0; i < num_slots_; ++i) gain[i] = by_size * covariance_[i][size] + by_change * covariance_[i][change_slot];
 
-  const double noise_variance = 1.5 * noise_ * noise_;  // as of a normal distribution with that mean deviation
   const double variance = by_size * gain[size] + by_change * gain[change_slot] + noise_variance;
   const double surprise = std::min(measured - std::log(expected), 2.0 * std::sqrt(variance));
   for (std::size_t i = 0; i < num_slots_; ++i) {
