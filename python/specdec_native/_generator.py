@@ -79,7 +79,7 @@ class Generator:
             n_ctx=0 if n_ctx is None else integer("n_ctx", n_ctx, 1),
             n_threads=0 if n_threads is None else integer("n_threads", n_threads, 1),
             n_batch=integer("n_batch", n_batch),
-            n_gpu_layers=None if n_gpu_layers is None else integer("n_gpu_layers", n_gpu_layers, -1),
+            n_gpu_layers=None if n_gpu_layers is None else integer("n_gpu_layers", n_gpu_layers),
             rpc=[rpc] if isinstance(rpc, str) else [checked_text("rpc", address) for address in rpc],
             mmap=bool(mmap),
             kv_type=checked_text("kv_type", kv_type),

@@ -280,7 +280,6 @@ def test_numbers_of_numpy_are_numbers(gen: sd.Generator) -> None:
     [
         ({"n_ctx": 0}, "n_ctx is 0"),
         ({"n_ctx": 2**40}, "n_ctx is"),
-        ({"n_gpu_layers": -7}, "n_gpu_layers is -7"),
         ({"n_ctx": -5}, "n_ctx is -5"),
         ({"n_threads": 0}, "n_threads is 0"),
         ({"n_threads": 10_000}, "n_threads is 10000"),
