@@ -2,14 +2,13 @@
 //
 // Two of them choose their algorithm, and so their rounding, by the number of tokens: flash attention (split over the
 // cache for one query, tiled from 64 queries on) and the tiled matmul of K- and IQ-quants (from 8 columns on). Both have
-// one reference algorithm that treats every query and column alike; it is selected per operation by a flag.
+// one reference algorithm that treats every query and column alike; it is selected by a flag. The flag outlives its operation:
+// whatever reads it is told each time.
 #pragma once
 
 struct ggml_tensor;
 
 namespace specdec {
-
-// The flag outlives an operation: whatever reads it is told each time.
 
 // Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
 bool depends_on_batch(const ggml_tensor* op);

@@ -41,6 +41,13 @@ inline void poison(ggml_tensor* out, const ggml_tensor* weights, const char* why
   std::fill_n(static_cast<float*>(out->data), ggml_nelements(out), std::numeric_limits<float>::quiet_NaN());
 }
 
+template <class Format>
+bool refused(const ggml_compute_params* params, ggml_tensor* op, const Format& w) {
+  const char* why = w.refusal(op->src[1]);
+  if (why != nullptr && params->ith == 0) poison(op, w.tensor, why);
+  return why != nullptr;
+}
+
 // Hands out consecutive pieces of the work buffer.
 class Workspace {
  public:
@@ -87,10 +94,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Format w(op->src[0]);
     const ggml_tensor* x = op->src[1];
-    if (const char* why = w.refusal(x)) {
-      if (params->ith == 0) poison(op, w.tensor, why);
-      return true;
-    }
+    if (refused(params, op, w)) return true;
     const std::int64_t n = columns(op), count = products(op);
     const std::size_t panel_bytes = w.panel_bytes(n);
     Workspace work(params->wdata);
@@ -138,10 +142,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Format w(op->src[0]);
     const ggml_tensor* x = op->src[1];
-    if (const char* why = w.refusal(x)) {
-      if (params->ith == 0) poison(op, w.tensor, why);
-      return true;
-    }
+    if (refused(params, op, w)) return true;
     const std::int64_t n = ggml_nelements(op->src[2]), experts = w.tensor->ne[2];
     Workspace work(params->wdata);
     char* panels = work.take<char>(w.panel_bytes(n));

@@ -4,31 +4,17 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <random>
 
-#include "check.h"
-#include "ggml-cpu.h"
-#include "ggml.h"
-#include "llama/backend.h"
+#include "ggml_graph.h"
 
 namespace {
 
 using namespace specdec;
 
-struct Free {
-  void operator()(ggml_context* context) const { ggml_free(context); }
-};
-
-class Graph {
+class Graph : public GgmlGraph {
  public:
-  explicit Graph(ggml_type type) : type_(type) {
-    start_backend();
-    ggml_init_params params{};
-    params.mem_size = 32u << 20;
-    context_.reset(ggml_init(params));
-  }
-  ggml_context* get() const { return context_.get(); }
+  explicit Graph(ggml_type type) : GgmlGraph(32u << 20), type_(type) {}
 
   ggml_tensor* weights(std::int64_t k, std::int64_t rows, std::int64_t matrices = 1) {
     ggml_tensor* t = ggml_new_tensor_3d(get(), type_, k, rows, matrices);
@@ -49,21 +35,8 @@ class Graph {
     return t;
   }
 
-  ggml_tensor* ids(const std::vector<std::int32_t>& values, std::int64_t a, std::int64_t b) {
-    ggml_tensor* t = ggml_new_tensor_2d(get(), GGML_TYPE_I32, a, b);
-    std::copy(values.begin(), values.end(), static_cast<std::int32_t*>(t->data));
-    return t;
-  }
-
-  void compute(ggml_tensor* result, int threads = 2) {
-    ggml_cgraph* graph = ggml_new_graph(get());
-    ggml_build_forward_expand(graph, result);
-    CHECK(ggml_graph_compute_with_ctx(get(), graph, threads) == GGML_STATUS_SUCCESS);
-  }
-
  private:
   ggml_type type_;
-  std::unique_ptr<ggml_context, Free> context_;
   std::mt19937 random_{7};
 };
 

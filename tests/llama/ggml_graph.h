@@ -1,0 +1,44 @@
+// Operations in ggml graphs made by hand.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "llama/backend.h"
+
+// Memory for the tensors of a test, and their computation with our kernels.
+class GgmlGraph {
+ public:
+  explicit GgmlGraph(std::size_t bytes) {
+    specdec::start_backend();
+    ggml_init_params params{};
+    params.mem_size = bytes;
+    context_.reset(ggml_init(params));
+  }
+  ggml_context* get() const { return context_.get(); }
+
+  ggml_tensor* ids(const std::vector<std::int32_t>& values, std::int64_t a, std::int64_t b = 1) const {
+    ggml_tensor* t = ggml_new_tensor_2d(get(), GGML_TYPE_I32, a, b);
+    std::copy(values.begin(), values.end(), static_cast<std::int32_t*>(t->data));
+    return t;
+  }
+
+  const float* compute(ggml_tensor* result, int threads = 2) const {
+    ggml_cgraph* graph = ggml_new_graph(get());
+    ggml_build_forward_expand(graph, result);
+    CHECK(ggml_graph_compute_with_ctx(get(), graph, threads) == GGML_STATUS_SUCCESS);
+    return static_cast<const float*>(result->data);
+  }
+
+ private:
+  struct Free {
+    void operator()(ggml_context* context) const { ggml_free(context); }
+  };
+  std::unique_ptr<ggml_context, Free> context_;
+};
