@@ -38,6 +38,7 @@ test: build $(VENV)/.ray
 
 lint: build
 	ruff check . && ruff format --check .
+	git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	mypy
 
 stubs: build

@@ -20,13 +20,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/isa.h"
 #include "ggml-alloc.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "llama/backend.h"
 #include "machine.h"
-#include "mxfp6/dispatch.h"
 #include "peak.h"
 #include "traits.h"
 #if defined(__linux__)
@@ -251,14 +251,14 @@ void run(const Options& options, const Shape& shape, int cached) {
     }
     const double read = bench::median(reads), peak = bench::median(peaks);
     std::printf("%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
-                options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads, read / 1e9, peak / 1e9);
+                options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads,
+                read / 1e9, peak / 1e9);
     std::printf("   n       us  GFLOP/s  of peak    GB/s  of read  llama.cpp us  times\n");
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const double time = fast(ours[i]), other = fast(stock[i]);
       const double operations = 4.0 * shape.heads * shape.head_size * options.n[i] * cached;
-      std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time,
-                  operations / time / 1e9, peak > 0 ? 100 * operations / time / peak : 0.0,
-                  row_bytes * cached / time / 1e9, 100 * row_bytes * cached / time / read);
+      std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time, operations / time / 1e9,
+                  peak > 0 ? 100 * operations / time / peak : 0.0, row_bytes * cached / time / 1e9, 100 * row_bytes * cached / time / read);
       options.stock ? std::printf("  %12.0f  %5.1f\n", 1e6 * other, other / time) : std::printf("\n");
     }
     std::fflush(stdout);
@@ -299,7 +299,7 @@ int main(int argc, char** argv) {
   if (options.pages == "small") prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 #endif
   specdec::start_backend();
-  options.isa = specdec::mxfp6::default_kernels().kernels->name;
+  options.isa = specdec::default_isa().isa->name;
   for (const std::string& name : options.shapes) {
     const Shape* shape = std::find_if(std::begin(shapes), std::end(shapes), [&](const Shape& s) { return name == s.name; });
     if (shape == std::end(shapes)) {

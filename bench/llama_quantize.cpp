@@ -9,7 +9,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_llama_quantize IN OUT q8_0|q6_k\n");
     return 2;
   }
-  llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_WARN) std::fputs(text, stderr); }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level >= GGML_LOG_LEVEL_WARN) std::fputs(text, stderr);
+      },
+      nullptr);
   llama_backend_init();
   llama_model_quantize_params params = llama_model_quantize_default_params();
   params.ftype = std::strcmp(argv[3], "q8_0") == 0 ? LLAMA_FTYPE_MOSTLY_Q8_0 : LLAMA_FTYPE_MOSTLY_Q6_K;

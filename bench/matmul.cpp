@@ -20,18 +20,18 @@
 #include <thread>
 #include <vector>
 
-#include "dense/matmul.h"
 #include "ggml-cpu.h"
 #include "machine.h"
 #include "peak.h"
-#include "mxfp6/dispatch.h"
+#include "weights/floats/kernels.h"
+#include "weights/mxfp6/kernels.h"
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
 using namespace specdec::mxfp6;
 using bench::median, bench::now, bench::read_all;
-namespace dense = specdec::dense;
+namespace floats = specdec::floats;
 
 namespace {
 
@@ -106,24 +106,24 @@ Product mxfp6_product(const Kernels& kernels, Type type, bool f32, std::int64_t 
   return p;
 }
 
-std::int64_t weight_bytes(dense::Type type) { return type == dense::Type::f32 ? 4 : 2; }
+std::int64_t weight_bytes(floats::Type type) { return type == floats::Type::f32 ? 4 : 2; }
 
 // The last byte of a number: exponents around that of 1.
 template <int bytes>
-std::uint8_t dense_byte(std::size_t at, std::uint64_t random) {
+std::uint8_t float_byte(std::size_t at, std::uint64_t random) {
   return static_cast<std::uint8_t>(at % bytes == bytes - 1 ? 0x38 + (random >> 62) + (random >> 54 & 0x80) : random >> 56);
 }
 
-Product dense_product(const std::string& isa, dense::Type type, std::int64_t k) {
-  constexpr std::int64_t rows = 2 * dense::tile_rows;
+Product float_product(const std::string& isa, floats::Type type, std::int64_t k) {
+  constexpr std::int64_t rows = 2 * floats::tile_rows;
   const std::int64_t row_bytes = k * weight_bytes(type);
-  Product p{isa, rows, rows * row_bytes, false, type == dense::Type::f32 ? dense_byte<4> : dense_byte<2>, nullptr, nullptr, nullptr};
+  Product p{isa, rows, rows * row_bytes, false, type == floats::Type::f32 ? float_byte<4> : float_byte<2>, nullptr, nullptr, nullptr};
   p.scratch_bytes = [](std::int64_t) { return std::size_t{0}; };
   if (isa != "ggml") {
-    const dense::Kernels& kernels = dense::kernels_for(isa.c_str());
+    const floats::Kernels& kernels = specdec::pick(floats::all_kernels(), *specdec::select_isa(isa).isa);
     p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
-      std::vector<float> panel(dense::panel_floats(n, k));
-      for (std::int64_t c = 0; c < n; ++c) dense::pack(kernels, x.data() + c * k, n, k, c, 0, dense::num_blocks(k), panel.data());
+      std::vector<float> panel(floats::panel_floats(n, k));
+      for (std::int64_t c = 0; c < n; ++c) floats::pack(kernels, x.data() + c * k, n, k, c, 0, floats::num_blocks(k), panel.data());
       return bytes_of(panel);
     };
     p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
@@ -132,13 +132,13 @@ Product dense_product(const std::string& isa, dense::Type type, std::int64_t k) 
     return p;
   }
   p.pack = [=](const std::vector<float>& x, std::int64_t n) {  // activations of the weights' type
-    if (type == dense::Type::f32) return bytes_of(x);
+    if (type == floats::Type::f32) return bytes_of(x);
     Panel panel(static_cast<std::size_t>(n * row_bytes));
-    if (type == dense::Type::f16) ggml_cpu_fp32_to_fp16(x.data(), reinterpret_cast<ggml_fp16_t*>(panel.data()), n * k);
+    if (type == floats::Type::f16) ggml_cpu_fp32_to_fp16(x.data(), reinterpret_cast<ggml_fp16_t*>(panel.data()), n * k);
     else ggml_cpu_fp32_to_bf16(x.data(), reinterpret_cast<ggml_bf16_t*>(panel.data()), n * k);
     return panel;
   };
-  const ggml_type ggml = type == dense::Type::f16 ? GGML_TYPE_F16 : type == dense::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32;
+  const ggml_type ggml = type == floats::Type::f16 ? GGML_TYPE_F16 : type == floats::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32;
   const auto dot = ggml_get_type_traits_cpu(ggml)->vec_dot;
   p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
     constexpr std::int64_t block = 16;  // of rows and of columns
@@ -167,9 +167,18 @@ struct Setup {
 Setup make_setup(const Options& options, const std::string& isa, std::int64_t k) {
   const std::string& type = options.type;
   const bool is_mxfp6 = type == "e2m3" || type == "e3m2";
-  Setup s{is_mxfp6 ? mxfp6_product(*select_kernels(isa).kernels, type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k)
-                   : dense_product(isa, type == "f16" ? dense::Type::f16 : type == "bf16" ? dense::Type::bf16 : dense::Type::f32, k),
-          k, 0, nullptr, {}, {}};
+  Setup s{is_mxfp6 ? mxfp6_product(specdec::pick(all_kernels(), *specdec::select_isa(isa).isa), type == "e3m2" ? Type::e3m2 : Type::e2m3,
+                                   options.activations == "f32", k)
+                   : float_product(isa,
+                                   type == "f16"    ? floats::Type::f16
+                                   : type == "bf16" ? floats::Type::bf16
+                                                    : floats::Type::f32,
+                                   k),
+          k,
+          0,
+          nullptr,
+          {},
+          {}};
   s.pieces = options.mib * (1 << 20) / s.product.piece_bytes;
   const auto bytes = static_cast<std::size_t>(s.pieces * s.product.piece_bytes);
   s.weights = allocate(bytes, options.pages == "huge");
@@ -217,7 +226,8 @@ class Walker {
   double run_piece(std::size_t index) {
     const Case& c = setup_.cases[index];
     const Product& product = setup_.product;
-    if (c.kind == Case::Kind::peak) return 2.0 * static_cast<double>((product.int8 ? bench::int8_multiply_adds : bench::f32_multiply_adds)(product.isa));
+    if (c.kind == Case::Kind::peak)
+      return 2.0 * static_cast<double>((product.int8 ? bench::int8_multiply_adds : bench::f32_multiply_adds)(product.isa));
     if (piece_ == last_) piece_ = first_;
     const std::uint8_t* weights = setup_.weights.get() + piece_++ * product.piece_bytes;
     if (c.kind == Case::Kind::read) read_all(weights, static_cast<std::size_t>(product.piece_bytes));
@@ -265,13 +275,14 @@ void measure(const Options& options, const Setup& setup, std::int64_t threads) {
   const double limit_bytes = rate(0), limit_ops = rate(1);
   const Product& product = setup.product;
   std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, %s peak %.0f GOP/s\n", product.isa.c_str(), options.type.c_str(),
-              product.int8 ? options.activations.c_str() : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9,
-              product.int8 ? "int8" : "f32", limit_ops / 1e9);
+              product.int8 ? options.activations.c_str() : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads),
+              limit_bytes / 1e9, product.int8 ? "int8" : "f32", limit_ops / 1e9);
   const double weights_per_byte = static_cast<double>(product.piece_rows * setup.k) / static_cast<double>(product.piece_bytes);
   std::printf("   n    GB/s  of read    GOP/s  of peak\n");
   for (std::size_t i = 2; i < setup.cases.size(); ++i) {
     const double bytes = rate(i), ops = 2.0 * bytes * weights_per_byte * static_cast<double>(setup.cases[i].n);
-    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes, ops / 1e9);
+    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes,
+                ops / 1e9);
     limit_ops > 0 ? std::printf("%6.1f%%\n", 100 * ops / limit_ops) : std::printf("      -\n");
   }
   std::fflush(stdout);
@@ -306,13 +317,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool is_ggml = options.isa == "ggml" && options.type[0] != 'e';
-  const Selection selection = select_kernels(is_ggml ? "" : options.isa);
-  if (selection.kernels == nullptr) {
+  const specdec::IsaSelection selection = specdec::select_isa(is_ggml ? "" : options.isa);
+  if (selection.isa == nullptr) {
     std::fprintf(stderr, "%s\n", selection.error.c_str());
     return 1;
   }
   ggml_cpu_init();
-  const std::string isa = is_ggml ? "ggml" : selection.kernels->name;
+  const std::string isa = is_ggml ? "ggml" : selection.isa->name;
   for (const std::int64_t k : options.k) {
     const Setup setup = make_setup(options, isa, k);
     for (const std::int64_t threads : options.threads) measure(options, setup, threads);

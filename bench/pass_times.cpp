@@ -62,7 +62,11 @@ bool repeat_cells(llama_context* context, int copies) {
 
 int main(int argc, char** argv) {
   if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap]]\n"), 2;
-  llama_log_set([](ggml_log_level level, const char* text, void*) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+  llama_log_set(
+      [](ggml_log_level level, const char* text, void*) {
+        if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+      },
+      nullptr);
 #ifdef PASS_TIMES_STOCK
   llama_backend_init();
 #else
@@ -96,7 +100,8 @@ int main(int argc, char** argv) {
   int n = 0, cached = 0, filled = -1;
   while (std::scanf("%d %d", &n, &cached) == 2) {
     const int read = std::min(cached, piece);
-    if (cached > piece && cached % piece != 0) return std::fprintf(stderr, "more than %d cached tokens must be a multiple of it\n", piece), 2;
+    if (cached > piece && cached % piece != 0)
+      return std::fprintf(stderr, "more than %d cached tokens must be a multiple of it\n", piece), 2;
     if (filled == cached) {
       llama_memory_seq_rm(llama_get_memory(context), 0, read, -1);
     } else {

@@ -81,7 +81,7 @@ def calibration_text(size: int, piece: int = 6000) -> str:
     return END_OF_TEXT.join(pieces)
 
 
-# ---- MXFP6 files in Python (cpp/mxfp6/format.h)
+# ---- MXFP6 files in Python (cpp/weights/mxfp6/format.h)
 
 E2M3, E3M2 = 96, 97
 

@@ -56,23 +56,30 @@ inline int run_all() {
 
 }  // namespace check
 
-#define TEST(name)                                              \
-  static void name();                                           \
-  static const check::Register register_##name{#name, name};    \
+#define TEST(name)                                           \
+  static void name();                                        \
+  static const check::Register register_##name{#name, name}; \
   static void name()
-#define CHECK(condition) \
-  do { if (!(condition)) check::fail(__FILE__, __LINE__, #condition); } while (false)
-#define CHECK_NEAR(a, b, tolerance)                                                                            \
-  do {                                                                                                         \
-    const double check_a = (a), check_b = (b);                                                                 \
-    if (!(std::fabs(check_a - check_b) <= (tolerance)))                                                        \
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) check::fail(__FILE__, __LINE__, #condition); \
+  } while (false)
+#define CHECK_NEAR(a, b, tolerance)                                                                                  \
+  do {                                                                                                               \
+    const double check_a = (a), check_b = (b);                                                                       \
+    if (!(std::fabs(check_a - check_b) <= (tolerance)))                                                              \
       check::fail(__FILE__, __LINE__, #a " = " + std::to_string(check_a) + ", expected " + std::to_string(check_b)); \
   } while (false)
-#define CHECK_THROWS(expression, type, text)                                                                   \
-  do {                                                                                                         \
-    std::string check_message = "(nothing thrown)";                                                            \
-    try { (void)(expression); } catch (const type& error) { check_message = error.what(); }                    \
-    if (check_message.find(text) == std::string::npos)                                                         \
+#define CHECK_THROWS(expression, type, text)                                                                       \
+  do {                                                                                                             \
+    std::string check_message = "(nothing thrown)";                                                                \
+    try {                                                                                                          \
+      (void)(expression);                                                                                          \
+    } catch (const type& error) {                                                                                  \
+      check_message = error.what();                                                                                \
+    }                                                                                                              \
+    if (check_message.find(text) == std::string::npos)                                                             \
       check::fail(__FILE__, __LINE__, #expression ": expected an error with \"" text "\", got: " + check_message); \
   } while (false)
-#define TEST_MAIN() int main() { return check::run_all(); }
+#define TEST_MAIN() \
+  int main() { return check::run_all(); }

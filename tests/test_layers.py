@@ -1,19 +1,24 @@
-"""The folders of cpp/ use each other one way only, and only cpp/llama names llama.cpp."""
+"""The folders of cpp/ use each other one way only, and few of them name llama.cpp or the operating system."""
 
 import pathlib
 import re
 
 CPP = pathlib.Path(__file__).parents[1] / "cpp"
+# In the order of the layers; what a folder may include beside itself.
 MAY_USE = {
-    "attention": set(),
-    "dense": set(),
-    "mxfp6": set(),
-    "sampling": set(),
-    "speculative": {"sampling"},
-    "llama": {"speculative", "sampling", "mxfp6", "attention", "dense"},
-    "engine": {"llama", "speculative", "sampling"},
-    "bindings": {"engine", "llama", "speculative", "sampling", "mxfp6"},
-    "cli": {"engine", "llama", "speculative", "sampling", "mxfp6"},
+    "base": set(),
+    "platform": {"base"},
+    "gguf": {"base", "platform"},
+    "weights": {"base"},
+    "attention": {"base"},
+    "sampling": {"base"},
+    "speculative": {"base", "sampling"},
+    "graph": {"base", "weights", "attention"},
+    "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
+    "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
+    "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling"},
+    "bindings": {"base", "platform", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
+    "cli": {"base", "platform", "gguf", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
 ISA_FILE = re.compile(r"(matmul|attention)_(?!scalar)\w+\.cpp")
@@ -33,6 +38,13 @@ def test_every_folder_is_known() -> None:
     assert {folder for folder, _ in sources()} == set(MAY_USE)
 
 
+def test_the_layers_are_in_order() -> None:
+    """No folder may use a later one: so there are no circles."""
+    order = list(MAY_USE)
+    for folder, used in MAY_USE.items():
+        assert all(order.index(other) < order.index(folder) for other in used), folder
+
+
 def test_folders_use_only_what_they_may() -> None:
     for folder, path in sources():
         for name in includes(path):
@@ -41,9 +53,9 @@ def test_folders_use_only_what_they_may() -> None:
                 assert used == folder or used in MAY_USE[folder], f"{path.relative_to(CPP)} includes {name}"
 
 
-def test_only_the_llama_folder_names_llama_cpp() -> None:
+def test_few_folders_name_llama_cpp() -> None:
     for folder, path in sources():
-        if folder != "llama":
+        if folder not in {"graph", "llama", "quantize"}:
             assert not [name for name in includes(path) if UPSTREAM.fullmatch(name)], path
         if folder != "bindings":
             assert not [name for name in includes(path) if name.startswith("pybind11")], path
@@ -51,11 +63,11 @@ def test_only_the_llama_folder_names_llama_cpp() -> None:
 
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
     """A linker keeps one copy of an inline function, perhaps the one compiled for AVX-512."""
-    allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "mxfp6/format.h", "mxfp6/matmul.h"}
+    allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h"}
+    allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     # What follows goes into anonymous namespaces.
-    allowed |= {"attention/attention.h", "attention/attention_kernel.h", "attention/attention_x86.h"}
-    allowed |= {"mxfp6/matmul_ymm.h"}
-    allowed |= {"dense/matmul.h", "dense/matmul_kernel.h"}
+    allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
+    allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):
             assert set(includes(path)) <= allowed, path
@@ -69,6 +81,11 @@ def test_only_the_command_line_prints() -> None:
 
 
 def test_everything_is_built() -> None:
-    for folder, path in sources():
+    lists = {path.parent: path.read_text(encoding="utf-8") for path in CPP.rglob("CMakeLists.txt")}
+    for _, path in sources():
         if path.suffix == ".cpp":
-            assert path.name in (CPP / folder / "CMakeLists.txt").read_text(encoding="utf-8"), path
+            parent = path.parent
+            while parent not in lists or parent == CPP:
+                assert parent != CPP, f"{path} has no CMakeLists.txt"
+                parent = parent.parent
+            assert path.relative_to(parent).as_posix() in lists[parent], path

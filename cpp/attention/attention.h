@@ -12,13 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu_features.h"
+
 namespace specdec::attention {
 
 constexpr int block_cells = 64;
 constexpr int chunk_cells = 512;
-constexpr int lanes = 16;          // dimensions come in multiples of this
+constexpr int lanes = 16;  // dimensions come in multiples of this
 constexpr int max_head_size = 256;
-constexpr int max_rows = 128;      // of one call
+constexpr int max_rows = 128;  // of one call
 
 // How the cache holds a row of numbers: IEEE halves, or ggml's Q8_0: blocks of 32 as a half (the scale) and 32 int8.
 enum class CacheType { f16, q8_0 };
@@ -64,6 +66,8 @@ constexpr std::size_t scratch_floats(int head_size, int value_size) {
 }
 
 struct Kernels {
+  const char* name;
+  CpuFeatures needs;
   // Writes the rows' states over one chunk of the cache, from its first cell: states[head][row], heads `head_states` floats
   // apart. The heads' cells lie side by side in memory: more heads in a call fetch it better.
   void (*read_chunk)(const Problem& problem, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* scratch);
@@ -76,8 +80,5 @@ struct Kernels {
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512;  // x86 builds only
 extern const Kernels kernels_neon;                  // 64-bit ARM builds only
-
-// By the name of an MXFP6 instruction set (mxfp6/dispatch.h), whose choice holds here too; scalar for those without their own.
-const Kernels& kernels_for(const char* isa) noexcept;
 
 }  // namespace specdec::attention

@@ -79,6 +79,6 @@ inline Lanes load_f16_column(const char* row, std::int64_t stride) {
 
 }  // namespace
 
-const Kernels kernels_avx2 = {read_chunk, merge, finish};
+const Kernels kernels_avx2 = {"avx2", cpu::avx2 | cpu::fma | cpu::f16c, read_chunk, merge, finish};
 
 }  // namespace specdec::attention

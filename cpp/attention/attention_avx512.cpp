@@ -60,6 +60,6 @@ inline Lanes load_f16_column(const char* row, std::int64_t stride) { return _mm5
 
 }  // namespace
 
-const Kernels kernels_avx512 = {read_chunk, merge, finish};
+const Kernels kernels_avx512 = {"avx512", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f, read_chunk, merge, finish};
 
 }  // namespace specdec::attention

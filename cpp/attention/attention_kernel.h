@@ -191,7 +191,9 @@ void sum_directly(const float* weights, const float* factors, const Cells<type>&
 
 // Calls f(Count) with the number of rows known to the compiler, for 1 .. most.
 template <int count>
-struct Count { static constexpr int value = count; };
+struct Count {
+  static constexpr int value = count;
+};
 
 template <int most, class F>
 void with_rows(int rows, F f) {
@@ -302,9 +304,8 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
         if (end - row <= full_tile) {
           with_rows<full_tile>(end - row, [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
           softmax(s, masks + row, end - row, run_states, p.value_size);
-          with_rows<full_tile>(end - row, [&](auto count) {
-            sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state);
-          });
+          with_rows<full_tile>(end - row,
+                               [&](auto count) { sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state); });
           continue;
         }
         if (!is_converted) {

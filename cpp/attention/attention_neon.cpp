@@ -12,19 +12,31 @@ constexpr int full_tile = 4;  // 16 sums, a strip of 4 and an operand of the 32 
 constexpr int tile_strips(int rows) { return rows > 2 ? 1 : 2; }
 
 template <class F>
-inline Lanes each(F f) { return {{f(0), f(1), f(2), f(3)}}; }
-inline Lanes load(const float* x) { return each([&](int i) { return vld1q_f32(x + 4 * i); }); }
+inline Lanes each(F f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+inline Lanes load(const float* x) {
+  return each([&](int i) { return vld1q_f32(x + 4 * i); });
+}
 inline void store(float* x, const Lanes& v) {
   for (int i = 0; i < 4; ++i) vst1q_f32(x + 4 * i, v.x[i]);
 }
-inline Lanes broadcast(float x) { return each([&](int) { return vdupq_n_f32(x); }); }
-inline Lanes add(const Lanes& a, const Lanes& b) { return each([&](int i) { return vaddq_f32(a.x[i], b.x[i]); }); }
-inline Lanes multiply(const Lanes& a, const Lanes& b) { return each([&](int i) { return vmulq_f32(a.x[i], b.x[i]); }); }
+inline Lanes broadcast(float x) {
+  return each([&](int) { return vdupq_n_f32(x); });
+}
+inline Lanes add(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return vaddq_f32(a.x[i], b.x[i]); });
+}
+inline Lanes multiply(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return vmulq_f32(a.x[i], b.x[i]); });
+}
 inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
   return each([&](int i) { return vfmaq_f32(c.x[i], a.x[i], b.x[i]); });
 }
 inline float32x4_t maximum_of_four(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
-inline Lanes maximum(const Lanes& a, const Lanes& b) { return each([&](int i) { return maximum_of_four(a.x[i], b.x[i]); }); }
+inline Lanes maximum(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return maximum_of_four(a.x[i], b.x[i]); });
+}
 
 inline float32x4_t four_halves(uint16x4_t bits) { return vcvt_f32_f16(vreinterpret_f16_u16(bits)); }
 inline float half(const char* x) {
@@ -32,7 +44,9 @@ inline float half(const char* x) {
   __builtin_memcpy(&bits, x, sizeof bits);
   return vgetq_lane_f32(four_halves(vdup_n_u16(bits)), 0);
 }
-inline Lanes load_f16(const std::uint16_t* x) { return each([&](int i) { return four_halves(vld1_u16(x + 4 * i)); }); }
+inline Lanes load_f16(const std::uint16_t* x) {
+  return each([&](int i) { return four_halves(vld1_u16(x + 4 * i)); });
+}
 inline Lanes load_i8(const std::int8_t* x) {
   const int8x16_t bytes = vld1q_s8(x);
   const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
@@ -92,6 +106,6 @@ inline Lanes load_f16_column(const char* row, std::int64_t stride) {
 
 }  // namespace
 
-const Kernels kernels_neon = {read_chunk, merge, finish};
+const Kernels kernels_neon = {"neon", cpu::neon, read_chunk, merge, finish};
 
 }  // namespace specdec::attention

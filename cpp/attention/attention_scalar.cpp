@@ -18,15 +18,27 @@ inline Lanes each(F f) {
   for (int i = 0; i < lanes; ++i) out.x[i] = f(i);
   return out;
 }
-inline Lanes load(const float* x) { return each([&](int i) { return x[i]; }); }
+inline Lanes load(const float* x) {
+  return each([&](int i) { return x[i]; });
+}
 inline void store(float* x, const Lanes& v) {
   for (int i = 0; i < lanes; ++i) x[i] = v.x[i];
 }
-inline Lanes broadcast(float x) { return each([&](int) { return x; }); }
-inline Lanes add(const Lanes& a, const Lanes& b) { return each([&](int i) { return a.x[i] + b.x[i]; }); }
-inline Lanes multiply(const Lanes& a, const Lanes& b) { return each([&](int i) { return a.x[i] * b.x[i]; }); }
-inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) { return each([&](int i) { return __builtin_fmaf(a.x[i], b.x[i], c.x[i]); }); }
-inline Lanes maximum(const Lanes& a, const Lanes& b) { return each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; }); }
+inline Lanes broadcast(float x) {
+  return each([&](int) { return x; });
+}
+inline Lanes add(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return a.x[i] + b.x[i]; });
+}
+inline Lanes multiply(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return a.x[i] * b.x[i]; });
+}
+inline Lanes fused(const Lanes& a, const Lanes& b, const Lanes& c) {
+  return each([&](int i) { return __builtin_fmaf(a.x[i], b.x[i], c.x[i]); });
+}
+inline Lanes maximum(const Lanes& a, const Lanes& b) {
+  return each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
+}
 
 // IEEE 754 half to single: exact.
 inline float half(std::uint16_t h) {
@@ -45,8 +57,12 @@ inline float half(const char* x) {
   std::memcpy(&bits, x, sizeof bits);
   return half(bits);
 }
-inline Lanes load_f16(const std::uint16_t* x) { return each([&](int i) { return half(x[i]); }); }
-inline Lanes load_i8(const std::int8_t* x) { return each([&](int i) { return static_cast<float>(x[i]); }); }
+inline Lanes load_f16(const std::uint16_t* x) {
+  return each([&](int i) { return half(x[i]); });
+}
+inline Lanes load_i8(const std::int8_t* x) {
+  return each([&](int i) { return static_cast<float>(x[i]); });
+}
 
 template <class F>
 inline float fold(Lanes v, F f) {
@@ -68,7 +84,9 @@ inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[la
 inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
   for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return static_cast<float>(static_cast<std::int8_t>(row[i * stride + j])); });
 }
-inline Lanes load_f16_column(const char* row, std::int64_t stride) { return each([&](int i) { return half(row + i * stride); }); }
+inline Lanes load_f16_column(const char* row, std::int64_t stride) {
+  return each([&](int i) { return half(row + i * stride); });
+}
 
 // p * 2^n; 0 where x is below -87.
 inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) {
@@ -88,17 +106,6 @@ inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) 
 
 }  // namespace
 
-const Kernels kernels_scalar = {read_chunk, merge, finish};
-
-const Kernels& kernels_for(const char* isa) noexcept {
-#if defined(__x86_64__)
-  if (std::strncmp(isa, "avx512", 6) == 0) return kernels_avx512;
-  if (std::strncmp(isa, "avx", 3) == 0) return kernels_avx2;
-#elif defined(__aarch64__)
-  if (std::strcmp(isa, "neon_dotprod") == 0) return kernels_neon;
-#endif
-  (void)isa;
-  return kernels_scalar;
-}
+const Kernels kernels_scalar = {"scalar", 0, read_chunk, merge, finish};
 
 }  // namespace specdec::attention

@@ -21,7 +21,8 @@ inline __attribute__((always_inline)) void transpose_halves(const __m256i (&rows
 }
 
 // first[j], second[j]: elements j (low half) and 8 + j (high half) of rows 0 .. 7, 8 .. 15.
-inline __attribute__((always_inline)) void load_half_columns(const char* row, std::int64_t stride, __m256i (&first)[8], __m256i (&second)[8]) {
+inline __attribute__((always_inline)) void load_half_columns(const char* row, std::int64_t stride, __m256i (&first)[8],
+                                                             __m256i (&second)[8]) {
   const auto load_row = [&](int i) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + i * stride)); };
   __m256i rows[8];
   for (int i = 0; i < 8; ++i) rows[i] = load_row(i);

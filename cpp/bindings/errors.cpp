@@ -1,8 +1,8 @@
 #include <exception>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "bindings/register.h"
-#include "speculative/error.h"
 
 namespace py = pybind11;
 
@@ -52,12 +52,13 @@ py::object exception_of(const std::exception_ptr& failure) {
 void register_errors(py::module_& m) {
   using namespace specdec;
   const py::object error = add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors; bad arguments are ValueError.");
-  const py::object model = add<ModelError>(m, "ModelError", error, "A model file or model that cannot be used, or that failed while running.");
-  types = new Types{
-      error, model,
-      add<VocabularyMismatch>(m, "VocabularyMismatch", model, "Draft and target do not share a vocabulary; the message shows the first difference."),
-      add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
-      add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
+  const py::object model =
+      add<ModelError>(m, "ModelError", error, "A model file or model that cannot be used, or that failed while running.");
+  types = new Types{error, model,
+                    add<VocabularyMismatch>(m, "VocabularyMismatch", model,
+                                            "Draft and target do not share a vocabulary; the message shows the first difference."),
+                    add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
+                    add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
     const py::object exception = exception_of(failure);
     if (exception) PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());

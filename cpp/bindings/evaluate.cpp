@@ -24,13 +24,15 @@ void check_arguments(const std::vector<Token>& tokens, const std::vector<int>& p
   if (pass_sizes.empty() || *std::min_element(pass_sizes.begin(), pass_sizes.end()) < 1) {
     throw std::invalid_argument("pass_sizes must be a list of one or more numbers of at least 1");
   }
-  if (n_threads < 1 || n_threads > 512) throw std::invalid_argument("n_threads is " + std::to_string(n_threads) + "; it must be between 1 and 512");
+  if (n_threads < 1 || n_threads > 512)
+    throw std::invalid_argument("n_threads is " + std::to_string(n_threads) + "; it must be between 1 and 512");
 }
 
 void check_tokens(const std::vector<Token>& tokens, int vocabulary_size) {
   for (const Token token : tokens) {
     if (token >= 0 && token < vocabulary_size) continue;
-    throw std::invalid_argument("tokens hold " + std::to_string(token) + "; it must be between 0 and " + std::to_string(vocabulary_size - 1));
+    throw std::invalid_argument("tokens hold " + std::to_string(token) + "; it must be between 0 and " +
+                                std::to_string(vocabulary_size - 1));
   }
 }
 
@@ -48,7 +50,7 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 }
 
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
-                          const std::string& kv_type, bool mmap) {
+                            const std::string& kv_type, bool mmap) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {

@@ -3,17 +3,16 @@
 
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
-
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <mutex>
 
+#include "base/error.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
-#include "speculative/error.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -112,7 +111,8 @@ class GuardedGenerator {
   // Threads do not live on in a forked process: it would wait for them for ever.
   void check_process() const {
     if (getpid() == process_) return;
-    throw specdec::Error("this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
+    throw specdec::Error(
+        "this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
   }
 
   // Asked while models run. Signals (Ctrl-C) are looked at every 20 ms, on the thread that generates.
@@ -143,9 +143,9 @@ py::object piece_to_python(const std::optional<Piece>& piece) {
 
 py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
   return py::dict("prompt_tokens"_a = s.prompt_tokens, "prompt_cached_tokens"_a = s.prompt_cached_tokens,
-                  "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted, "draft_calls"_a = s.draft_calls,
-                  "target_calls"_a = s.target_calls, "draft_seconds"_a = s.draft_seconds, "target_seconds"_a = s.target_seconds,
-                  "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
+                  "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted,
+                  "draft_calls"_a = s.draft_calls, "target_calls"_a = s.target_calls, "draft_seconds"_a = s.draft_seconds,
+                  "target_seconds"_a = s.target_seconds, "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
 }
 
 py::object event_to_python(const std::optional<specdec::Event>& event) {
@@ -160,21 +160,22 @@ py::object event_to_python(const std::optional<specdec::Event>& event) {
 // The arguments of a text, in Python's types.
 template <class Return, class Call>
 auto with_request(Call call) {  // call(GuardedGenerator, Request)
-  return [call](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
-                specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
-                std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) -> Return {
-    specdec::Request request;
-    if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
-    else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
-    request.sampling = std::move(sampling);
-    request.stop = std::move(stop);
-    request.seed = seed;
-    request.num_draft_tokens = num_draft_tokens;
-    request.max_tokens = max_tokens;
-    request.verification = specdec::verification_named(verification);
-    request.drafting = specdec::drafting_named(drafting);
-    return call(self, request);
-  };
+  return
+      [call](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
+             specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
+             std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) -> Return {
+        specdec::Request request;
+        if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
+        else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
+        request.sampling = std::move(sampling);
+        request.stop = std::move(stop);
+        request.seed = seed;
+        request.num_draft_tokens = num_draft_tokens;
+        request.max_tokens = max_tokens;
+        request.verification = specdec::verification_named(verification);
+        request.drafting = specdec::drafting_named(drafting);
+        return call(self, request);
+      };
 }
 
 }  // namespace
@@ -226,12 +227,11 @@ void register_generator(py::module_& m) {
              const WithoutGil without_gil;
              return std::make_unique<GuardedGenerator>(options);
            }),
-           py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "rpc"_a, "mmap"_a,
-           "kv_type"_a, "max_sequences"_a, "num_draft_tokens"_a)
-      .def(
-          "start", with_request<void>([](GuardedGenerator& self, const specdec::Request& request) { self.start(request); }),
-          py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
-          "drafting"_a, "Begins a text; reads the prompt into both caches.")
+           py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "rpc"_a, "mmap"_a, "kv_type"_a,
+           "max_sequences"_a, "num_draft_tokens"_a)
+      .def("start", with_request<void>([](GuardedGenerator& self, const specdec::Request& request) { self.start(request); }), py::kw_only(),
+           "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a, "drafting"_a,
+           "Begins a text; reads the prompt into both caches.")
       .def(
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
@@ -239,12 +239,11 @@ void register_generator(py::module_& m) {
       .def("stop", &GuardedGenerator::stop, "Ends all running texts, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running texts, and begins a turn of texts to submit.")
       .def_property_readonly("turn", &GuardedGenerator::turn, "Counts what ends the texts before it: start and start_many.")
-      .def(
-          "submit", with_request<std::int64_t>([](GuardedGenerator& self, const specdec::Request& request) {
-            return self.run([&](Generator& generator) { return generator.submit(request); });
-          }),
-          py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
-          "drafting"_a, "Queues a text beside those that run; its id.")
+      .def("submit", with_request<std::int64_t>([](GuardedGenerator& self, const specdec::Request& request) {
+             return self.run([&](Generator& generator) { return generator.submit(request); });
+           }),
+           py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
+           "drafting"_a, "Queues a text beside those that run; its id.")
       .def(
           "next_event",
           [](GuardedGenerator& self) {
@@ -255,7 +254,8 @@ void register_generator(py::module_& m) {
       .def(
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
           "Ends a text here.")
-      .def("stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last text.")
+      .def(
+          "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last text.")
       .def(
           "tokenize",
           [](const GuardedGenerator& self, const std::string& text) {
@@ -271,8 +271,7 @@ void register_generator(py::module_& m) {
           },
           "tokens"_a)
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
-      .def_property_readonly("verification",
-                             [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })
+      .def_property_readonly("verification", [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })
       .def_property_readonly("max_sequences", [](const GuardedGenerator& self) { return self.get().max_sequences(); })
       .def_property_readonly("n_ctx", [](const GuardedGenerator& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](const GuardedGenerator& self) { return self.get().n_threads(); });

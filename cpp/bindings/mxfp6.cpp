@@ -12,11 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/isa.h"
+#include "base/parallel.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
-#include "mxfp6/codec.h"
-#include "mxfp6/dispatch.h"
-#include "mxfp6/parallel.h"
+#include "weights/mxfp6/codec.h"
+#include "weights/mxfp6/kernels.h"
 
 namespace py = pybind11;
 
@@ -24,6 +25,7 @@ namespace {
 
 using ArrayPair = py::typing::Tuple<py::array_t<std::uint8_t>, py::array_t<std::uint8_t>>;  // codes, scales
 
+using namespace specdec;
 using namespace specdec::mxfp6;
 
 template <typename T>
@@ -106,8 +108,8 @@ ArrayPair quantize_array(const py::array& x_array, const std::string& type_name,
     bad = quantize(type, rule, x.data(), rows, cols, to_codes, to_scales);
   }
   if (bad >= 0) {
-    throw std::invalid_argument("x[" + std::to_string(bad / cols) + ", " + std::to_string(bad % cols) + "] = " +
-                                std::to_string(x.data()[bad]) + ": must be finite");
+    throw std::invalid_argument("x[" + std::to_string(bad / cols) + ", " + std::to_string(bad % cols) +
+                                "] = " + std::to_string(x.data()[bad]) + ": must be finite");
   }
   return py::make_tuple(codes, scales);
 }
@@ -153,10 +155,10 @@ ArrayPair unpack_array(const py::array& tiles_array, py::ssize_t rows, py::ssize
 }
 
 const Kernels& checked_isa(const std::optional<std::string>& isa) {
-  const Selection selection = isa ? select_kernels(*isa) : default_kernels();
+  const IsaSelection selection = isa ? select_isa(*isa) : default_isa();
   if (isa && isa->empty()) throw std::invalid_argument("isa = \"\": must be None or one of isas()");
-  if (selection.kernels == nullptr) throw std::invalid_argument(selection.error);
-  return *selection.kernels;
+  if (selection.isa == nullptr) throw std::invalid_argument(selection.error);
+  return pick(all_kernels(), *selection.isa);
 }
 
 struct Product {
@@ -170,13 +172,14 @@ struct Product {
 void multiply(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t blocks = p.cols / block_size, bands = p.rows / tile_rows;
   std::vector<float> panel(panel_bytes(p.n, p.cols) / sizeof(float));
-  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads), std::vector<std::uint8_t>(scratch_bytes(p.type, p.n, p.cols)));
-  in_parallel(threads, threads, [&](std::int64_t t) {
+  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads),
+                                                 std::vector<std::uint8_t>(scratch_bytes(p.type, p.n, p.cols)));
+  for_each_piece(threads, threads, [&](std::int64_t t) {
     for (std::int64_t c = 0; c < p.n; ++c) {
       kernels.quantize(p.type, p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads, panel.data());
     }
   });
-  in_parallel(threads, threads, [&](std::int64_t t) {
+  for_each_piece(threads, threads, [&](std::int64_t t) {
     kernels.matmul(p.type, p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows,
                    scratch[static_cast<std::size_t>(t)].data());
   });
@@ -184,7 +187,7 @@ void multiply(const Kernels& kernels, const Product& p, int threads) {
 
 void multiply_f32(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t bands = p.rows / tile_rows;
-  in_parallel(threads, threads, [&](std::int64_t t) {
+  for_each_piece(threads, threads, [&](std::int64_t t) {
     kernels.matmul_f32(p.type, p.tiles, p.cols, p.x, p.cols, p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows);
   });
 }
@@ -196,7 +199,8 @@ py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& 
   const auto x = checked<float>(x_array, "x", 2);
   const Type type = checked_type(type_name);
   check_tiles_shape(tiles, rows, cols);
-  if (x.shape(1) != cols) throw std::invalid_argument("x has shape " + shape_text(x) + ": must be [n, cols], cols = " + std::to_string(cols));
+  if (x.shape(1) != cols)
+    throw std::invalid_argument("x has shape " + shape_text(x) + ": must be [n, cols], cols = " + std::to_string(cols));
   if (threads < 1 || threads > max_threads) {
     throw std::invalid_argument("threads = " + std::to_string(threads) + ": must be 1.." + std::to_string(max_threads));
   }
@@ -215,7 +219,7 @@ py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& 
 
 std::vector<std::string> isa_names() {
   std::vector<std::string> names;
-  for (const Kernels* kernels : supported_kernels()) names.emplace_back(kernels->name);
+  for (const Isa* isa : supported_isas()) names.emplace_back(isa->name);
   return names;
 }
 
@@ -271,7 +275,7 @@ void register_mxfp6(py::module_& m) {
   m.def("dequantize", &dequantize_arrays, kDequantizeDoc, py::arg("codes"), py::arg("scales"), py::arg("type") = "e2m3");
   m.def("pack", &pack_arrays, kPackDoc, py::arg("codes"), py::arg("scales"));
   m.def("unpack", &unpack_array, kUnpackDoc, py::arg("tiles"), py::arg("rows"), py::arg("cols"));
-  m.def("matmul", &matmul_arrays, kMatmulDoc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"),
-        py::arg("type") = "e2m3", py::arg("isa") = py::none(), py::arg("threads") = 1, py::arg("activations") = "int8");
+  m.def("matmul", &matmul_arrays, kMatmulDoc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("type") = "e2m3",
+        py::arg("isa") = py::none(), py::arg("threads") = 1, py::arg("activations") = "int8");
   m.def("isas", &isa_names, "Names of the instruction sets this CPU supports, best first; the last is \"scalar\".");
 }

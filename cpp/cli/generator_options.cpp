@@ -6,15 +6,12 @@
 #include <random>
 #include <system_error>
 
-#include "cli/format.h"
-#include "cli/output.h"
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
 #include "engine/bundled_models.h"
 #include "engine/memory.h"
-#include "llama/huge_pages.h"
-
-#ifdef __APPLE__
-#include <mach-o/dyld.h>
-#endif
+#include "platform/executable.h"
+#include "platform/huge_pages.h"
 
 namespace specdec::cli {
 namespace {
@@ -31,20 +28,9 @@ std::pair<Token, double> parse_logit_bias(const std::string& text) {
   return {token, parse_real(bias[0] == '+' ? bias.substr(1) : bias, {})};
 }
 
-fs::path executable() {
-#ifdef __APPLE__
-  char path[PATH_MAX];
-  uint32_t size = sizeof path;
-  return _NSGetExecutablePath(path, &size) == 0 ? fs::path(path) : fs::path();
-#else
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored);
-#endif
-}
-
 // Beside the program (a copy, the build tree), or in the Python package that the program was installed with.
 std::vector<std::string> model_folders() {
-  const fs::path folder = executable().parent_path();
+  const fs::path folder = executable_path().parent_path();
   std::vector<std::string> folders = {(folder / "models").string(), folder.string()};
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path() / "lib", ignored)) {
@@ -89,20 +75,26 @@ Group model_group(GeneratorOptions& options) {
               text({"-md", "--model-draft", "--spec-draft-model"}, "FILE", options.draft,
                    "draft model with the target's vocabulary, or \"ngram\": look the continuation up in the text so far (default "
                    "with -m: none)"),
-              {{"-k", "--draft-max", "--spec-draft-n-max"}, "N",
+              {{"-k", "--draft-max", "--spec-draft-n-max"},
+               "N",
                "tokens to draft per target call, 0 to 63; 0 decodes without a draft; \"auto\": as many as save time, none where "
-               "none do (default: auto)", set_draft_tokens},
+               "none do (default: auto)",
+               set_draft_tokens},
               integer({"-c", "--ctx-size"}, options.n_ctx, 0, 1 << 24, "context in tokens (default: the model's own, at most 4096)"),
               integer({"-t", "--threads"}, options.n_threads, 0, 512, "threads (default: one per physical core)"),
               integer({"-b", "--batch-size"}, options.n_batch, max_draft_tokens + 1, 1 << 16, "prompt tokens per pass (default: 512)"),
               flag({"--no-mmap"}, options.use_mmap,
                    "read the weights into memory instead of mapping the files, in huge pages where the system has them: passes "
-                   "as fast or faster, a slower start, memory that is not shared", false),
+                   "as fast or faster, a slower start, memory that is not shared",
+                   false),
               choice({"--kv-type"}, {"f16", "q8_0"}, options.kv_type, "keys and values in the caches: 16 or 8.5 bits each"),
-              {{"--rpc"}, "HOST:PORT",
+              {{"--rpc"},
+               "HOST:PORT",
                "run the target's layers on these machines, on which specdec rpc-server runs; several with commas between "
-               "(docs/distributed.md)", set_rpc},
-              {{"-ngl", "--gpu-layers", "--n-gpu-layers"}, "N",
+               "(docs/distributed.md)",
+               set_rpc},
+              {{"-ngl", "--gpu-layers", "--n-gpu-layers"},
+               "N",
                "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with "
                "--rpc, else 0)",
                [&options](const std::string& text) { options.n_gpu_layers = static_cast<int>(parse_integer(text, -1, 100000)); }},
@@ -132,13 +124,16 @@ Group sampling_group(Request& request) {
           real({"--frequency-penalty"}, params.frequency_penalty, {}, "the same for each time that they occur, 0: off"),
           integer({"--repeat-last-n"}, params.penalty_last_n, -1, INT_MAX, "tokens back that the penalties look, -1: all (default: 64)"),
           {{"-l", "--logit-bias"}, "ID+BIAS", "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable", add_bias},
-          {{"--verification"}, "MODE",
+          {{"--verification"},
+           "MODE",
            "how drafts are judged, always with the target's law. block: together, which accepts the most; token: one by one; "
            "invariant: a seed gives the same text for any draft and any -k, for 8 % fewer tokens per target call (12 % at "
            "worst); auto: invariant with -s and -k auto, else block (default: " +
                std::string(request.verification ? name(*request.verification) : "auto") + ")",
            set_verification},
-          {{"--drafting"}, "MODE", "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens (default: sampled)",
+          {{"--drafting"},
+           "MODE",
+           "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens (default: sampled)",
            set_drafting},
       }};
 }

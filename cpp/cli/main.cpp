@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench.h"
-#include "cli/chat.h"
-#include "cli/generate.h"
-#include "cli/info.h"
-#include "cli/interrupt.h"
+#include "base/error.h"
+#include "cli/commands/bench.h"
+#include "cli/commands/chat.h"
+#include "cli/commands/generate.h"
+#include "cli/commands/info.h"
+#include "cli/commands/perplexity.h"
+#include "cli/commands/quantize.h"
+#include "cli/commands/race.h"
+#include "cli/commands/rpc_server.h"
 #include "cli/options.h"
-#include "cli/output.h"
-#include "cli/perplexity.h"
-#include "cli/quantize.h"
-#include "cli/race.h"
-#include "cli/rpc_server.h"
-#include "speculative/error.h"
+#include "cli/terminal/output.h"
+#include "platform/interrupt.h"
 
 namespace specdec::cli {
 namespace {

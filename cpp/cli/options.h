@@ -11,6 +11,8 @@
 
 namespace specdec::cli {
 
+constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells expect
+
 // The command line is wrong: exit code 2.
 class UsageError : public std::runtime_error {
  public:

@@ -8,16 +8,14 @@
 #include <system_error>
 #include <vector>
 
-#include "speculative/error.h"
+#include "base/error.h"
 
 extern char** environ;
 
 namespace specdec::cli {
 namespace {
 
-[[noreturn]] void fail(const std::string& what, int error) {
-  throw Error(what + ": " + std::generic_category().message(error));
-}
+[[noreturn]] void fail(const std::string& what, int error) { throw Error(what + ": " + std::generic_category().message(error)); }
 
 class FileActions {
  public:
@@ -70,8 +68,7 @@ void run_plot(std::vector<std::string> options, const std::string& file, const s
   std::vector<std::string> command = {"python3", "-m", "specdec_native.plot"};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"--", file});
-  if (run(command, json) != 0)
-    throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
+  if (run(command, json) != 0) throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <memory>
 #include <system_error>
 
+#include "base/error.h"
 #include "cli/options.h"
-#include "cli/output.h"
-#include "speculative/error.h"
+#include "cli/terminal/output.h"
 
 namespace specdec::cli {
 namespace {

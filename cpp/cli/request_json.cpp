@@ -90,11 +90,11 @@ void set_prompt(RequestLine& line, const std::string& name, const Json& json) {
 using Setter = std::function<void(RequestLine& line, const std::string& name, const Json& json)>;
 
 template <typename Convert, typename Field>
-Setter of_request(Field Request::*field, Convert convert) {
+Setter of_request(Field Request::* field, Convert convert) {
   return [=](RequestLine& line, const std::string& name, const Json& json) { line.request.*field = convert(name, json); };
 }
 template <typename Convert, typename Field>
-Setter of_sampling(Field sampling::SamplingParams::*field, Convert convert) {
+Setter of_sampling(Field sampling::SamplingParams::* field, Convert convert) {
   return [=](RequestLine& line, const std::string& name, const Json& json) { line.request.sampling.*field = convert(name, json); };
 }
 
@@ -116,8 +116,10 @@ const std::map<std::string, Setter>& setters() {
       {"stop", of_request(&Request::stop, texts_of)},
       {"seed", of_request(&Request::seed, seed_of)},
       {"num_draft_tokens", of_request(&Request::num_draft_tokens, draft_tokens_of)},
-      {"verification", of_request(&Request::verification, [](const std::string& name, const Json& json) { return verification_named(text_of(name, json)); })},
-      {"drafting", of_request(&Request::drafting, [](const std::string& name, const Json& json) { return drafting_named(text_of(name, json)); })},
+      {"verification", of_request(&Request::verification,
+                                  [](const std::string& name, const Json& json) { return verification_named(text_of(name, json)); })},
+      {"drafting",
+       of_request(&Request::drafting, [](const std::string& name, const Json& json) { return drafting_named(text_of(name, json)); })},
   };
   return all;
 }

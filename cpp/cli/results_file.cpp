@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "speculative/error.h"
+#include "base/error.h"
 
 namespace specdec::cli {
 namespace {
@@ -73,7 +73,8 @@ void ResultsFile::read_earlier(const Json& begun_with) {
       if (is_first) {
         is_other = json != begun_with;
       } else if (is_other) {
-        throw Error(part_ + " holds the beginning of another run: other prompts, models or options. Delete it, or give the same ones to finish it");
+        throw Error(part_ +
+                    " holds the beginning of another run: other prompts, models or options. Delete it, or give the same ones to finish it");
       } else if (!json.is_object() || !json.contains("index") || !json["index"].is_number_integer()) {
         throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to begin anew");
       } else {

@@ -1,6 +1,6 @@
 #include "cli/statistics.h"
 
-#include "cli/format.h"
+#include "cli/terminal/format.h"
 
 namespace specdec::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "speculative/error.h"
+#include "base/error.h"
 
 namespace specdec {
 

@@ -7,9 +7,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "llama/backend.h"
+#include "platform/cores.h"
 #include "speculative/draft_model_proposer.h"
-#include "speculative/error.h"
 #include "speculative/ngram_proposer.h"
 
 namespace specdec {
@@ -71,8 +72,8 @@ void Generator::load_draft() {
                      " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");
   }
   if (const auto difference = Vocabulary::first_difference(draft_model_->vocabulary(), target_model_->vocabulary())) {
-    throw VocabularyMismatch("the draft " + options_.draft + " cannot propose tokens for the target " + options_.target + ": " + *difference +
-                             ". Use a draft of the same model family");
+    throw VocabularyMismatch("the draft " + options_.draft + " cannot propose tokens for the target " + options_.target + ": " +
+                             *difference + ". Use a draft of the same model family");
   }
   Context::Options context;
   context.context_length = std::min(target_->context_length(), draft_model_->trained_context());

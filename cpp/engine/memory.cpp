@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "llama/gguf_file.h"
+#include "gguf/gguf_file.h"
 
 namespace specdec {
 namespace {
@@ -23,8 +23,7 @@ std::uint64_t over_layers(const GgufFile& file, const std::string& key, std::uin
   std::uint64_t sum = 0;
   for (const GgufValue& value : array->elements()) {
     if (const auto* number = std::get_if<std::uint64_t>(&value)) sum += *number;
-    if (const auto* number = std::get_if<std::int64_t>(&value))
-      sum += static_cast<std::uint64_t>(std::max<std::int64_t>(0, *number));
+    if (const auto* number = std::get_if<std::int64_t>(&value)) sum += static_cast<std::uint64_t>(std::max<std::int64_t>(0, *number));
   }
   return sum;
 }

@@ -8,7 +8,8 @@
 namespace specdec {
 
 // What a generator keeps in memory, in bytes. The weights are mapped files (unless options.use_mmap is false); if they do not all
-// stay in memory, every pass reads them from disk again. The models' scratch space comes on top: little, as long as the models are not tiny.
+// stay in memory, every pass reads them from disk again. The models' scratch space comes on top: little, as long as the models are not
+// tiny.
 struct MemoryNeed {
   std::uint64_t weights = 0;  // of target and draft
   std::uint64_t caches = 0;   // keys and values of full contexts

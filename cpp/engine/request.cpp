@@ -30,17 +30,23 @@ Drafting drafting_named(const std::string& name) {
 
 const char* name(Verification verification) {
   switch (verification) {
-    case Verification::token: return "token";
-    case Verification::invariant: return "invariant";
-    default: return "block";
+    case Verification::token:
+      return "token";
+    case Verification::invariant:
+      return "invariant";
+    default:
+      return "block";
   }
 }
 
 const char* name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::length: return "length";
-    case FinishReason::context: return "context";
-    default: return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::context:
+      return "context";
+    default:
+      return "stop";
   }
 }
 

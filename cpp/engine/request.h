@@ -12,13 +12,13 @@
 namespace specdec {
 
 struct Request {
-  std::string prompt;                      // UTF-8; special tokens written out are recognised
-  std::vector<Token> prompt_tokens;        // instead of the text, if not empty
+  std::string prompt;                // UTF-8; special tokens written out are recognised
+  std::vector<Token> prompt_tokens;  // instead of the text, if not empty
   sampling::SamplingParams sampling;
-  std::vector<std::string> stop;           // end the text before the first of these
-  std::optional<std::uint64_t> seed;       // none: a random one
-  std::optional<int> num_draft_tokens;     // none: the generator's
-  int max_tokens = 224;                    // 0 produces nothing
+  std::vector<std::string> stop;             // end the text before the first of these
+  std::optional<std::uint64_t> seed;         // none: a random one
+  std::optional<int> num_draft_tokens;       // none: the generator's
+  int max_tokens = 224;                      // 0 produces nothing
   std::optional<Verification> verification;  // none ("auto"): see verification_for()
   Drafting drafting = Drafting::sampled;
 
@@ -46,8 +46,8 @@ struct Piece {
   Token token = 0;
   std::string text;
   bool from_draft = false;
-  double logprob = 0.0;                      // natural log, target's raw probability
-  std::optional<FinishReason> finish_reason; // on the last piece
+  double logprob = 0.0;                       // natural log, target's raw probability
+  std::optional<FinishReason> finish_reason;  // on the last piece
 };
 
 }  // namespace specdec

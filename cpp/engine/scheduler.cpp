@@ -4,13 +4,13 @@
 #include <limits>
 #include <utility>
 
-#include "speculative/error.h"
+#include "base/error.h"
 
 namespace specdec {
 namespace {
 
-constexpr int reading_chunk = 128;   // prompt tokens between two cycles: the texts that run wait for them
-constexpr int worth_copying = 32;    // tokens: reading fewer takes less time than copying a slot
+constexpr int reading_chunk = 128;  // prompt tokens between two cycles: the texts that run wait for them
+constexpr int worth_copying = 32;   // tokens: reading fewer takes less time than copying a slot
 
 bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 

@@ -9,9 +9,12 @@ namespace {
 
 FinishReason reason_of(Finish finish) {
   switch (finish) {
-    case Finish::max_tokens: return FinishReason::length;
-    case Finish::context: return FinishReason::context;
-    default: return FinishReason::stop;
+    case Finish::max_tokens:
+      return FinishReason::length;
+    case Finish::context:
+      return FinishReason::context;
+    default:
+      return FinishReason::stop;
   }
 }
 

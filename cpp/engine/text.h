@@ -24,7 +24,7 @@ class Text {
   enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
   void begin_reading(int slot);
   void begin_running();
-  void end();  // nothing more will be asked for; what was made and not delivered no longer counts
+  void end();                           // nothing more will be asked for; what was made and not delivered no longer counts
   void fail(std::exception_ptr error);  // ends it early
 
   State state() const { return state_; }

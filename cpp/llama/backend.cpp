@@ -2,25 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
 #include <mutex>
-#include <set>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
-#ifdef __linux__
-#include <sched.h>
-#endif
-#ifdef __APPLE__
-#include <sys/sysctl.h>
-#endif
-
+#include "base/error.h"
+#include "base/isa.h"
+#include "graph/op_hook.h"
 #include "llama.h"
-#include "llama/ggml_mxfp6.h"
-#include "llama/huge_pages.h"
-#include "llama/op_hook.h"
+#include "llama/huge_page_buffers.h"
 
 namespace specdec {
 namespace {
@@ -49,12 +39,12 @@ void keep_errors(ggml_log_level level, const char* text, void*) {
 void start_backend() {
   static std::once_flag once;
   std::call_once(once, [] {
-    check_mxfp6_kernels();
+    if (default_isa().isa == nullptr) throw Error(default_isa().error);
     llama_log_set(keep_errors, nullptr);
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook();
-    install_huge_pages();
+    install_huge_page_buffers();
   });
 }
 
@@ -66,26 +56,5 @@ std::string take_backend_errors() {
 
 AbortsAsErrors::AbortsAsErrors() { aborts_are_errors = true; }
 AbortsAsErrors::~AbortsAsErrors() { aborts_are_errors = false; }
-
-int default_threads() {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  std::set<std::string> cores;  // one entry per set of sibling hyper-threads
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed)) continue;
-      std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
-      std::string core;
-      if (std::getline(siblings, core)) cores.insert(core);
-    }
-  }
-  if (!cores.empty()) return static_cast<int>(cores.size());
-#elif defined(__APPLE__)
-  int performance_cores = 0;
-  std::size_t size = sizeof(performance_cores);
-  if (sysctlbyname("hw.perflevel0.physicalcpu", &performance_cores, &size, nullptr, 0) == 0 && performance_cores > 0) return performance_cores;
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 }  // namespace specdec

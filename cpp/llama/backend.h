@@ -21,7 +21,4 @@ class AbortsAsErrors {
   AbortsAsErrors& operator=(const AbortsAsErrors&) = delete;
 };
 
-// Physical cores that this process may run on: more threads than that only get in each other's way.
-int default_threads();
-
 }  // namespace specdec

@@ -4,8 +4,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "llama.h"
-#include "speculative/error.h"
 
 namespace specdec {
 namespace {
@@ -39,8 +39,7 @@ std::string apply_chat_template(const Model& model, const std::vector<ChatMessag
   const char* chat_template = template_of(model);
   if (chat_template == nullptr) throw ModelError(model.path() + ": the model has no chat template");
   if (const auto text = apply(chat_template, messages)) return *text;
-  throw ModelError(model.path() +
-                   ": llama.cpp does not know this model's chat template; name one that is like it (--chat-template)");
+  throw ModelError(model.path() + ": llama.cpp does not know this model's chat template; name one that is like it (--chat-template)");
 }
 
 std::vector<std::string> chat_template_names() {

@@ -4,13 +4,17 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/error.h"
 #include "ggml-cpu.h"
+#include "graph/batch_invariance.h"
 #include "llama.h"
-#include "llama/available_memory.h"
 #include "llama/backend.h"
-#include "speculative/error.h"
+#include "platform/memory.h"
+#include "speculative/sequence.h"
 
 namespace specdec {
+
+static_assert(max_draft_tokens + 1 <= max_invariant_tokens, "a scoring pass must have the same bits as plain decoding");
 namespace {
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
@@ -27,7 +31,8 @@ void check_memory(const Model& model, const Context::Options& options) {
   }
   const std::uint64_t available = available_memory();
   const std::uint64_t cache = model.cache_bytes(cells_per_slot(options), options.kv_type) * static_cast<std::uint64_t>(options.num_slots);
-  const std::uint64_t rows = static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+  const std::uint64_t rows =
+      static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
   if (available == 0 || cache + rows < available) return;
   throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
                    mebibytes(cache + rows) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
@@ -36,8 +41,8 @@ void check_memory(const Model& model, const Context::Options& options) {
 // llama.cpp's own words for this name its internals.
 void check_kv_type(const Model& model, KvType type) {
   if (type != KvType::q8_0 || (model.key_size() % 32 == 0 && model.value_size() % 32 == 0)) return;
-  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " +
-                   std::to_string(model.key_size()) + " and " + std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
+  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " + std::to_string(model.key_size()) +
+                   " and " + std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
 }
 
 }  // namespace
@@ -94,7 +99,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_threads = params.n_threads_batch = threads_->size();
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = options_.kv_type == KvType::q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
-  params.swa_full = true;                                  // sliding windows keep all cells: a rollback must find them
+  params.swa_full = true;  // sliding windows keep all cells: a rollback must find them
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
@@ -106,7 +111,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   model_->check_rpc_servers();
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
   if (llama_get_memory(context_.get()) == nullptr) {
-    throw ModelError(model_->path() + ": architecture " + model_->architecture() + " keeps no cache of its text: it is not a model that "
+    throw ModelError(model_->path() + ": architecture " + model_->architecture() +
+                     " keeps no cache of its text: it is not a model that "
                      "makes one token after another; only those can generate here");
   }
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
@@ -215,9 +221,7 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
 }
 
-const float* Context::logits(int row) const {
-  return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_);
-}
+const float* Context::logits(int row) const { return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_); }
 
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];

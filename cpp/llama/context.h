@@ -77,7 +77,7 @@ class Context final : public LanguageModel {
   int vocabulary_size_;
   std::unique_ptr<llama_context, Free> context_;
   std::unique_ptr<Batch> batch_;
-  std::vector<int> lengths_;  // [num_slots] tokens in the cache
+  std::vector<int> lengths_;         // [num_slots] tokens in the cache
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;

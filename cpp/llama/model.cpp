@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/error.h"
+#include "gguf/gguf_file.h"
 #include "llama.h"
-#include "llama/available_memory.h"
 #include "llama/backend.h"
-#include "llama/gguf_file.h"
-#include "speculative/error.h"
+#include "platform/memory.h"
 
 namespace specdec {
 namespace {
@@ -25,8 +25,9 @@ void check_memory(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) needed += part.file_size;
   const std::uint64_t available = available_memory();
   if (available == 0 || needed < available) return;
-  throw ModelError(parts.front().path + ": not enough memory to read the weights into: " + std::to_string((needed >> 20) + 1) + " MiB needed, " +
-                   std::to_string(available >> 20) + " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
+  throw ModelError(parts.front().path + ": not enough memory to read the weights into: " + std::to_string((needed >> 20) + 1) +
+                   " MiB needed, " + std::to_string(available >> 20) +
+                   " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
 // A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
@@ -34,7 +35,8 @@ void refuse_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
       if (std::string(find_ggml_type(tensor.type)->name).rfind("MXFP6", 0) != 0) continue;
-      throw ModelError(part.path + ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
+      throw ModelError(part.path +
+                       ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
                        "type of llama.cpp's own, F16 or Q8_0 for example, or without RPC servers (rpc, --rpc)");
     }
   }

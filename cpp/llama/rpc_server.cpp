@@ -18,20 +18,18 @@
 #include <system_error>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "ggml-backend.h"
 #include "ggml-rpc.h"
 #include "llama.h"
 #include "llama/backend.h"
-#include "speculative/error.h"
 
 namespace specdec {
 namespace {
 
 constexpr int patience_ms = 5000;  // for a connection, and for the answer to the first message
 
-[[noreturn]] void fail(const std::string& address, const std::string& what) {
-  throw ModelError("RPC server " + address + ": " + what);
-}
+[[noreturn]] void fail(const std::string& address, const std::string& what) { throw ModelError("RPC server " + address + ": " + what); }
 
 std::string to_text(const RpcAddress& address) { return address.host + ":" + std::to_string(address.port); }
 
@@ -105,8 +103,9 @@ void say_hello(const RpcAddress& address) {
   }
   for (std::size_t received = 0; received < response.size();) {
     if (!socket.wait_for(POLLIN)) {
-      fail(to_text(address), "it accepts connections but does not answer: it may have another client (it serves one at a time), "
-                             "or be no ggml RPC server");
+      fail(to_text(address),
+           "it accepts connections but does not answer: it may have another client (it serves one at a time), "
+           "or be no ggml RPC server");
     }
     const ssize_t count = recv(socket.get(), response.data() + received, response.size() - received, 0);
     if (count <= 0) fail(to_text(address), "it closed the connection: it is no ggml RPC server, or one of another version");
@@ -114,9 +113,9 @@ void say_hello(const RpcAddress& address) {
   }
   const int major = response[8], minor = response[9];
   if (response[0] != 4 + capabilities || major != RPC_PROTO_MAJOR_VERSION || minor > RPC_PROTO_MINOR_VERSION) {
-    fail(to_text(address), "it speaks version " + std::to_string(major) + "." + std::to_string(minor) +
-                               " of the protocol, this program " + std::to_string(RPC_PROTO_MAJOR_VERSION) + "." +
-                               std::to_string(RPC_PROTO_MINOR_VERSION) + ". Run the same version on both sides");
+    fail(to_text(address), "it speaks version " + std::to_string(major) + "." + std::to_string(minor) + " of the protocol, this program " +
+                               std::to_string(RPC_PROTO_MAJOR_VERSION) + "." + std::to_string(RPC_PROTO_MINOR_VERSION) +
+                               ". Run the same version on both sides");
   }
 }
 
@@ -170,8 +169,9 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
 
 void RpcServer::check() const {
   if (!specdec_rpc_is_lost(address_.c_str())) return;
-  fail(address_, "it closed the connection; what its layers held is gone. Drop every Generator that uses it, see to the server, "
-                 "then load again");
+  fail(address_,
+       "it closed the connection; what its layers held is gone. Drop every Generator that uses it, see to the server, "
+       "then load again");
 }
 
 void serve_rpc(const RpcAddress& address, int num_threads) {

@@ -5,21 +5,28 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "llama.h"
-#include "speculative/error.h"
 
 namespace specdec {
 namespace {
 
 const char* type_name(enum llama_vocab_type type) {
   switch (type) {
-    case LLAMA_VOCAB_TYPE_NONE: return "none";
-    case LLAMA_VOCAB_TYPE_SPM: return "SentencePiece BPE";
-    case LLAMA_VOCAB_TYPE_BPE: return "byte-level BPE";
-    case LLAMA_VOCAB_TYPE_WPM: return "WordPiece";
-    case LLAMA_VOCAB_TYPE_UGM: return "unigram";
-    case LLAMA_VOCAB_TYPE_RWKV: return "RWKV";
-    default: return "other";
+    case LLAMA_VOCAB_TYPE_NONE:
+      return "none";
+    case LLAMA_VOCAB_TYPE_SPM:
+      return "SentencePiece BPE";
+    case LLAMA_VOCAB_TYPE_BPE:
+      return "byte-level BPE";
+    case LLAMA_VOCAB_TYPE_WPM:
+      return "WordPiece";
+    case LLAMA_VOCAB_TYPE_UGM:
+      return "unigram";
+    case LLAMA_VOCAB_TYPE_RWKV:
+      return "RWKV";
+    default:
+      return "other";
   }
 }
 
@@ -80,20 +87,25 @@ std::optional<std::string> Vocabulary::first_difference(const Vocabulary& draft,
   if (llama_vocab_type(d) != llama_vocab_type(t)) {
     return std::string("the draft's tokenizer is ") + type_name(llama_vocab_type(d)) + ", the target's " + type_name(llama_vocab_type(t));
   }
-  const struct { const char* name; Token draft, target; } special[] = {
+  const struct {
+    const char* name;
+    Token draft, target;
+  } special[] = {
       {"BOS", llama_vocab_bos(d), llama_vocab_bos(t)},
       {"EOS", llama_vocab_eos(d), llama_vocab_eos(t)},
       {"EOT", llama_vocab_eot(d), llama_vocab_eot(t)},
   };
   for (const auto& s : special) {
     if (s.draft != s.target) {
-      return std::string("the ") + s.name + " token is " + token_name(s.draft) + " in the draft and " + token_name(s.target) + " in the target";
+      return std::string("the ") + s.name + " token is " + token_name(s.draft) + " in the draft and " + token_name(s.target) +
+             " in the target";
     }
   }
   if (llama_vocab_get_add_bos(d) != llama_vocab_get_add_bos(t)) return std::string("only one of the two begins every text with BOS");
   for (Token id = 0; id < std::min(draft.size(), target.size()); ++id) {
     const std::string a = llama_vocab_get_text(d, id), b = llama_vocab_get_text(t, id);
-    if (a != b) return "token " + std::to_string(id) + " is " + quoted(a.c_str()) + " in the draft and " + quoted(b.c_str()) + " in the target";
+    if (a != b)
+      return "token " + std::to_string(id) + " is " + quoted(a.c_str()) + " in the draft and " + quoted(b.c_str()) + " in the target";
     if (draft.is_end_of_generation(id) != target.is_end_of_generation(id)) {
       return "token " + std::to_string(id) + " (" + quoted(a.c_str()) + ") ends the generation in only one of the two";
     }

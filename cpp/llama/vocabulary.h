@@ -11,8 +11,6 @@ struct llama_vocab;
 
 namespace specdec {
 
-using sampling::Token;
-
 // A view of a loaded model's vocabulary; valid as long as the model is.
 class Vocabulary {
  public:

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
+
+#include "base/token.h"
 
 namespace specdec::sampling {
 
-using Token = std::int32_t;
+using specdec::Token;
 
 // Once filled: tokens ascending, distinct and not empty; probs of the same length, every one > 0, sum 1 to rounding.
 // A token whose probability is zero, or underflows to it, is not in the support. Filling reuses the capacity.

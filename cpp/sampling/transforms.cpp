@@ -16,13 +16,12 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 [[noreturn]] void throw_bad_logit(double logit, Token token) {
-  throw std::invalid_argument(std::string("logits contain ") + (std::isnan(logit) ? "NaN" : "+inf") +
-                              " (first at id " + std::to_string(token) + ")");
+  throw std::invalid_argument(std::string("logits contain ") + (std::isnan(logit) ? "NaN" : "+inf") + " (first at id " +
+                              std::to_string(token) + ")");
 }
 
 [[noreturn]] void throw_nothing_finite(int size) {
-  throw std::invalid_argument("no finite logit among " + std::to_string(size) +
-                              ": no token has a probability above zero");
+  throw std::invalid_argument("no finite logit among " + std::to_string(size) + ": no token has a probability above zero");
 }
 
 constexpr int kBlock = 64;
@@ -84,8 +83,12 @@ inline void maxima_of_parts(const Logit* logits, int depth, double* out, std::si
     for (int lane = 0; lane < kLanes; ++lane) out[first + static_cast<std::size_t>(lane)] = static_cast<double>(highest[lane]);
   }
 }
-SPECDEC_VECTOR_CLONES void maxima(const float* logits, int depth, double* out, std::size_t count) { maxima_of_parts(logits, depth, out, count); }
-SPECDEC_VECTOR_CLONES void maxima(const double* logits, int depth, double* out, std::size_t count) { maxima_of_parts(logits, depth, out, count); }
+SPECDEC_VECTOR_CLONES void maxima(const float* logits, int depth, double* out, std::size_t count) {
+  maxima_of_parts(logits, depth, out, count);
+}
+SPECDEC_VECTOR_CLONES void maxima(const double* logits, int depth, double* out, std::size_t count) {
+  maxima_of_parts(logits, depth, out, count);
+}
 
 // Sum of exp(logit - max_logit), in sixteen sums side by side.
 template <class Logit>
@@ -186,8 +189,7 @@ Token Transforms::argmax_row(const Logit* logits, int size, const Token* history
 // Logit bias and penalties.
 
 bool Transforms::adjusts_logits(int history_size) const noexcept {
-  const bool penalties =
-      params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
+  const bool penalties = params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
   return !params_.logit_bias.empty() || (penalties && params_.penalty_last_n != 0 && history_size > 0);
 }
 

@@ -11,14 +11,14 @@ namespace specdec::sampling {
 
 // Defaults are llama.cpp's own. The comments give the valid ranges; validate() holds them.
 struct SamplingParams {
-  double temperature = 0.8;          // >= 0, finite; below 1e-5 is greedy
-  int top_k = 40;                    // >= 0; 0: off
-  double top_p = 0.95;               // (0, 1]; 1: off
-  double min_p = 0.05;               // [0, 1]; 0: off
-  double repeat_penalty = 1.0;       // > 0, finite; 1: off
-  double frequency_penalty = 0.0;    // finite; 0: off
-  double presence_penalty = 0.0;     // finite; 0: off
-  int penalty_last_n = 64;           // >= -1; how many tokens back the penalties look, -1: all
+  double temperature = 0.8;                          // >= 0, finite; below 1e-5 is greedy
+  int top_k = 40;                                    // >= 0; 0: off
+  double top_p = 0.95;                               // (0, 1]; 1: off
+  double min_p = 0.05;                               // [0, 1]; 0: off
+  double repeat_penalty = 1.0;                       // > 0, finite; 1: off
+  double frequency_penalty = 0.0;                    // finite; 0: off
+  double presence_penalty = 0.0;                     // finite; 0: off
+  int penalty_last_n = 64;                           // >= -1; how many tokens back the penalties look, -1: all
   std::vector<std::pair<Token, double>> logit_bias;  // added to the logit of an id >= 0; finite, or -inf: ban
 
   bool greedy() const noexcept { return temperature < 1e-5; }

@@ -21,8 +21,8 @@ namespace specdec::sampling {
 // on the prefix that ends with drafted[i], uniform(num_drafted) draws next_token.
 // excess, correction: room for two residuals; must be none of the other distributions.
 template <class TargetRow, class Uniform>
-Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
-                     Uniform&& uniform, Distribution& excess, Distribution& correction) {
+Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
+                     Distribution& excess, Distribution& correction) {
   int num_accepted = 0;
   double keep = 1.0;  // P(at least i drafts are accepted | drafts 0..i-1): p_i of the paper
   for (int i = 0; i < num_drafted && keep > 0.0; ++i) {

@@ -22,9 +22,7 @@ inline bool operator==(const Verdict& a, const Verdict& b) noexcept {
 
 // With probability min(1, target_prob / draft_prob), for uniform in [0, 1). `<`, not `<=`: at uniform = 0 a token
 // of probability zero is still refused.
-inline bool accepts(double uniform, double draft_prob, double target_prob) noexcept {
-  return uniform * draft_prob < target_prob;
-}
+inline bool accepts(double uniform, double draft_prob, double target_prob) noexcept { return uniform * draft_prob < target_prob; }
 
 // drafted, draft_probs: [num_drafted].
 // target_row(place) -> const Distribution&: the target's row at place 0..num_drafted; asked for in order, each at
@@ -32,8 +30,8 @@ inline bool accepts(double uniform, double draft_prob, double target_prob) noexc
 // uniform(place) -> double in [0, 1): decides on the drafted token of that place; place num_drafted draws next_token.
 // scratch: room for the residual; must be none of the other distributions.
 template <class TargetRow, class Uniform>
-Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
-                     Uniform&& uniform, Distribution& scratch) {
+Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
+                     Distribution& scratch) {
   for (int i = 0; i < num_drafted; ++i) {
     const Distribution& target_probs = target_row(i);
     const double draft_prob = draft_probs[i].probability(drafted[i]);

@@ -16,9 +16,7 @@ double log_odds(double probability) {
 
 }  // namespace
 
-double AcceptanceModel::probability(double confidence) const {
-  return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence)));
-}
+double AcceptanceModel::probability(double confidence) const { return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence))); }
 
 // Without verdicts doubt grows back to what it was at first, and the next verdict counts for much.
 void AcceptanceModel::forget() {

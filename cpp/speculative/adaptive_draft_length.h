@@ -54,16 +54,16 @@ class AdaptiveDraftLength final : public DraftLength {
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   void learn(const DraftPlan::Confidence& confidence, bool accepted);
 
-  PassCosts target_costs_;  // all of a cycle but the drafting, by columns of the target's pass
-  PassCosts draft_costs_;   // by rows
+  PassCosts target_costs_;                             // all of a cycle but the drafting, by columns of the target's pass
+  PassCosts draft_costs_;                              // by rows
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
   double recent_sequence_seconds_ = 0.0;               // of every sequence
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
   std::array<double, 24> row_confidences_;  // the latest
   std::size_t next_row_ = 0;
-  Share proposing_{1.0};    // of the sequences whose proposer was asked, those for which there was something to propose
-  double budget_ = 0.0;     // seconds that trials may cost
-  bool is_first_ = true;    // cycle
+  Share proposing_{1.0};  // of the sequences whose proposer was asked, those for which there was something to propose
+  double budget_ = 0.0;   // seconds that trials may cost
+  bool is_first_ = true;  // cycle
   double seconds_run_ = 0.0;
 
   // The plan, which lasts for some cycles where nothing is drafted.
@@ -72,19 +72,19 @@ class AdaptiveDraftLength final : public DraftLength {
   std::vector<double> target_pass_;  // [drafts of the longest], changes included, as far as passes may be tried
   double next_trial_ = 0.0;          // what the cheapest one would lose, in seconds
   int plan_age_ = 0;
-  int plan_follows_ = 0;             // columns of the pass before
-  std::size_t steady_ = 0;           // length that cycles come back to
-  double regret_ = 0.0;              // seconds lost by not having moved it
+  int plan_follows_ = 0;    // columns of the pass before
+  std::size_t steady_ = 0;  // length that cycles come back to
+  double regret_ = 0.0;     // seconds lost by not having moved it
 
   // Of the running cycle.
   int num_sequences_ = 1;
-  std::vector<double> standing_;  // [number of drafts] survival, summed over the sequences that have so many and may go on
-  int longest_ = 0;               // draft
+  std::vector<double> standing_;               // [number of drafts] survival, summed over the sequences that have so many and may go on
+  int longest_ = 0;                            // draft
   int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
   double draft_seconds_ = 0.0;
-  int trial_ = -1;                // drafts for each sequence, whatever seems best; -1: none
-  double trial_loss_ = 0.0;       // expected of it, in seconds
-  std::vector<double> losses_;    // [drafts] seconds lost to the present rate
+  int trial_ = -1;              // drafts for each sequence, whatever seems best; -1: none
+  double trial_loss_ = 0.0;     // expected of it, in seconds
+  std::vector<double> losses_;  // [drafts] seconds lost to the present rate
 };
 
 }  // namespace specdec

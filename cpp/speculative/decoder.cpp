@@ -4,12 +4,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/error.h"
+#include "sampling/gumbel_max.h"
 #include "sampling/log_softmax.h"
-#include "sampling/race.h"
 #include "sampling/verify_block.h"
 #include "sampling/verify_token.h"
-#include "speculative/error.h"
 #include "speculative/prefill.h"
+#include "speculative/reading_logits.h"
 
 namespace specdec {
 namespace {
@@ -31,7 +32,8 @@ Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_l
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
   // All that the text can become, drafts included, so that no cycle allocates.
-  const std::size_t room = static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
+  const std::size_t room =
+      static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
   s.tokens.reserve(s.tokens.size() + room);
   s.emitted.reserve(max_draft_tokens + 1);
   s.plan.places.reserve(max_draft_tokens);
@@ -162,9 +164,8 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   // The penalties of place i see the drafts before it.
   const auto history = [&](int place) { return s.num_committed + place; };
   if (s.transforms.params().greedy()) {
-    return accept_while_equal(drafted, num_drafted, [&](int place) {
-      return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place));
-    });
+    return accept_while_equal(drafted, num_drafted,
+                              [&](int place) { return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place)); });
   }
 
   const auto target_row = [&](int place) -> const sampling::Distribution& {

@@ -1,7 +1,8 @@
 // The speculative decoding loop: draft, score in one target pass, verify, roll back.
 //
 // Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; the other verifications are named in
-// sampling/. The law of the output is the target's whatever the proposer does. Every cycle yields at least one token of the target, so there is no live-lock.
+// sampling/. The law of the output is the target's whatever the proposer does. Every cycle yields at least one token of the target, so
+// there is no live-lock.
 #pragma once
 
 #include <limits>

@@ -4,10 +4,11 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/error.h"
+#include "sampling/gumbel_max.h"
 #include "sampling/log_softmax.h"
-#include "sampling/race.h"
-#include "speculative/error.h"
 #include "speculative/prefill.h"
+#include "speculative/reading_logits.h"
 
 namespace specdec {
 
@@ -112,7 +113,8 @@ void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, S
       for (std::size_t row = 0; row < running_.size(); ++row) {
         const ProposalRequest& r = running_[row];
         const float* logits = draft_.logits(static_cast<int>(row));
-        if (!draft(r, logits) || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back())) continue;
+        if (!draft(r, logits) || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back()))
+          continue;
         if (worth_a_row(r)) going_on_.push_back(r);
       }
     }

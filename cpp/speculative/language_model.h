@@ -3,11 +3,9 @@
 
 #include <vector>
 
-#include "sampling/distribution.h"
+#include "base/token.h"
 
 namespace specdec {
-
-using sampling::Token;
 
 // Tokens to append to one sequence's KV cache, and how many rows of logits are wanted: those of the last num_rows tokens.
 struct PassInput {

@@ -15,11 +15,11 @@ class PassCosts {
  public:
   void record(int num_tokens, double seconds);
   bool empty() const { return latest_ == 0; }
-  int latest() const { return latest_; }                        // size recorded; 0 if empty
+  int latest() const { return latest_; }                         // size recorded; 0 if empty
   double change() const { return state_[change_slot] * unit_; }  // seconds that a pass of another size takes longer
-  double seconds(int num_tokens) const;  // after one of the same size; never falls with num_tokens; 0 if empty
-  double doubt(int num_tokens) const;    // standard deviation of log seconds(num_tokens), beside the size that is known best
-  int longest() const;                   // that is remembered
+  double seconds(int num_tokens) const;                          // after one of the same size; never falls with num_tokens; 0 if empty
+  double doubt(int num_tokens) const;  // standard deviation of log seconds(num_tokens), beside the size that is known best
+  int longest() const;                 // that is remembered
 
  private:
   // Any size as seen from measured ones: (1 - share) * below + share * above + offset, known but for `variance`.
@@ -39,14 +39,14 @@ class PassCosts {
   using PerSlot = std::array<T, max_slots>;
 
   std::size_t num_slots_ = first_size;
-  PerSlot<int> sizes_{};                    // in the order that they were first measured in
-  PerSlot<long> last_{};                    // pass that measured each last
+  PerSlot<int> sizes_{};  // in the order that they were first measured in
+  PerSlot<long> last_{};  // pass that measured each last
   PerSlot<double> state_{};
   PerSlot<PerSlot<double>> covariance_{};
-  double unit_ = 0.0;                            // seconds
+  double unit_ = 0.0;  // seconds
   int latest_ = 0;
   long num_passes_ = 0;
-  double noise_ = 0.1;                           // mean deviation of log seconds from what they should be
+  double noise_ = 0.1;  // mean deviation of log seconds from what they should be
 };
 
 }  // namespace specdec

@@ -11,7 +11,7 @@ namespace specdec {
 
 struct ProposalRequest {
   Sequence* sequence;
-  int num_tokens;        // K for this cycle at most, >= 1
+  int num_tokens;                   // K for this cycle at most, >= 1
   DraftLength* adaptive = nullptr;  // decides how many of these; null: all
 };
 

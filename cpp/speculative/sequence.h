@@ -14,8 +14,6 @@
 
 namespace specdec {
 
-using sampling::Token;
-
 constexpr int max_draft_tokens = 63;   // a pass of 64 tokens: beyond that no draft is worth its time
 constexpr int auto_draft_tokens = -1;  // as many as pay, decided place by place (draft_length.h)
 
@@ -57,8 +55,8 @@ struct Sequence {
   Sequence(int slot_, sampling::SamplingParams params, std::unique_ptr<const sampling::UniformSource> uniforms_)
       : slot(slot_), transforms(std::move(params)), uniforms(std::move(uniforms_)) {}
 
-  int slot;                  // its place in the caches of both models
-  std::vector<Token> tokens; // committed tokens, followed by the drafts of the cycle that is running
+  int slot;                   // its place in the caches of both models
+  std::vector<Token> tokens;  // committed tokens, followed by the drafts of the cycle that is running
   int num_committed = 0;
   int num_draft_tokens = 0;  // K; 0 decodes without a draft; or auto_draft_tokens
   int remaining = 0;         // tokens still to be produced at most
@@ -71,7 +69,7 @@ struct Sequence {
 
   // Of the running or last cycle.
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] what each draft was sampled from; unused when greedy
-  DraftPlan plan;  // auto_draft_tokens only
+  DraftPlan plan;                                   // auto_draft_tokens only
   std::vector<Emission> emitted;
   std::exception_ptr error;  // ModelError: a model's logits for this text mean nothing, and the cycle made no token of it
 

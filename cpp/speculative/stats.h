@@ -11,7 +11,7 @@ struct Stats {
   std::int64_t prompt_cached_tokens = 0;  // of these, found in the cache
   double prompt_seconds = 0.0;            // both models
 
-  std::int64_t tokens = 0;    // produced
+  std::int64_t tokens = 0;  // produced
   std::int64_t drafted = 0;
   std::int64_t accepted = 0;
   std::int64_t target_calls = 0;

@@ -1,14 +1,13 @@
-// Attention against a plain float64 statement of it, and bit for bit across instruction sets and splits of the rows.
-
-#include "attention/attention.h"
+// Attention against a plain float64 statement of it, and bit for bit across instruction sets and splits of the rows. Usage: test_attention
+// ISA.
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 
-#include "check.h"
-#include "mxfp6/dispatch.h"
+#include "attention/kernels.h"
+#include "kernel_test.h"
 
 namespace {
 
@@ -34,7 +33,8 @@ struct Case {
     v = random_cells(value_size, decoded_v);
     mask.assign(size(queries, cells), hidden);
     for (int i = 0; i < queries; ++i) {
-      for (int c = 0; c <= first_position + i && c < cells; ++c) mask[size(i, cells) + static_cast<std::size_t>(c)] = c % 7 == 3 ? 0xB800 : 0;  // -0.5
+      for (int c = 0; c <= first_position + i && c < cells; ++c)
+        mask[size(i, cells) + static_cast<std::size_t>(c)] = c % 7 == 3 ? 0xB800 : 0;  // -0.5
     }
   }
 
@@ -137,7 +137,8 @@ struct Case {
       for (int d = 0; d < value_size; ++d) {
         double expected = 0.0;
         for (int c = 0; c < cells; ++c) {
-          expected += scores[static_cast<std::size_t>(c)] * static_cast<double>(decoded_v[static_cast<std::size_t>((c * heads + head) * value_size + d)]);
+          expected += scores[static_cast<std::size_t>(c)] *
+                      static_cast<double>(decoded_v[static_cast<std::size_t>((c * heads + head) * value_size + d)]);
         }
         if (total > 0.0) expected /= total;
         worst = std::max(worst, std::fabs(expected - static_cast<double>(out[static_cast<std::size_t>(r * value_size + d)])));
@@ -154,14 +155,18 @@ struct Case {
   std::vector<std::uint16_t> mask;
 };
 
-bool same_bits(const Floats& a, const Floats& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+const Kernels& tested() { return check::tested(all_kernels()); }
+
+bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 const CacheType f16 = CacheType::f16, q8_0 = CacheType::q8_0;
 const Case cases[] = {
-    Case(f16, 1, 1, 64, 64, 64, 20),     Case(f16, 1, 8, 64, 64, 1216, 1215), Case(f16, 8, 8, 64, 64, 576, 560),
-    Case(f16, 33, 3, 128, 128, 128, 60), Case(f16, 5, 4, 96, 80, 256, 100),   Case(f16, 3, 2, 192, 128, 64, 10),
-    Case(f16, 40, 1, 16, 16, 64, 0),     Case(f16, 2, 1, 256, 256, 128, 126), Case(q8_0, 1, 1, 64, 64, 64, 20),
-    Case(q8_0, 1, 7, 64, 64, 1216, 900), Case(q8_0, 8, 8, 64, 64, 576, 560),  Case(q8_0, 9, 1, 32, 128, 128, 60),
+    Case(f16, 1, 1, 64, 64, 64, 20),     Case(f16, 1, 8, 64, 64, 1216, 1215),  Case(f16, 8, 8, 64, 64, 576, 560),
+    Case(f16, 33, 3, 128, 128, 128, 60), Case(f16, 5, 4, 96, 80, 256, 100),    Case(f16, 3, 2, 192, 128, 64, 10),
+    Case(f16, 40, 1, 16, 16, 64, 0),     Case(f16, 2, 1, 256, 256, 128, 126),  Case(q8_0, 1, 1, 64, 64, 64, 20),
+    Case(q8_0, 1, 7, 64, 64, 1216, 900), Case(q8_0, 8, 8, 64, 64, 576, 560),   Case(q8_0, 9, 1, 32, 128, 128, 60),
     Case(q8_0, 5, 4, 96, 160, 256, 100), Case(q8_0, 2, 3, 256, 256, 128, 126),
 };
 
@@ -169,20 +174,17 @@ const Case cases[] = {
 
 TEST(agrees_with_float64) {
   for (const Case& c : cases) {
-    for (const auto* isa : specdec::mxfp6::supported_kernels()) CHECK(c.error(c.run(kernels_for(isa->name), max_rows, Case::heads)) < 2e-6);
+    CHECK(c.error(c.run(tested(), max_rows, Case::heads)) < 2e-6);
   }
 }
 
 TEST(same_bits_for_every_instruction_set_and_split) {
   for (const Case& c : cases) {
     const Floats expected = c.run(kernels_scalar, max_rows);
-    for (const auto* isa : specdec::mxfp6::supported_kernels()) {
-      const Kernels& kernels = kernels_for(isa->name);
-      if (&kernels != &kernels_scalar) {
-        for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows}) CHECK(same_bits(c.run(kernels, rows), expected));
-      }
-      CHECK(same_bits(c.run(kernels, 8, Case::heads), expected));
+    if (&tested() != &kernels_scalar) {
+      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows}) CHECK(same_bits(c.run(tested(), rows), expected));
     }
+    CHECK(same_bits(c.run(tested(), 8, Case::heads), expected));
   }
 }
 
@@ -193,21 +195,16 @@ TEST(cells_behind_the_mask_change_nothing) {
     shorter.cells = in_view;
     shorter.mask.clear();
     for (int i = 0; i < 4; ++i) shorter.mask.insert(shorter.mask.end(), c.mask.begin() + i * 1216, c.mask.begin() + i * 1216 + in_view);
-    for (const auto* isa : specdec::mxfp6::supported_kernels()) {
-      const Kernels& kernels = kernels_for(isa->name);
-      CHECK(same_bits(c.run(kernels, 8), shorter.run(kernels, 8)));
-    }
+    CHECK(same_bits(c.run(tested(), 8), shorter.run(tested(), 8)));
   }
 }
 
 TEST(a_row_with_everything_hidden_is_zero) {
   Case c(f16, 2, 2, 64, 64, 640, 100);
   std::fill(c.mask.begin(), c.mask.begin() + 640, hidden);
-  for (const auto* isa : specdec::mxfp6::supported_kernels()) {
-    const Floats out = c.run(kernels_for(isa->name), 4);
-    for (std::size_t i = 0; i < 2 * Case::heads * 64; ++i) CHECK(out[i] == 0.0f);
-    CHECK(c.error(out) < 2e-6);
-  }
+  const Floats out = c.run(tested(), 4);
+  for (std::size_t i = 0; i < 2 * Case::heads * 64; ++i) CHECK(out[i] == 0.0f);
+  CHECK(c.error(out) < 2e-6);
 }
 
 TEST(nan_comes_out) {
@@ -215,11 +212,9 @@ TEST(nan_comes_out) {
     Case c(f16, 2, 2, 64, 64, 640, 639);
     if (in_query) c.q[0] = std::numeric_limits<float>::quiet_NaN();
     else c.k[1] = 0x7E;  // the first number of head 0
-    for (const auto* isa : specdec::mxfp6::supported_kernels()) {
-      const Floats out = c.run(kernels_for(isa->name), 4);
-      CHECK(std::isnan(out[0]) && !std::isnan(out[2 * 64]));  // head 0, head 1
-    }
+    const Floats out = c.run(tested(), 4);
+    CHECK(std::isnan(out[0]) && !std::isnan(out[2 * 64]));  // head 0, head 1
   }
 }
 
-TEST_MAIN()
+KERNEL_TEST_MAIN()

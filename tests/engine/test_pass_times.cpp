@@ -1,6 +1,5 @@
-#include "engine/pass_times.h"
-
 #include "check.h"
+#include "engine/pass_times.h"
 #include "speculative/toy_model.h"
 
 namespace {

@@ -1,17 +1,16 @@
 // Which texts run when, on toy models: each text is what it is alone, whatever happens to the others.
 
-#include "engine/scheduler.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "check.h"
+#include "engine/scheduler.h"
 #include "llama/model.h"
 #include "speculative/draft_model_proposer.h"
-#include "speculative/error.h"
 #include "speculative/toy_model.h"
 
 namespace {
@@ -54,8 +53,7 @@ struct Outcome {
   std::optional<FinishReason> reason;
   bool is_over = false;
   bool operator==(const Outcome& other) const {
-    return tokens == other.tokens && text == other.text && error == other.error && reason == other.reason &&
-           is_over == other.is_over;
+    return tokens == other.tokens && text == other.text && error == other.error && reason == other.reason && is_over == other.is_over;
   }
 };
 

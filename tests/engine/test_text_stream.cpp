@@ -1,6 +1,5 @@
-#include "engine/text_stream.h"
-
 #include "check.h"
+#include "engine/text_stream.h"
 
 namespace {
 
@@ -33,10 +32,10 @@ TEST(characters_come_out_whole) {
 
 TEST(what_is_no_utf8_is_replaced) {
   CHECK(joined(pieces({}, {"a\xFF", "b"})) == "a" + bad + "b");
-  CHECK(joined(pieces({}, {"\xC3(", "x"})) == bad + "(x");                // lead byte without its tail
-  CHECK(joined(pieces({}, {"\xE2\x82"})) == bad);                          // ends inside a character
-  CHECK(joined(pieces({}, {"\xC0\x80"})) == bad + bad);                    // overlong
-  CHECK(joined(pieces({}, {"\xED\xA0\x80"})) == bad + bad + bad);          // surrogate
+  CHECK(joined(pieces({}, {"\xC3(", "x"})) == bad + "(x");                   // lead byte without its tail
+  CHECK(joined(pieces({}, {"\xE2\x82"})) == bad);                            // ends inside a character
+  CHECK(joined(pieces({}, {"\xC0\x80"})) == bad + bad);                      // overlong
+  CHECK(joined(pieces({}, {"\xED\xA0\x80"})) == bad + bad + bad);            // surrogate
   CHECK(joined(pieces({}, {"\xF4\x90\x80\x80"})) == bad + bad + bad + bad);  // above U+10FFFF
 }
 
@@ -62,9 +61,7 @@ TEST(the_earliest_of_several_stop_strings_counts) {
   CHECK(joined(pieces({"\n\n", "def"}, {"x\n", "\ndef"})) == "x");
 }
 
-TEST(stop_strings_may_hold_characters_of_several_bytes) {
-  CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf");
-}
+TEST(stop_strings_may_hold_characters_of_several_bytes) { CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf"); }
 
 TEST(an_empty_stop_string_is_refused) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop string is empty"); }
 

@@ -1,12 +1,11 @@
 // The cache's length is what the loop believes it to be: append, truncate, cancel, limits.
 
-#include "llama/context.h"
-
 #include <cstring>
 
+#include "base/error.h"
 #include "check.h"
-#include "llama/backend.h"
-#include "speculative/error.h"
+#include "llama/context.h"
+#include "platform/cores.h"
 
 namespace {
 
@@ -61,7 +60,8 @@ Texts texts_of(std::initializer_list<int> lengths) {
   Texts texts;
   for (const int length : lengths) {
     texts.emplace_back();
-    for (int i = 0; i < length; ++i) texts.back().push_back(static_cast<Token>(7 + 31 * texts.size() + static_cast<std::size_t>(i * i)) % 4096);
+    for (int i = 0; i < length; ++i)
+      texts.back().push_back(static_cast<Token>(7 + 31 * texts.size() + static_cast<std::size_t>(i * i)) % 4096);
   }
   return texts;
 }
@@ -86,7 +86,12 @@ std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts)
 // Ragged, with idle slots between, padded or in several passes of llama.cpp: the same bits as alone, and lengths as asked.
 TEST(sequences_of_any_lengths_share_a_pass) {
   int padded = 0, ragged = 0;
-  for (const auto& lengths : {std::initializer_list<int>{3, 1, 4, 2, 2}, {1, 1, 1}, {2, 0, 2}, {1, 8, 1, 1}, {0, 5, 0, 0, 0, 0, 0, 5}, {4, 0, 3, 9, 1, 0, 1},
+  for (const auto& lengths : {std::initializer_list<int>{3, 1, 4, 2, 2},
+                              {1, 1, 1},
+                              {2, 0, 2},
+                              {1, 8, 1, 1},
+                              {0, 5, 0, 0, 0, 0, 0, 5},
+                              {4, 0, 3, 9, 1, 0, 1},
                               {1, 40, 1}}) {
     for (const KvType type : {KvType::f16, KvType::q8_0}) {
       const Texts texts = texts_of(lengths);

@@ -21,7 +21,7 @@ def exact(weights: F32Array, x: F64Array) -> F64Array:
 
 
 def rounded_activations(weights: F32Array, x: F64Array) -> F64Array:
-    """As MXFP6's kernels have it: 32 columns share a scale of their largest magnitude / 127 (cpp/mxfp6/matmul.h)."""
+    """As MXFP6's kernels have it: 32 columns share a scale of their largest magnitude / 127 (cpp/weights/mxfp6/matmul.h)."""
     blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     step = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
     return exact(weights, (np.rint(blocks / step) * step.astype(np.float64)).reshape(x.shape))

@@ -19,7 +19,7 @@ using specdec::sampling::Token;
 using specdec::sampling::Verdict;
 
 using Sequence = std::vector<Token>;
-using Law = std::map<Sequence, double>;                // sums to 1
+using Law = std::map<Sequence, double>;                      // sums to 1
 using Model = std::function<Distribution(const Sequence&)>;  // the next token's law after a prefix
 using Verify = std::function<Verdict(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                      const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms)>;
@@ -140,8 +140,8 @@ inline Sequence emitted(const Sequence& drafted, const Verdict& verdict) {
 
 // The law of the tokens one cycle emits, of one to num_drafted + 1 tokens. drafting: what the drafted tokens are
 // drawn from; recorded: what verification is told they were drawn from (the same, unless it is done wrong).
-inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
-                     int vocabulary, const Verify& verify, const Cells& cells_for = cells_of) {
+inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
+                     const Verify& verify, const Cells& cells_for = cells_of) {
   Law law;
   for (const auto& [drafted, drafted_weight] : law_of(drafting, num_drafted)) {
     const auto draft_probs = rows_along(recorded, drafted, num_drafted);
@@ -186,8 +186,8 @@ inline double distance(const Law& a, const Law& b) {
 }
 
 // How far the first num_drafted + 1 tokens (the cycle's, then the target's own) are from the target's law.
-inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
-                             int vocabulary, const Verify& verify = verify_by_the_book, const Cells& cells_for = cells_of) {
+inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
+                             const Verify& verify = verify_by_the_book, const Cells& cells_for = cells_of) {
   const Law cycle = cycle_law(drafting, recorded, target, num_drafted, vocabulary, verify, cells_for);
   return distance(extended(cycle, target, num_drafted + 1), law_of(target, num_drafted + 1));
 }

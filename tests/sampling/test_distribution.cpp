@@ -1,8 +1,7 @@
-#include "sampling/distribution.h"
-
 #include <vector>
 
 #include "check.h"
+#include "sampling/distribution.h"
 
 using namespace specdec::sampling;
 

@@ -1,8 +1,7 @@
-#include "sampling/exponential.h"
-
 #include <cmath>
 
 #include "check.h"
+#include "sampling/exponential.h"
 
 using specdec::sampling::exp_not_positive;
 

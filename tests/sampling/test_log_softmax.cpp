@@ -1,10 +1,9 @@
-#include "sampling/log_softmax.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "check.h"
+#include "sampling/log_softmax.h"
 #include "sampling/uniforms.h"
 
 using namespace specdec::sampling;
@@ -18,9 +17,7 @@ double by_definition(const std::vector<float>& logits, Token token) {
   return -std::log(total);
 }
 
-double fast(const std::vector<float>& logits, Token token) {
-  return log_softmax(logits.data(), static_cast<int>(logits.size()), token);
-}
+double fast(const std::vector<float>& logits, Token token) { return log_softmax(logits.data(), static_cast<int>(logits.size()), token); }
 
 }  // namespace
 

@@ -1,8 +1,7 @@
-#include "sampling/philox.h"
-
 #include <set>
 
 #include "check.h"
+#include "sampling/philox.h"
 #include "sampling/uniforms.h"
 
 using namespace specdec::sampling;

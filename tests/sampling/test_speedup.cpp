@@ -1,8 +1,7 @@
-#include "sampling/speedup.h"
-
 #include <limits>
 
 #include "check.h"
+#include "sampling/speedup.h"
 
 using specdec::sampling::predicted_speedup;
 

@@ -1,6 +1,4 @@
 // What only C++ sees; the numbers are checked against an independent numpy version in test_transforms.py.
-#include "sampling/transforms.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +8,7 @@
 
 #include "allocations.h"
 #include "check.h"
+#include "sampling/transforms.h"
 #include "sampling/uniforms.h"
 
 using namespace specdec::sampling;

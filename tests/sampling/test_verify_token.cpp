@@ -1,10 +1,9 @@
-#include "sampling/verify_token.h"
-
 #include <vector>
 
 #include "check.h"
 #include "enumerate.h"
 #include "random_tables.h"
+#include "sampling/verify_token.h"
 
 using namespace specdec::sampling;
 using namespace enumerate;

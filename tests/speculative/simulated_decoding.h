@@ -35,9 +35,9 @@ struct World {
   std::function<double(int)> draft_pass;   // by rows; null: drafts cost nothing
   std::vector<Place> places;
   int num_sequences = 1;
-  double noise = 0.05;  // passes take longer by up to ten times this share, by half of it on average
-  double drift = 0.0;   // of the machine's speed, from cycle to cycle
-  double change = 0.0;  // seconds that a target pass of another length than the one before takes longer; for one sequence
+  double noise = 0.05;     // passes take longer by up to ten times this share, by half of it on average
+  double drift = 0.0;      // of the machine's speed, from cycle to cycle
+  double change = 0.0;     // seconds that a target pass of another length than the one before takes longer; for one sequence
   double proposing = 1.0;  // share of the cycles in which there is something to propose; for one sequence
 
   double acceptance() const {

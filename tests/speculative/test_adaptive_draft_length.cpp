@@ -1,11 +1,10 @@
 // The adaptive draft length in simulated time (simulated_decoding.h), and what it learns from.
-#include "speculative/adaptive_draft_length.h"
-
 #include <cstdio>
 
 #include "check.h"
 #include "draft_rule.h"
 #include "simulated_decoding.h"
+#include "speculative/adaptive_draft_length.h"
 
 namespace {
 
@@ -62,8 +61,8 @@ struct Comparison {
   }
   double mean_of_best() const { return sum_of_best / worlds; }
   void print(const char* what) const {
-    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds,
-                least_of_best, mean_of_best(), below_best, least_of_plain);
+    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds, least_of_best,
+                mean_of_best(), below_best, least_of_plain);
   }
 };
 

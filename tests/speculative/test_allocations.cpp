@@ -24,7 +24,9 @@ class ToyModel final : public LanguageModel {
  public:
   explicit ToyModel(std::uint64_t seed) : model_(vocabulary, seed, context, 4096, 2), hash_(vocabulary, seed) {
     // The last three tokens decide: texts are long here.
-    model_.table = [this](const std::vector<Token>& text) { return hash_.logits_after({text.end() - std::min<std::ptrdiff_t>(3, text.end() - text.begin()), text.end()}); };
+    model_.table = [this](const std::vector<Token>& text) {
+      return hash_.logits_after({text.end() - std::min<std::ptrdiff_t>(3, text.end() - text.begin()), text.end()});
+    };
   }
 
   int vocabulary_size() const override { return model_.vocabulary_size(); }
@@ -106,8 +108,11 @@ TEST(an_allocation_is_counted) {
 }
 
 TEST(a_cycle_allocates_nothing) {
-  const sampling::SamplingParams all_params[] = {params_of(0.0, 40, 0.95, 0.05), params_of(0.8, 40, 0.95, 0.05), params_of(1.0, 5, 1.0, 0.0),
-                                                 params_of(1.0, 0, 1.0, 0.0), with_penalties(params_of(0.8, 10, 0.95, 0.0)),
+  const sampling::SamplingParams all_params[] = {params_of(0.0, 40, 0.95, 0.05),
+                                                 params_of(0.8, 40, 0.95, 0.05),
+                                                 params_of(1.0, 5, 1.0, 0.0),
+                                                 params_of(1.0, 0, 1.0, 0.0),
+                                                 with_penalties(params_of(0.8, 10, 0.95, 0.0)),
                                                  with_penalties(params_of(0.0, 0, 1.0, 0.0))};
   for (const auto& params : all_params) {
     for (const int k : {0, 3, auto_draft_tokens}) {

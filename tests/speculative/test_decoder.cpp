@@ -3,10 +3,10 @@
 #include <limits>
 #include <memory>
 
+#include "base/error.h"
 #include "check.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
-#include "speculative/error.h"
 #include "speculative/ngram_proposer.h"
 #include "toy_model.h"
 
@@ -138,8 +138,7 @@ TEST(a_seed_gives_the_same_text_whatever_is_drafted) {
       }
     }
     different_seeds += expected != sampled_text(Verification::invariant, Drafting::sampled, Proposals::model, 0, seed + 1) ? 1 : 0;
-    different_by_token_verification +=
-        expected != sampled_text(Verification::token, Drafting::sampled, Proposals::model, 3, seed) ? 1 : 0;
+    different_by_token_verification += expected != sampled_text(Verification::token, Drafting::sampled, Proposals::model, 3, seed) ? 1 : 0;
   }
   CHECK(different_seeds > 45 && different_by_token_verification > 45);
 }

@@ -8,8 +8,8 @@
 
 #include "check.h"
 #include "draft_rule.h"
+#include "sampling/gumbel_max.h"
 #include "speculative/adaptive_draft_length.h"
-#include "sampling/race.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -471,7 +471,7 @@ TEST(law_holds_under_transforms) {
   check([](SamplingParams& p) { p.top_k = 2; });
   check([](SamplingParams& p) { p.top_p = 0.7; });
   check([](SamplingParams& p) { p.min_p = 0.4; });
-  check([](SamplingParams& p) { p.repeat_penalty = 1.8; });                                // the history differs per place
+  check([](SamplingParams& p) { p.repeat_penalty = 1.8; });  // the history differs per place
   check([](SamplingParams& p) { p.frequency_penalty = 0.7, p.penalty_last_n = 2; });
   check([](SamplingParams& p) { p.logit_bias = {{1, 1.5}}, p.temperature = 0.8, p.top_k = 2, p.top_p = 0.9; });
   check([](SamplingParams& p) { p.temperature = 0.0; });
@@ -554,9 +554,9 @@ TEST(law_holds_for_argmax_drafts) {
 
 TEST(law_holds_for_block_verification) {
   const Setting settings[] = {
-      setting_of(2, 1, 3, false), setting_of(2, 2, 3, false), setting_of(2, 3, 2, false), setting_of(2, 4, 2, false),
-      setting_of(3, 2, 2, false), setting_of(4, 2, 2, false), setting_of(2, 4, 4, true),  setting_of(3, 3, 3, true),
-      setting_of(3, 0, 2, true),
+      setting_of(2, 1, 3, false), setting_of(2, 2, 3, false), setting_of(2, 3, 2, false),
+      setting_of(2, 4, 2, false), setting_of(3, 2, 2, false), setting_of(4, 2, 2, false),
+      setting_of(2, 4, 4, true),  setting_of(3, 3, 3, true),  setting_of(3, 0, 2, true),
   };
   for (Setting s : settings) {
     s.verification = Verification::block;

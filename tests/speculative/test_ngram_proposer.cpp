@@ -1,8 +1,7 @@
-#include "speculative/ngram_proposer.h"
-
 #include <memory>
 
 #include "check.h"
+#include "speculative/ngram_proposer.h"
 
 namespace {
 
@@ -25,9 +24,9 @@ Text proposal(Text text, int num_tokens, NgramProposer proposer = NgramProposer(
 
 TEST(continues_the_latest_copy_of_the_longest_suffix) {
   CHECK(proposal({1, 2, 3, 9, 8, 1, 2, 3}, 4) == Text({9, 8, 1, 2}));
-  CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));   // the latest copy
-  CHECK(proposal({5, 2, 3, 6, 4, 3, 7, 2, 3}, 1) == Text({6}));            // two tokens match further back than one
-  CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));                        // no more than there is
+  CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));  // the latest copy
+  CHECK(proposal({5, 2, 3, 6, 4, 3, 7, 2, 3}, 1) == Text({6}));           // two tokens match further back than one
+  CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));                       // no more than there is
 }
 
 TEST(proposes_nothing_without_a_match) {

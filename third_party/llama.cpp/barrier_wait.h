@@ -15,29 +15,29 @@ enum { specdec_looks = 2000 };  // about 20 microseconds
 static _Atomic int specdec_sleepers;
 
 // Called until *passed differs from `seen`, counting the calls.
-static inline void specdec_barrier_wait(const _Atomic int * passed, int seen, int calls) {
-    if (calls < specdec_looks) {
-        ggml_thread_cpu_relax();
-        return;
-    }
-    atomic_fetch_add(&specdec_sleepers, 1);
-    syscall(SYS_futex, (const void *) passed, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);  // returns at once if it differs
-    atomic_fetch_sub(&specdec_sleepers, 1);
+static inline void specdec_barrier_wait(const _Atomic int* passed, int seen, int calls) {
+  if (calls < specdec_looks) {
+    ggml_thread_cpu_relax();
+    return;
+  }
+  atomic_fetch_add(&specdec_sleepers, 1);
+  syscall(SYS_futex, (const void*)passed, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);  // returns at once if it differs
+  atomic_fetch_sub(&specdec_sleepers, 1);
 }
 
 // Called after *passed was changed.
-static inline void specdec_barrier_wake(const _Atomic int * passed) {
-    if (atomic_load(&specdec_sleepers) > 0) {
-        syscall(SYS_futex, (const void *) passed, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
-    }
+static inline void specdec_barrier_wake(const _Atomic int* passed) {
+  if (atomic_load(&specdec_sleepers) > 0) {
+    syscall(SYS_futex, (const void*)passed, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+  }
 }
 
 #else
 
-static inline void specdec_barrier_wait(const _Atomic int * passed, int seen, int calls) {
-    (void) passed, (void) seen, (void) calls;
-    ggml_thread_cpu_relax();
+static inline void specdec_barrier_wait(const _Atomic int* passed, int seen, int calls) {
+  (void)passed, (void)seen, (void)calls;
+  ggml_thread_cpu_relax();
 }
-static inline void specdec_barrier_wake(const _Atomic int * passed) { (void) passed; }
+static inline void specdec_barrier_wake(const _Atomic int* passed) { (void)passed; }
 
 #endif

@@ -8,7 +8,7 @@
    A server keeps the last graph of each device until any buffer is freed, and closes the connection when it is asked to run
    one that it does not have: a second context on it, or one in another thread, made the client ask for that.
 
-Kernels are plugged in from outside (cpp/llama/op_hook.h). Every edit is anchored and fails loudly when its anchor is missing.
+Kernels are plugged in from outside (cpp/graph/op_hook.h). Every edit is anchored and fails loudly when its anchor is missing.
 """
 
 import hashlib

@@ -1,0 +1,32 @@
+// Errors that a caller may want to tell apart. Bad arguments are std::invalid_argument instead.
+#pragma once
+
+#include <stdexcept>
+
+namespace specdec {
+
+class Error : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A model file or a model that cannot be used, or that failed while running.
+class ModelError : public Error {
+  using Error::Error;
+};
+
+// Draft and target do not share a vocabulary.
+class VocabularyMismatch : public ModelError {
+  using ModelError::ModelError;
+};
+
+// The prompt does not fit into the context.
+class ContextFull : public Error {
+  using Error::Error;
+};
+
+// The caller asked to stop while a model was running. Nothing is lost: the generator stays usable.
+class Cancelled : public Error {
+  using Error::Error;
+};
+
+}  // namespace specdec

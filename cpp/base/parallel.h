@@ -1,0 +1,56 @@
+// Independent pieces of work over threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace specdec {
+
+// Runs work(piece, thread) once for each piece 0 .. num_pieces - 1 on up to num_threads threads, on fewer where the system has
+// no more; thread 0 is the caller's, and after each of its pieces tick() runs. Pieces are begun in order. An exception stops
+// the rest; of several the first piece's is rethrown here, since a piece once begun is finished.
+template <typename Work, typename Tick>
+void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, const Tick& tick) {
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::int64_t failed_piece = num_pieces;
+  const auto run = [&](int thread) {
+    while (!stop) {
+      const std::int64_t piece = next++;
+      if (piece >= num_pieces) return;
+      try {
+        work(piece, thread);
+        if (thread == 0) tick();
+      } catch (...) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (piece < failed_piece) failure = std::current_exception(), failed_piece = piece;
+        stop = true;
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  others.reserve(static_cast<std::size_t>(num_threads));
+  try {
+    for (int thread = 1; thread < num_threads && thread < num_pieces; ++thread) others.emplace_back(run, thread);
+  } catch (const std::system_error&) {
+  }
+  run(0);
+  for (std::thread& other : others) other.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+// The same where a piece is all there is to know.
+template <typename Work>
+void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work) {
+  for_each_piece(num_threads, num_pieces, [&work](std::int64_t piece, int) { work(piece); }, [] {});
+}
+
+}  // namespace specdec

@@ -1,0 +1,224 @@
+#include "cli/commands/bench.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands/bench_report.h"
+#include "cli/commands/comparison.h"
+#include "cli/generator_options.h"
+#include "cli/options.h"
+#include "cli/plot.h"
+#include "cli/prompt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "engine/generator.h"
+#include "platform/interrupt.h"
+
+namespace specdec::cli {
+namespace {
+
+constexpr int warm_up_tokens = 16;
+constexpr int pass_repeats = 9;  // in each of the rounds
+
+const std::vector<std::string> default_prompts = {
+    "def bfs(graph, start):",
+    "class LRUCache:\n    def __init__(self, ",
+    "import argparse\n\n\ndef main():\n",
+    "def read_config(path):\n    \"\"\"Return the ",
+};
+
+struct Arguments {
+  ComparisonOptions comparison;
+  Request request;
+  std::vector<std::string> texts, files;
+  bool escapes = false, json = false;
+  int rounds = 5;
+  std::string plot;
+};
+
+CommandLine command_line(Arguments& arguments) {
+  CommandLine line;
+  line.command = "specdec bench";
+  line.arguments = "[options]";
+  line.about =
+      "Measures tokens per second of the target as it is, of its MXFP6 version, and of that with a draft, and compares the "
+      "gain with what the time of single passes lets one predict. The modes take turns in every round, so that a machine "
+      "that slows down slows all of them down; reading prompts is not counted.";
+  line.positional_hint = "; a prompt goes after -p, in quotes";
+  ComparisonOptions& comparison = arguments.comparison;
+  line.groups = {
+      {"Text",
+       {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
+        texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
+        flag({"-e", "--escape"}, arguments.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+        predict_option(arguments.request, 1, "tokens per prompt at most")}},
+      {"Comparison",
+       {mxfp6_option(comparison),
+        texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
+        integer({"--repeat"}, arguments.rounds, 1, 1000, "rounds (default: 5)"),
+        flag({"--sequential"}, comparison.sequential, "one target in memory at a time (default: only where memory cannot hold all)")}},
+      model_group(comparison.generator),
+      sampling_group(arguments.request),
+      {"Output",
+       {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
+        text({"--plot"}, "FILE", arguments.plot, "draw the result, too, as a PNG; needs pip install \"specdec_native[plot]\"")}},
+  };
+  return line;
+}
+
+std::vector<std::string> prompts(const Arguments& arguments) {
+  std::vector<std::string> all;
+  for (const std::string& text : arguments.texts) all.push_back(read_prompt({text, std::nullopt, arguments.escapes}));
+  for (const std::string& file : arguments.files) all.push_back(read_prompt({std::nullopt, file, false}));
+  return all.empty() ? default_prompts : all;
+}
+
+class Bench {
+ public:
+  Bench(const Arguments& arguments, std::vector<std::string> prompts, ProgressLine& progress)
+      : arguments_(arguments), prompts_(std::move(prompts)), progress_(progress) {}
+
+  BenchResult run() {
+    prepare(arguments_.comparison, progress_, comparison_);
+    for (const ComparedFile& file : comparison_.files) result_.files.push_back({file.name, file.options.target, {}});
+    for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
+    // The target as given is first, and tells nothing of K: last, so that K is known when its passes are timed.
+    std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });
+    result_.draft = arguments_.comparison.generator.draft;
+    result_.num_prompts = prompts_.size();
+    result_.max_tokens = arguments_.request.max_tokens;
+    result_.temperature = arguments_.request.sampling.temperature;
+    result_.seed = *arguments_.request.seed;
+    result_.n_threads = threads_->size();
+    result_.interleaved = comparison_.loads.size() == 1;
+    return std::move(result_);
+  }
+
+ private:
+  void measure_together(const std::vector<std::size_t>& files) {
+    generators_.clear();
+    generators_.resize(comparison_.files.size());
+    for (const std::size_t file : files) {
+      progress_.begin("loading " + comparison_.files[file].name);
+      generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
+      generators_[file]->set_cancel_check(interrupted);
+      threads_ = generators_[file]->threads();
+    }
+    for (const BenchResult::Mode& mode : result_.modes) warm_up(mode);
+    std::vector<std::vector<PassTimes>> passes(comparison_.files.size());
+    for (int round = 0; round < arguments_.rounds; ++round) {
+      for (BenchResult::Mode& mode : result_.modes) measure(mode, round);
+      for (const std::size_t file : files) passes[file].push_back(time_passes(file));
+    }
+    for (const std::size_t file : files) result_.files[file].passes = medians(passes[file]);
+    generators_.clear();
+  }
+
+  void warm_up(const BenchResult::Mode& mode) {
+    if (generators_[mode.file] == nullptr) return;
+    progress_.begin("warming up: " + mode.name);
+    Stats ignored;
+    run_prompt(mode, prompts_.front(), std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
+  }
+
+  // Nothing for a mode whose file is not loaded.
+  void measure(BenchResult::Mode& mode, int round) {
+    if (generators_[mode.file] == nullptr) return;
+    progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " + mode.name);
+    Stats stats;
+    for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
+    if (stats.tokens < min_timed_tokens) {
+      throw Error(mode.name + " made only " + std::to_string(stats.tokens) + " tokens in a round: too few tokens to time; " +
+                  "give more prompts, or ones whose texts do not end so soon");
+    }
+    mode.rounds.push_back(stats);
+  }
+
+  void run_prompt(const BenchResult::Mode& mode, const std::string& prompt, int max_tokens, Stats& stats) {
+    Generator& generator = *generators_[mode.file];
+    Request request = arguments_.request;
+    request.prompt = prompt;
+    request.max_tokens = max_tokens;
+    if (!mode.speculation) request.num_draft_tokens = 0;
+    generator.start(request);
+    std::int64_t drafted = 0;
+    while (generator.next()) {  // at most one cycle each
+      longest_draft_ = std::max(longest_draft_, static_cast<int>(generator.stats().drafted - drafted));
+      drafted = generator.stats().drafted;
+      if (interrupted()) throw Cancelled("interrupted");
+    }
+    add(stats, generator.stats());
+  }
+
+  // Passes of 1 .. K + 1 tokens, K being the longest draft so far: of the first round, for all rounds.
+  PassTimes time_passes(std::size_t file) {
+    if (longest_pass_ == 0) longest_pass_ = longest_draft_ + 1;
+    progress_.begin("timing passes: " + comparison_.files[file].name);
+    return generators_[file]->time_passes(longest_pass_, pass_repeats);
+  }
+
+  static PassTimes medians(const std::vector<PassTimes>& rounds) {
+    const auto over_rounds = [&](auto&& value) {
+      std::vector<double> values;
+      for (const PassTimes& times : rounds) values.push_back(value(times));
+      return median(values);
+    };
+    PassTimes result;
+    result.draft = over_rounds([](const PassTimes& times) { return times.draft; });
+    for (std::size_t i = 0; i < rounds.front().target.size(); ++i) {
+      result.target.push_back(over_rounds([i](const PassTimes& times) { return times.target[i]; }));
+    }
+    return result;
+  }
+
+  const Arguments& arguments_;
+  std::vector<std::string> prompts_;
+  ProgressLine& progress_;
+  Comparison comparison_;
+  std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
+  std::shared_ptr<ThreadPool> threads_;                 // of all of them
+  int longest_draft_ = 0;                               // tokens
+  int longest_pass_ = 0;                                // tokens; 0: not known yet
+  BenchResult result_;
+};
+
+}  // namespace
+
+int run_bench(int argc, const char* const* argv) {
+  Arguments arguments;
+  arguments.request.max_tokens = 64;
+  arguments.request.verification = Verification::block;  // the fastest; the seed is for all modes to start alike
+  const CommandLine line = command_line(arguments);
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  const std::vector<std::string> texts = prompts(arguments);
+  for (const std::string& text : texts) {
+    arguments.request.prompt = text;
+    arguments.request.validate();
+  }
+  if (texts.size() * static_cast<std::size_t>(arguments.request.max_tokens) < min_timed_tokens) {
+    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " + std::to_string(min_timed_tokens) +
+                     " in all");
+  }
+  fix_seed(arguments.request);
+  resolve_models(arguments.comparison.generator);
+  if (!arguments.plot.empty()) check_plot(arguments.plot);
+
+  catch_termination();
+  ProgressLine progress;
+  const BenchResult result = Bench(arguments, texts, progress).run();
+  progress.clear();
+  const std::string json = bench_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  write(arguments.json ? json : bench_text(result));
+  if (!arguments.plot.empty()) draw_plot(arguments.plot, json);
+  return 0;
+}
+
+}  // namespace specdec::cli

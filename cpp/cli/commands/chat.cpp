@@ -1,0 +1,223 @@
+#include "cli/commands/chat.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/generator_options.h"
+#include "cli/options.h"
+#include "cli/statistics.h"
+#include "cli/terminal/output.h"
+#include "engine/generator.h"
+#include "llama/chat_template.h"
+#include "platform/interrupt.h"
+
+namespace specdec::cli {
+namespace {
+
+struct Arguments {
+  GeneratorOptions generator;
+  Request request;
+  std::string system, chat_template, color = "auto";  // chat_template: a name; empty: the model's own
+};
+
+Option template_option(std::string& chat_template) {
+  const std::vector<std::string> names = chat_template_names();
+  std::string help = "in place of the model's own, one that llama.cpp knows:";
+  for (const std::string& name : names) help += (&name == &names.front() ? " " : ", ") + name;
+  Option option = choice({"--chat-template"}, names, chat_template, help);
+  option.value = "NAME";  // rather than all of them
+  return option;
+}
+
+CommandLine command_line(Arguments& arguments) {
+  CommandLine line;
+  line.command = "specdec chat";
+  line.arguments = "[options]";
+  line.about =
+      "Answers line after line of standard input, in the model's own chat template or a named one; without either the model "
+      "continues the text so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear "
+      "forgets the conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
+  line.positional_hint = "; write to standard input";
+  line.groups = {
+      {"Text",
+       {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
+        template_option(arguments.chat_template), predict_option(arguments.request, 1, "tokens per answer at most"),
+        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop, "end an answer before this text; repeatable")}},
+      model_group(arguments.generator),
+      sampling_group(arguments.request),
+      {"Output",
+       {choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+  };
+  return line;
+}
+
+// Lines of standard input. A terminal gets a prompt, and a Ctrl-C there begins the line anew.
+class Lines {
+ public:
+  // None at the end of input; a last line may lack its newline.
+  std::optional<std::string> next() {
+    if (terminal_) write("> ");
+    while (true) {
+      const std::size_t end = bytes_.find('\n');
+      if (end != std::string::npos) return take(end, end + 1);
+      if (!wait_for_input(STDIN_FILENO)) {
+        if (!terminal_) throw Cancelled("interrupted");
+        clear_interrupt();
+        write("\n(/quit or Ctrl-D leaves)\n> ");
+        continue;
+      }
+      char chunk[4096];
+      const ssize_t count = read(STDIN_FILENO, chunk, sizeof chunk);
+      if (count > 0) {
+        bytes_.append(chunk, static_cast<std::size_t>(count));
+      } else if (count < 0 && errno != EINTR) {
+        throw Error("standard input cannot be read: " + std::generic_category().message(errno));
+      } else if (count == 0) {
+        if (bytes_.empty()) return std::nullopt;
+        return take(bytes_.size(), bytes_.size());
+      }
+    }
+  }
+
+ private:
+  std::string take(std::size_t length, std::size_t drop) {
+    const std::string line = bytes_.substr(0, length);
+    bytes_.erase(0, drop);
+    return valid_utf8(!line.empty() && line.back() == '\r' ? line.substr(0, length - 1) : line);
+  }
+
+  bool terminal_ = input_is_terminal() && output_is_terminal();
+  std::string bytes_;
+};
+
+// The conversation so far, as a prompt.
+class History {
+ public:
+  // chat_template: a name; empty: the model's own, if it has one. Throws ModelError for one that cannot be used.
+  History(const Generator& generator, const std::string& chat_template, const std::string& system)
+      : generator_(&generator), chat_template_(chat_template), system_(system) {
+    clear();
+    if (has_template()) (void)in_template({{"user", "?"}});
+  }
+
+  bool has_template() const { return !chat_template_.empty() || generator_->has_chat_template(); }
+
+  void clear() {
+    text_ = system_;
+    messages_.clear();
+    if (!system_.empty()) messages_.push_back({"system", system_});
+  }
+  // The prompt for the answer to this line.
+  std::string ask(const std::string& line) {
+    if (!has_template()) {
+      text_ += (text_.empty() ? "" : "\n") + line;
+      return text_;
+    }
+    messages_.push_back({"user", line});
+    return in_template(messages_);
+  }
+  void answer(const std::string& answer) {
+    text_ += answer;
+    messages_.push_back({"assistant", answer});
+  }
+
+ private:
+  std::string in_template(const std::vector<ChatMessage>& messages) const {
+    return chat_template_.empty() ? generator_->chat_prompt(messages) : apply_chat_template(chat_template_, messages);
+  }
+
+  const Generator* generator_;
+  std::string chat_template_, system_, text_;
+  std::vector<ChatMessage> messages_;
+};
+
+class Chat {
+ public:
+  explicit Chat(const Arguments& arguments)
+      : request_(arguments.request),
+        color_(use_color(arguments.color)),
+        generator_(arguments.generator),
+        history_(generator_, arguments.chat_template, arguments.system) {
+    generator_.set_cancel_check(interrupted);
+    if (!history_.has_template()) {
+      note("note: this model has no chat template; it continues the text so far (--chat-template names one)\n");
+    }
+  }
+
+  void run() {
+    Lines lines;
+    while (const std::optional<std::string> line = lines.next()) {
+      if (*line == "/quit" || *line == "/exit") return;
+      if (*line == "/clear") {
+        history_.clear();
+      } else if (*line == "/stats") {
+        note(statistics_text(generator_.stats()));
+      } else if (!line->empty() && line->front() == '/' && line->find(' ') == std::string::npos) {
+        note("unknown command " + printable(*line) + "; there are /clear, /stats and /quit\n");
+      } else if (!line->empty()) {
+        respond(*line);
+      }
+    }
+  }
+
+ private:
+  // Writes an answer, which a Ctrl-C ends; what was written is part of the conversation.
+  void respond(const std::string& line) {
+    const History before = history_;
+    request_.prompt = history_.ask(line);
+    std::string answer;
+    bool ended = false;  // by a Ctrl-C, which a terminal shows
+    try {
+      generator_.start(request_);
+      while (const std::optional<Piece> piece = generator_.next()) {
+        write(color_ && piece->from_draft ? "\x1b[32m" + piece->text + "\x1b[0m" : piece->text);
+        answer += piece->text;
+        if (interrupted()) throw Cancelled("interrupted");
+        if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear begins a new conversation\n");
+      }
+    } catch (const Cancelled&) {
+      generator_.stop();
+      ended = true;
+      if (!input_is_terminal()) throw;  // a script, not someone who will go on
+      clear_interrupt();
+    } catch (const ContextFull& error) {
+      note(std::string(error.what()) + "; /clear begins a new conversation\n");
+      history_ = before;
+      return;
+    }
+    history_.answer(answer);
+    if (ended || answer.empty() || answer.back() != '\n') write("\n");
+  }
+
+  Request request_;
+  bool color_;
+  Generator generator_;
+  History history_;
+};
+
+}  // namespace
+
+int run_chat(int argc, const char* const* argv) {
+  Arguments arguments;
+  arguments.request.max_tokens = 512;
+  const CommandLine line = command_line(arguments);
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  arguments.request.prompt = "?";
+  arguments.request.validate();  // before models are loaded
+  resolve_models(arguments.generator);
+  Chat chat(arguments);  // takes a while, which a Ctrl-C ends with the program
+  catch_interrupts();
+  chat.run();
+  return 0;
+}
+
+}  // namespace specdec::cli

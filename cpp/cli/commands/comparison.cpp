@@ -1,0 +1,152 @@
+#include "cli/commands/comparison.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+#include "cli/commands/gguf_summary.h"
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
+#include "engine/memory.h"
+#include "platform/memory.h"
+#include "quantize/gguf_quantizer.h"
+
+namespace specdec::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* mxfp6_type = "MXFP6_E2M3";
+
+// The type that most of a model's bytes have: "F16".
+std::string weight_type(const std::string& path) {
+  const std::vector<TypeTotal> totals = totals_by_type(GgufFile::read_parts(path));
+  return totals.empty() ? "no weights" : totals.front().name;
+}
+
+std::string weight_name(const std::string& path) {
+  const std::string type = weight_type(path);
+  return type == mxfp6_type ? "MXFP6" : type;
+}
+
+// Bytes of the file that the quantizer makes, but for its header.
+std::uint64_t quantized_bytes(const std::string& path) {
+  const Parts parts = GgufFile::read_parts(path);
+  const std::string architecture = parts.front().string("general.architecture").value_or("");
+  std::uint64_t bytes = parts.front().data_offset;
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      bytes += reason_to_keep(tensor, architecture).empty() ? tensor.elements() / 32 * 25 : tensor.bytes;
+    }
+  }
+  return bytes;
+}
+
+// Before the folder is made.
+void check_disk(const std::string& target, std::uint64_t bytes) {
+  const fs::path folder = fs::temp_directory_path();
+  const std::uint64_t available = fs::space(folder).available;
+  if (bytes <= available) return;
+  throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " + size_text(available) +
+              " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE)");
+}
+
+// One load of everything where that fits, else one per file. `needs` are those of the files.
+std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files, const std::vector<MemoryNeed>& needs,
+                                                 bool sequential) {
+  const std::uint64_t available = available_memory();
+  std::vector<std::vector<std::size_t>> loads;
+  std::vector<std::size_t> all;
+  std::uint64_t together = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    all.push_back(i);
+    loads.push_back({i});
+    together += needs[i].total();
+    if (available == 0 || needs[i].total() <= available) continue;
+    throw Error(files[i].name + " (" + files[i].options.target + ") needs " + size_text(needs[i].total()) + " of memory: weights " +
+                size_text(needs[i].weights) + ", caches " + size_text(needs[i].caches) + "; " + size_text(available) +
+                " are available. End other programs, use smaller models, or ask for a shorter context (-c)");
+  }
+  const bool fits = available == 0 || together <= available;
+  return fits && !sequential ? std::vector<std::vector<std::size_t>>{all} : loads;
+}
+
+void quantize(const std::string& in, const std::string& out, ProgressLine& progress) {
+  QuantizeOptions options;
+  options.progress = [&](const QuantizeProgress& at) {
+    return progress.goes_on([&] {
+      const double share = static_cast<double>(at.bytes_done) / static_cast<double>(at.bytes_total);
+      return "quantizing to MXFP6: " + format("%.0f %%", 100.0 * share);
+    });
+  };
+  try {
+    quantize_gguf(in, out, options);
+  } catch (const ModelError& error) {
+    throw ModelError(std::string(error.what()) + "; or name a quantized file (--mxfp6 FILE)");
+  }
+}
+
+void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options, bool speculation) {
+  const std::size_t file = comparison.files.size();
+  comparison.files.push_back({name, options});
+  if (!speculation) comparison.files.back().options.draft.clear();
+  comparison.modes.push_back({name, file, false});
+  if (speculation) comparison.modes.push_back({name + " + speculation", file, true});
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (fs::temp_directory_path() / "specdec-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw Error(name + ": cannot be created: " + std::generic_category().message(errno));
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Option mxfp6_option(ComparisonOptions& options) {
+  return text({"--mxfp6"}, "FILE", options.mxfp6,
+              "the target with MXFP6 weights (default: quantized into a temporary file, which is removed at the end; TMPDIR "
+              "names its folder)");
+}
+
+void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
+  const GeneratorOptions& given = options.generator;
+  if (given.draft.empty()) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
+  const bool is_mxfp6 = weight_type(given.target) == mxfp6_type;
+  if (is_mxfp6 && !options.mxfp6.empty())
+    throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");
+
+  add_file(comparison, weight_name(given.target), given, is_mxfp6);
+  const bool make_file = !is_mxfp6 && options.mxfp6.empty();
+  if (!is_mxfp6) {
+    GeneratorOptions quantized = given;
+    if (!make_file) quantized.target = options.mxfp6;
+    add_file(comparison, make_file ? "MXFP6" : weight_name(options.mxfp6), quantized, true);
+  }
+  for (const std::string& path : options.also) {
+    GeneratorOptions other = given;
+    other.target = path;
+    add_file(comparison, shorten(printable(fs::path(path).stem().string()), 20), other, true);
+  }
+
+  std::vector<MemoryNeed> needs;
+  for (const ComparedFile& file : comparison.files) needs.push_back(memory_need(file.options));
+  if (make_file) {
+    const std::uint64_t bytes = quantized_bytes(given.target);
+    check_disk(given.target, bytes);
+    needs[1].weights = needs[1].weights - model_bytes(given.target) + bytes;  // it was counted as the target
+  }
+  comparison.loads = plan_loads(comparison.files, needs, options.sequential);
+  if (!make_file) return;
+  comparison.temporary.emplace();
+  GeneratorOptions& quantized = comparison.files[1].options;
+  quantized.target = (comparison.temporary->path() / "mxfp6.gguf").string();
+  quantize(given.target, quantized.target, progress);
+}
+
+}  // namespace specdec::cli

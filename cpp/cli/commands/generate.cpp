@@ -1,0 +1,192 @@
+#include "cli/commands/generate.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/commands/generate_many.h"
+#include "cli/generator_options.h"
+#include "cli/options.h"
+#include "cli/prompt.h"
+#include "cli/statistics.h"
+#include "cli/terminal/output.h"
+#include "engine/generator.h"
+#include "platform/interrupt.h"
+
+namespace specdec::cli {
+namespace {
+
+struct GenerateOptions {
+  GeneratorOptions generator;
+  Request request;
+  PromptSource prompt;
+  ManyOptions many;
+  std::string color = "auto";
+  std::optional<bool> display_prompt;  // none: when standard output is a terminal
+  bool json = false;
+  bool statistics = true;
+};
+
+CommandLine command_line(GenerateOptions& options) {
+  CommandLine line;
+  line.command = "specdec generate";
+  line.arguments = "[options] [-p TEXT | -f FILE]";
+  line.about =
+      "Continues a prompt. The text has the law of the target model, whatever the draft proposes; a good draft makes it "
+      "come sooner. Without -p and -f the prompt is read from standard input.";
+  line.positional_hint = "; a prompt goes after -p, in quotes";
+  const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
+  const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
+  const auto display = [&options](bool value) { return [&options, value](const std::string&) { options.display_prompt = value; }; };
+  line.groups = {
+      {"Text",
+       {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is", set_prompt},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
+        flag({"-e", "--escape"}, options.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+        predict_option(options.request, 0, "tokens to produce at most"),
+        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", options.request.stop, "end the text before this one; repeatable")}},
+      model_group(options.generator),
+      sampling_group(options.request),
+      {"Many texts",
+       {text({"--prompts"}, "FILE", options.many.prompts,
+             "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, "
+             "seed, ...), and an "
+             "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
+        text({"--output"}, "FILE", options.many.output,
+             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; begins as FILE.part, "
+             "where a run that was cut short goes on"),
+        flag({"--force"}, options.many.force, "write over an --output that exists"),
+        integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
+                "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
+      {"Output",
+       {flag({"--json"}, options.json,
+             "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
+             "and stats"),
+        choice({"--color"}, {"auto", "always", "never"}, options.color, "show accepted draft tokens in green; auto: on a terminal"),
+        {{"--display-prompt"}, "", "write the prompt, too (default: when standard output is a terminal)", display(true)},
+        {{"--no-display-prompt"}, "", "write the continuation alone", display(false)},
+        flag({"--no-stats", "--no-perf"}, options.statistics, "no statistics on standard error", false)}},
+  };
+  return line;
+}
+
+// Where the text goes.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void begin(const std::string& prompt) = 0;
+  virtual void add(const Piece& piece) = 0;
+  // reason: "stop", "length", "context", "cancelled", or empty when nothing was asked for.
+  virtual void end(const std::string& reason, const Generator& generator) = 0;
+};
+
+class TextSink : public Sink {
+ public:
+  explicit TextSink(const GenerateOptions& options)
+      : color_(use_color(options.color)),
+        terminal_(output_is_terminal()),
+        display_prompt_(options.display_prompt.value_or(terminal_)),
+        statistics_(options.statistics) {}
+
+  void begin(const std::string& prompt) override {
+    if (display_prompt_) put(prompt, faint);
+  }
+  void add(const Piece& piece) override { put(piece.text, piece.from_draft ? green : plain); }
+  void end(const std::string& reason, const Generator& generator) override {
+    if (terminal_ && !at_line_start_) write("\n");
+    if (!statistics_) return;
+    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "seed     " + std::to_string(generator.seed()) + ", verification " +
+         name(generator.verification()) + ", ended by " + (reason.empty() ? "-n 0" : reason) + "\n");
+  }
+
+ private:
+  static constexpr const char* plain = "";
+  static constexpr const char* green = "\x1b[32m";
+  static constexpr const char* faint = "\x1b[2m";
+
+  // Whole pieces are wrapped, so that the terminal is never left coloured.
+  void put(const std::string& text, const char* style) {
+    if (text.empty()) return;
+    write(color_ && *style != '\0' ? style + text + "\x1b[0m" : text);
+    at_line_start_ = text.back() == '\n';
+  }
+
+  bool color_, terminal_, display_prompt_, statistics_;
+  bool at_line_start_ = true;
+};
+
+class JsonSink : public Sink {
+ public:
+  void begin(const std::string&) override {}
+  void add(const Piece& piece) override {
+    put({{"token", piece.token}, {"text", piece.text}, {"from_draft", piece.from_draft}, {"logprob", piece.logprob}});
+  }
+  void end(const std::string& reason, const Generator& generator) override {
+    put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
+         {"seed", generator.seed()},
+         {"verification", name(generator.verification())},
+         {"stats", statistics_json(generator.stats())}});
+  }
+
+ private:
+  static void put(const nlohmann::ordered_json& json) { write(json.dump() + "\n"); }
+};
+
+// Returns why the text ended.
+std::string generate(Generator& generator, const Request& request, Sink& sink) {
+  try {
+    sink.begin(request.prompt);
+    generator.start(request);
+    std::string reason;
+    while (const std::optional<Piece> piece = generator.next()) {
+      sink.add(*piece);
+      if (piece->finish_reason) reason = name(*piece->finish_reason);
+      if (interrupted()) throw Cancelled("interrupted");
+    }
+    return reason;
+  } catch (const Cancelled&) {
+    generator.stop();
+    return "cancelled";
+  }
+}
+
+}  // namespace
+
+int run_generate(int argc, const char* const* argv) {
+  GenerateOptions options;
+  options.generator.max_sequences = 0;  // not chosen
+  const CommandLine line = command_line(options);
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output go together");
+  if (!options.many.prompts.empty()) {
+    if (options.prompt.text || options.prompt.file) throw UsageError("give -p, -f or --prompts, not several of them");
+    if (options.json || options.display_prompt || options.prompt.escapes) {
+      throw UsageError("--prompts writes JSON Lines to --output; it goes without --json, --display-prompt and -e");
+    }
+    if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
+    return generate_many(options.generator, options.request, options.many);
+  }
+  if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force go with --prompts");
+  options.generator.max_sequences = 1;
+  options.request.prompt = read_prompt(options.prompt);
+  options.request.validate();  // before models are loaded
+  resolve_models(options.generator);
+
+  Generator generator(options.generator);
+  catch_interrupt();
+  generator.set_cancel_check(interrupted);
+  std::unique_ptr<Sink> sink;
+  if (options.json) sink = std::make_unique<JsonSink>();
+  else sink = std::make_unique<TextSink>(options);
+  const std::string reason = generate(generator, options.request, *sink);
+  sink->end(reason, generator);
+  return reason == "cancelled" ? exit_interrupted : 0;
+}
+
+}  // namespace specdec::cli

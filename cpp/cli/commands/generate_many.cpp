@@ -1,0 +1,246 @@
+#include "cli/commands/generate_many.h"
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/generator_options.h"
+#include "cli/options.h"
+#include "cli/request_json.h"
+#include "cli/results_file.h"
+#include "cli/statistics.h"
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "gguf/fingerprint.h"
+#include "platform/interrupt.h"
+
+namespace specdec::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream opened;
+  if (path != "-") opened.open(path, std::ios::binary);
+  std::istream& file = path == "-" ? std::cin : opened;
+  if (!file) throw Error(path + ": cannot be opened: " + std::generic_category().message(errno));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(std::move(line));
+  if (file.bad()) throw Error(path + ": cannot be read: " + std::generic_category().message(errno));
+  return lines;
+}
+
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
+
+std::string fingerprint(const std::vector<std::string>& lines) {
+  Fingerprint fingerprint;
+  for (const std::string& line : lines) {
+    fingerprint.add(line.data(), line.size());
+    fingerprint.add("\n", 1);
+  }
+  return fingerprint.text();
+}
+
+// The output, or what becomes it, must be a file and not the prompts. A link stands for what it points to.
+void check_paths(ManyOptions& files) {
+  namespace fs = std::filesystem;
+  if (files.output == "-") {
+    throw UsageError("--output - would be standard output; give a file, from which a run that was cut short can go on");
+  }
+  std::error_code ignored;
+  const bool is_link = fs::is_symlink(files.output, ignored);
+  if (is_link && fs::exists(files.output, ignored)) files.output = fs::canonical(files.output).string();
+  for (const char* suffix : {"", ".part", ".sorted"}) {
+    const std::string path = files.output + suffix;
+    if (fs::equivalent(files.prompts, path, ignored)) {
+      throw UsageError("--output " + files.output + " would destroy the prompts; give another one");
+    }
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+      throw Error(path + " is not a regular file; give another --output");
+    }
+  }
+  if (fs::exists(files.output, ignored) && !files.force) {
+    throw Error(files.output + " exists; give another --output, or --force to write over it");
+  }
+}
+
+Json texts_of(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push_back(valid_utf8(text));
+  return json;
+}
+
+// A model by what it is, not by where it lies.
+std::string model_of(const std::string& path) { return path.empty() || path == "ngram" ? path : model_fingerprint(path); }
+
+// What the texts depend on.
+Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
+  const sampling::SamplingParams& sampling = defaults.sampling;
+  Json json = {{"prompts", fingerprint(lines)},
+               {"target", model_of(options.target)},
+               {"draft", model_of(options.draft)},
+               {"rpc", texts_of(options.rpc_servers)},
+               {"n_gpu_layers", options.n_gpu_layers.value_or(0)},
+               {"n_ctx", options.n_ctx},
+               {"kv_type", options.kv_type},
+               {"num_draft_tokens", options.num_draft_tokens},
+               {"max_tokens", defaults.max_tokens},
+               {"stop", texts_of(defaults.stop)},
+               {"temperature", sampling.temperature},
+               {"top_k", sampling.top_k},
+               {"top_p", sampling.top_p},
+               {"min_p", sampling.min_p},
+               {"repeat_penalty", sampling.repeat_penalty},
+               {"frequency_penalty", sampling.frequency_penalty},
+               {"presence_penalty", sampling.presence_penalty},
+               {"penalty_last_n", sampling.penalty_last_n},
+               {"logit_bias", Json::array()},
+               {"verification", defaults.verification ? name(*defaults.verification) : "auto"},
+               {"drafting", static_cast<int>(defaults.drafting)},
+               {"seed", *defaults.seed}};
+  for (const auto& [token, bias] : sampling.logit_bias) json["logit_bias"].push_back({token, format("%.17g", bias)});
+  return json;
+}
+
+// One run over a file of prompts.
+class Run {
+ public:
+  // The seed of `defaults` is that of the first request; the next has the next one.
+  Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
+      : generator_(generator), defaults_(defaults), first_seed_(*defaults.seed), lines_(std::move(lines)), results_(results) {
+    defaults_.seed.reset();
+    for (const std::string& line : lines_) num_requests_ += is_blank(line) ? 0 : 1;
+  }
+
+  void to_the_end() {
+    ProgressLine progress;
+    for (;;) {
+      submit();
+      const std::optional<Event> event = generator_.next_event();
+      if (!event && next_line_ == lines_.size()) return;
+      if (event) take(*event);
+      if (interrupted()) throw Cancelled("interrupted");
+      progress.update([&] {
+        return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " texts, " + std::to_string(running_.size()) +
+               " under way, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
+      });
+    }
+  }
+
+  std::size_t num_requests() const { return num_requests_; }
+  std::string summary() const {
+    std::string text = std::to_string(num_requests_) + " texts";
+    if (num_tokens_ > 0) text += format(", %.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
+    if (results_.num_failed() > 0) text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
+    return text + "\n";
+  }
+
+ private:
+  struct Running {
+    Json result;
+    std::string text;
+  };
+
+  static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+  // Keeps as many waiting as run.
+  void submit() {
+    for (; next_line_ < lines_.size() && running_.size() < 2 * static_cast<std::size_t>(generator_.max_sequences()); ++next_line_) {
+      const std::string& line = lines_[next_line_];
+      if (is_blank(line)) continue;
+      const std::int64_t index = next_index_++;
+      if (results_.has(index)) continue;
+      Json result = {{"index", index}};
+      try {
+        RequestLine request = parse_request(line, defaults_);
+        if (!request.id.is_null()) result["id"] = std::move(request.id);
+        if (!request.request.seed) request.request.seed = first_seed_ + static_cast<std::uint64_t>(index);
+        result["seed"] = *request.request.seed;
+        const std::int64_t id = generator_.submit(request.request);
+        running_[id] = {std::move(result), ""};
+      } catch (const std::invalid_argument& error) {
+        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
+      } catch (const Error& error) {
+        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
+      }
+    }
+  }
+
+  void take(const Event& event) {
+    const auto running = running_.find(event.text->id());
+    auto& [result, text] = running->second;
+    if (event.piece) {
+      ++num_tokens_;
+      text += event.piece->text;
+    }
+    if (!event.is_last()) return;
+    const auto& reason = event.piece ? event.piece->finish_reason : std::nullopt;
+    result["verification"] = name(event.text->verification());
+    result["text"] = text;
+    result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
+    result["stats"] = statistics_json(event.text->sequence().stats);
+    if (event.text->has_failed()) {
+      generator_.check_rpc_servers();  // a lost one is no fault of this text's: the run ends, and can go on later
+      fail(std::move(result), event.text->error_message());
+    } else {
+      results_.add(result);
+    }
+    running_.erase(running);
+  }
+
+  void fail(Json result, const std::string& error) {
+    result["error"] = valid_utf8(error);
+    results_.add(result);
+  }
+
+  Generator& generator_;
+  Request defaults_;
+  std::uint64_t first_seed_;
+  const std::vector<std::string> lines_;
+  ResultsFile& results_;
+  double begun_ = seconds();
+  std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
+  std::int64_t next_index_ = 0;
+  std::map<std::int64_t, Running> running_;  // by the id of the text
+};
+
+}  // namespace
+
+int generate_many(GeneratorOptions options, Request defaults, ManyOptions files) {
+  check_paths(files);
+  std::vector<std::string> lines = read_lines(files.prompts);
+  resolve_models(options);
+  Generator generator(options);
+
+  const Json earlier = ResultsFile::earlier_run(files.output);
+  if (!defaults.seed && earlier.contains("seed") && earlier["seed"].is_number_unsigned())
+    defaults.seed = earlier["seed"].get<std::uint64_t>();
+  fix_seed(defaults);
+  ResultsFile results(files.output, conditions(options, defaults, lines));
+  const std::size_t kept = results.size();
+  catch_interrupt();
+  generator.set_cancel_check(interrupted);
+  Run run(generator, defaults, std::move(lines), results);
+  if (kept > 0) note(std::to_string(kept) + " of " + std::to_string(run.num_requests()) + " texts were there already\n");
+  try {
+    run.to_the_end();
+  } catch (const Cancelled&) {
+    note("interrupted with " + std::to_string(results.size()) + " of " + std::to_string(run.num_requests()) +
+         " texts made; the same command makes the others\n");
+    return exit_interrupted;
+  }
+  results.finish();
+  note(run.summary());
+  return results.num_failed() == 0 ? 0 : 1;
+}
+
+}  // namespace specdec::cli

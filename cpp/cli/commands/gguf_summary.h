@@ -1,0 +1,32 @@
+// What a model in one or more GGUF files adds up to; `specdec info` shows it as text and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gguf/gguf_file.h"
+
+namespace specdec::cli {
+
+using Parts = std::vector<GgufFile>;  // never empty; the first part has the model's metadata
+
+// What the tensors of one type add up to.
+struct TypeTotal {
+  std::string name;
+  std::uint64_t tensors = 0, parameters = 0, bytes = 0;
+
+  double bits_per_weight() const;
+  void add(const TypeTotal& other);
+};
+
+std::vector<TypeTotal> totals_by_type(const Parts& parts);  // most bytes first
+TypeTotal sum(const std::vector<TypeTotal>& totals);
+std::uint64_t total_file_size(const Parts& parts);
+
+// A hyperparameter such as "block_count", stored as "<architecture>.block_count"; null when the file has none.
+const GgufValue* hyperparameter(const GgufFile& file, const std::string& name);
+std::optional<std::uint64_t> vocabulary_size(const GgufFile& file);
+
+}  // namespace specdec::cli

@@ -1,0 +1,79 @@
+#include "cli/commands/info.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/isa.h"
+#include "cli/commands/gguf_summary.h"
+#include "cli/commands/info_json.h"
+#include "cli/commands/info_text.h"
+#include "cli/options.h"
+#include "cli/terminal/output.h"
+#include "gguf/gguf_file.h"
+#include "quantize/check_scales.h"
+
+namespace specdec::cli {
+namespace {
+
+constexpr std::uint64_t few_elements = 16;  // of an array in JSON, unless all metadata is asked for
+
+struct InfoOptions {
+  bool metadata = false, tensors = false, check = false, json = false;
+};
+
+CommandLine command_line(InfoOptions& options) {
+  CommandLine line;
+  line.command = "specdec info";
+  line.arguments = "[options] FILE";
+  line.about =
+      "Shows what a GGUF file holds. Reads the header only (but for --check), and works on any GGUF, also on models that "
+      "llama.cpp cannot run. Of a model in several files, name any one.";
+  line.num_positionals = 1;
+  line.positional_hint = "; give one file (of a model in several files, any one)";
+  line.groups = {{"Options",
+                  {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
+                   flag({"--tensors"}, options.tensors, "list the tensors; a shape begins with the columns"),
+                   flag({"--check"}, options.check, "read all MXFP6 weights and fail on a scale that is not valid"),
+                   flag({"--json"}, options.json, "all of it as one JSON object; arrays are cut to 16 elements")}}};
+  return line;
+}
+
+// A file that is whole is worth looking at even if the model cannot run, or its other parts are still on their way.
+Parts read(const std::string& path) {
+  GgufFile file = GgufFile::read(path);
+  try {
+    return GgufFile::read_parts(path);
+  } catch (const ModelError& error) {
+    note(std::string("specdec info: warning: this model cannot run here: ") + error.what() + "\n");
+    return {std::move(file)};
+  }
+}
+
+}  // namespace
+
+int run_info(int argc, const char* const* argv) {
+  InfoOptions options;
+  const CommandLine line = command_line(options);
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help) {
+    write(help_text(line));
+    return 0;
+  }
+  if (parsed.positionals.empty()) throw UsageError("no file given");
+  if (default_isa().isa == nullptr) throw Error(default_isa().error);
+  const Parts parts = read(parsed.positionals[0]);
+  const std::size_t checked = options.check ? check_scales(parts) : 0;
+  if (options.json) {
+    write(info_json(parts, options.metadata ? UINT64_MAX : few_elements));
+    return 0;
+  }
+  write(overview_text(parts));
+  if (options.check) write("\nChecked: the scales of " + std::to_string(checked) + " MXFP6 tensors are valid\n");
+  if (options.metadata) write(metadata_text(parts.front()));
+  if (options.tensors) write(tensors_text(parts));
+  return 0;
+}
+
+}  // namespace specdec::cli

@@ -1,0 +1,133 @@
+#include "cli/commands/info_json.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "graph/kernels.h"
+#include "platform/huge_pages.h"
+
+namespace specdec::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const GgufValue& value, std::uint64_t limit) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
+  if (const auto* natural = std::get_if<std::uint64_t>(&value)) return *natural;
+  Json elements = Json::array();
+  for (const GgufValue& element : std::get<GgufArray>(value).elements(limit)) elements.push_back(to_json(element, limit));
+  return elements;
+}
+
+Json metadata_json(const GgufFile& file, std::uint64_t limit) {
+  Json entries = Json::object();
+  for (const GgufEntry& entry : file.metadata) {
+    Json json = {{"type", gguf_type_name(entry.type)}};
+    if (const auto* array = std::get_if<GgufArray>(&entry.value)) {
+      json["element_type"] = gguf_type_name(array->type);
+      json["count"] = array->count;
+    }
+    json["value"] = to_json(entry.value, limit);
+    entries[entry.key] = std::move(json);
+  }
+  return entries;
+}
+
+Json types_json(const Parts& parts) {
+  const std::vector<TypeTotal> totals = totals_by_type(parts);
+  const double all_bytes = static_cast<double>(sum(totals).bytes);
+  Json list = Json::array();
+  for (const TypeTotal& total : totals) {
+    list.push_back({{"type", total.name},
+                    {"tensors", total.tensors},
+                    {"parameters", total.parameters},
+                    {"bytes", total.bytes},
+                    {"share", static_cast<double>(total.bytes) / all_bytes},
+                    {"bits_per_weight", total.bits_per_weight()}});
+  }
+  return list;
+}
+
+Json tensors_json(const Parts& parts) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (const GgufTensor& tensor : parts[i].tensors) {
+      list.push_back({{"name", tensor.name},
+                      {"type", find_ggml_type(tensor.type)->name},
+                      {"shape", tensor.shape},
+                      {"bytes", tensor.bytes},
+                      {"offset", tensor.offset},
+                      {"part", i}});
+    }
+  }
+  return list;
+}
+
+Json parts_json(const Parts& parts) {
+  Json list = Json::array();
+  for (const GgufFile& part : parts) {
+    list.push_back(
+        {{"path", part.path}, {"file_size", part.file_size}, {"data_offset", part.data_offset}, {"tensors", part.tensors.size()}});
+  }
+  return list;
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json hyperparameter_json(const GgufFile& file, const std::string& name) {
+  const GgufValue* value = hyperparameter(file, name);
+  return value == nullptr ? Json(nullptr) : to_json(*value, UINT64_MAX);
+}
+
+// {family: name of its kernels}
+Json kernels_json() {
+  Json json = Json::object();
+  for (const KernelChoice& choice : chosen_kernels()) json[choice.family] = choice.kernels;
+  return json;
+}
+
+}  // namespace
+
+std::string info_json(const Parts& parts, std::uint64_t max_elements) {
+  const GgufFile& file = parts.front();
+  const TypeTotal all = sum(totals_by_type(parts));
+  Json json = {
+      {"name", or_null(file.string("general.name"))},
+      {"architecture", or_null(file.string("general.architecture"))},
+      {"parameters", all.parameters},
+      {"file_size", total_file_size(parts)},
+      {"bits_per_weight", all.bits_per_weight()},
+      {"layers", hyperparameter_json(file, "block_count")},
+      {"width", hyperparameter_json(file, "embedding_length")},
+      {"feed_forward", hyperparameter_json(file, "feed_forward_length")},
+      {"heads", hyperparameter_json(file, "attention.head_count")},
+      {"kv_heads", hyperparameter_json(file, "attention.head_count_kv")},
+      {"experts", hyperparameter_json(file, "expert_count")},
+      {"experts_used", hyperparameter_json(file, "expert_used_count")},
+      {"context_length", hyperparameter_json(file, "context_length")},
+      {"vocabulary",
+       {{"size", or_null(vocabulary_size(file))},
+        {"type", or_null(file.string("tokenizer.ggml.model"))},
+        {"pre", or_null(file.string("tokenizer.ggml.pre"))}}},
+      {"gguf_version", file.version},
+      {"alignment", file.alignment},
+      {"parts", parts_json(parts)},
+      {"types", types_json(parts)},
+      {"kernels", kernels_json()},
+      {"huge_pages", has_huge_pages()},
+  };
+  json["metadata"] = metadata_json(file, max_elements);
+  json["tensors"] = tensors_json(parts);
+  constexpr auto replace = nlohmann::json::error_handler_t::replace;  // strings that are not UTF-8
+  return json.dump(2, ' ', false, replace) + "\n";
+}
+
+}  // namespace specdec::cli

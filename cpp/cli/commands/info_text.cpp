@@ -1,0 +1,179 @@
+#include "cli/commands/info_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "base/isa.h"
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
+#include "graph/kernels.h"
+#include "platform/huge_pages.h"
+
+namespace specdec::cli {
+namespace {
+
+constexpr std::size_t width = 80;
+constexpr std::uint64_t few_elements = 16;  // of an array: more than fit into a line
+
+std::string value_text(const GgufValue& value, std::uint64_t limit);
+
+std::string array_text(const GgufArray& array, std::uint64_t limit) {
+  std::string text;
+  for (const GgufValue& element : array.elements(limit)) text += (text.empty() ? "" : ", ") + value_text(element, limit);
+  return "[" + text + (array.count > limit ? ", ...]" : "]");
+}
+
+std::string value_text(const GgufValue& value, std::uint64_t limit) {
+  if (const auto* text = std::get_if<std::string>(&value)) return "\"" + printable(*text) + "\"";
+  if (const auto* array = std::get_if<GgufArray>(&value)) return array_text(*array, limit);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "true" : "false";
+  if (const auto* real = std::get_if<double>(&value)) return format("%.7g", *real);
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
+  return std::to_string(std::get<std::uint64_t>(value));
+}
+
+// Some models give one number, some one per layer.
+std::string hyperparameter_text(const GgufFile& file, const std::string& name) {
+  const GgufValue* value = hyperparameter(file, name);
+  if (value == nullptr) return "";
+  const auto* array = std::get_if<GgufArray>(value);
+  return array == nullptr ? value_text(*value, 1) : array_text(*array, 4) + " by layer";
+}
+
+std::string tokenizer_text(const GgufFile& file) {
+  constexpr std::pair<const char*, const char*> known[] = {
+      {"gpt2", "byte-level BPE"},
+      {"llama", "SentencePiece"},
+      {"bert", "WordPiece"},
+      {"t5", "Unigram"},
+  };
+  const std::string model = file.string("tokenizer.ggml.model").value_or("");
+  std::string text = printable(model);
+  for (const auto& [name, meaning] : known) {
+    if (model == name) text += std::string(" (") + meaning + ")";
+  }
+  const auto splitter = file.string("tokenizer.ggml.pre");
+  return splitter ? text + ", pre-tokenizer " + printable(*splitter) : text;
+}
+
+std::string shape_text(const GgufTensor& tensor) {
+  std::string text;
+  for (const std::uint64_t size : tensor.shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+std::string heads_text(const GgufFile& file) {
+  const std::string heads = hyperparameter_text(file, "attention.head_count");
+  const std::string kv_heads = hyperparameter_text(file, "attention.head_count_kv");
+  return heads.empty() || kv_heads.empty() ? heads : heads + ", key-value heads " + kv_heads;
+}
+
+std::string experts_text(const GgufFile& file) {
+  const std::string used = hyperparameter_text(file, "expert_used_count");
+  const std::string experts = hyperparameter_text(file, "expert_count");
+  return experts.empty() || used.empty() ? experts : experts + ", used " + used;
+}
+
+std::string vocabulary_text(const GgufFile& file) {
+  const auto size = vocabulary_size(file);
+  return size ? std::to_string(*size) + " tokens, " + tokenizer_text(file) : tokenizer_text(file);
+}
+
+// What every family of kernels runs on here, and what SPECDEC_ISA could name instead.
+std::string kernels_text() {
+  std::string chosen, others;
+  for (const KernelChoice& choice : chosen_kernels())
+    chosen += std::string(chosen.empty() ? "" : ", ") + choice.family + " " + choice.kernels;
+  for (const Isa* isa : supported_isas()) others += (others.empty() ? "" : ", ") + std::string(isa->name);
+  return chosen + " (SPECDEC_ISA: " + others + ")";
+}
+
+std::string facts(const Parts& parts) {
+  const GgufFile& file = parts.front();
+  const TypeTotal all = sum(totals_by_type(parts));
+  const std::string density = all.parameters == 0 ? "" : ", " + format("%.2f", all.bits_per_weight()) + " bits per weight";
+  const std::string format_text = "GGUF " + std::to_string(file.version) + ", " + std::to_string(file.metadata.size()) +
+                                  " metadata entries, " + std::to_string(all.tensors) + " tensors";
+  const std::string context = hyperparameter_text(file, "context_length");
+  const std::pair<const char*, std::string> lines[] = {
+      {"Name", printable(file.string("general.name").value_or(""))},
+      {"Architecture", printable(file.string("general.architecture").value_or(""))},
+      {"Parameters", count_text(all.parameters)},
+      {"File size", size_text(total_file_size(parts)) + density},
+      {"Layers", hyperparameter_text(file, "block_count")},
+      {"Width", hyperparameter_text(file, "embedding_length")},
+      {"Feed-forward", hyperparameter_text(file, "feed_forward_length")},
+      {"Heads", heads_text(file)},
+      {"Experts", experts_text(file)},
+      {"Context", context.empty() ? "" : context + " tokens"},
+      {"Vocabulary", vocabulary_text(file)},
+      {"Format", format_text},
+      {"Kernels", kernels_text()},
+      {"Huge pages", has_huge_pages() ? "yes: --no-mmap reads weights into them" : "no: --no-mmap makes nothing faster here"},
+  };
+  std::string text;
+  for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";
+  return text;
+}
+
+std::string part_list(const Parts& parts) {
+  if (parts.size() == 1) return "";
+  std::string text = "\nParts\n";
+  for (const GgufFile& part : parts) text += pad_left(size_text(part.file_size), 12) + "  " + part.path + "\n";
+  return text;
+}
+
+std::string type_row(const TypeTotal& row, std::uint64_t all_bytes) {
+  const double share = all_bytes == 0 ? 0.0 : 100.0 * static_cast<double>(row.bytes) / static_cast<double>(all_bytes);
+  return pad(row.name, 12) + pad_left(std::to_string(row.tensors), 9) + pad_left(count_text(row.parameters), 13) +
+         pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) + pad_left(format("%.2f", row.bits_per_weight()), 13) +
+         "\n";
+}
+
+std::string type_table(const Parts& parts) {
+  const std::vector<TypeTotal> totals = totals_by_type(parts);
+  if (totals.empty()) return "";
+  const TypeTotal all = sum(totals);
+  std::string text = "\nType          tensors   parameters          size     share  bits/weight\n";
+  for (const TypeTotal& total : totals) text += type_row(total, all.bytes);
+  return totals.size() == 1 ? text : text + type_row(all, all.bytes);
+}
+
+}  // namespace
+
+std::string overview_text(const Parts& parts) { return facts(parts) + part_list(parts) + type_table(parts); }
+
+std::string metadata_text(const GgufFile& file) {
+  std::size_t key_width = 0;
+  for (const GgufEntry& entry : file.metadata) key_width = std::max(key_width, entry.key.size());
+  key_width = std::min<std::size_t>(key_width, 40);
+  std::string text = "\nMetadata\n";
+  for (const GgufEntry& entry : file.metadata) {
+    std::string value = value_text(entry.value, few_elements);
+    if (const auto* array = std::get_if<GgufArray>(&entry.value)) {
+      value = std::to_string(array->count) + " x " + gguf_type_name(array->type) + " " + value;
+    }
+    text += shorten(pad(printable(entry.key), key_width) + "  " + value, width) + "\n";
+  }
+  return text;
+}
+
+std::string tensors_text(const Parts& parts) {
+  std::size_t name_width = 0;
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) name_width = std::max(name_width, tensor.name.size());
+  }
+  name_width = std::clamp<std::size_t>(name_width, 6, 36);
+  std::string text = "\n" + pad("Tensor", name_width) + "  type              size  shape\n";
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      text += pad(printable(tensor.name), name_width) + "  " + pad(find_ggml_type(tensor.type)->name, 10) + "  " +
+              pad_left(size_text(tensor.bytes), 10) + "  " + shape_text(tensor) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace specdec::cli

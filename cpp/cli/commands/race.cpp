@@ -1,0 +1,275 @@
+#include "cli/commands/race.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands/comparison.h"
+#include "cli/generator_options.h"
+#include "cli/options.h"
+#include "cli/prompt.h"
+#include "cli/terminal/columns.h"
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
+#include "engine/generator.h"
+#include "platform/interrupt.h"
+
+namespace specdec::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int warm_up_tokens = 8;
+constexpr const char* default_prompt = "def bfs(graph, start):";
+constexpr std::chrono::milliseconds frame_time(33);
+constexpr const char* separator = " \u2502 ";  // a vertical line; 3 cells
+constexpr int separator_width = 3, min_column_width = 8;
+
+struct Arguments {
+  ComparisonOptions comparison;
+  Request request;
+  PromptSource prompt;
+  std::string color = "auto";
+  double speed = 1.0;
+};
+
+CommandLine command_line(Arguments& arguments) {
+  CommandLine line;
+  line.command = "specdec race";
+  line.arguments = "[options] [-p TEXT | -f FILE]";
+  line.about =
+      "Shows the target as it is, its MXFP6 version, and that with a draft continue a prompt side by side. Each runs alone "
+      "first; then their texts are played together, every token at the time it came. Accepted draft tokens are green. Where "
+      "standard output is not a terminal, the texts come one after another.";
+  line.positional_hint = "; a prompt goes after -p, in quotes";
+  const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
+  const auto set_file = [&arguments](const std::string& text) { arguments.prompt.file = text; };
+  line.groups = {
+      {"Text",
+       {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is (default: the beginning of a function)", set_prompt},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
+        flag({"-e", "--escape"}, arguments.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+        predict_option(arguments.request, 1, "tokens to produce at most")}},
+      {"Race",
+       {mxfp6_option(arguments.comparison),
+        real({"--speed"}, arguments.speed, {0.0, 1000.0, true}, "play so many times as fast as it was; below 1 is slower"),
+        choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+      model_group(arguments.comparison.generator),
+      sampling_group(arguments.request),
+  };
+  return line;
+}
+
+// ---- Running
+
+struct TimedPiece {
+  double seconds;  // since the prompt was read
+  std::string text;
+  bool from_draft;
+};
+
+struct Runner {
+  std::string name;
+  std::vector<TimedPiece> pieces;  // never empty
+
+  double seconds() const { return pieces.back().seconds; }
+  bool is_timed() const { return pieces.size() >= min_timed_tokens; }
+  double tokens_per_second() const { return static_cast<double>(pieces.size()) / seconds(); }
+};
+
+void run_text(Generator& generator, const Request& request, std::vector<TimedPiece>& pieces) {
+  generator.start(request);
+  const Clock::time_point start = Clock::now();
+  while (const std::optional<Piece> piece = generator.next()) {
+    pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, piece->from_draft});
+    if (interrupted()) throw Cancelled("interrupted");
+  }
+}
+
+// One file in memory after another; each mode alone.
+std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
+  Comparison comparison;
+  prepare(arguments.comparison, progress, comparison);
+  std::vector<Runner> runners;
+  std::unique_ptr<Generator> generator;
+  for (const Mode& mode : comparison.modes) {
+    progress.begin("running " + mode.name);
+    if (runners.empty() || mode.file != comparison.modes[runners.size() - 1].file) {
+      generator.reset();
+      generator = std::make_unique<Generator>(comparison.files[mode.file].options);
+      generator->set_cancel_check(interrupted);
+    }
+    Request request = arguments.request;
+    if (!mode.speculation) request.num_draft_tokens = 0;
+    Request warm_up = request;
+    warm_up.max_tokens = std::min(warm_up_tokens, request.max_tokens);
+    std::vector<TimedPiece> ignored;
+    run_text(*generator, warm_up, ignored);
+    runners.push_back({mode.name, {}});
+    run_text(*generator, request, runners.back().pieces);
+  }
+  return runners;
+}
+
+// ---- Showing
+
+std::string speed_text(double tokens_per_second) { return format("%.1f tokens/s", tokens_per_second); }
+std::string speed_text(const Runner& runner) {
+  return runner.is_timed() ? speed_text(runner.tokens_per_second()) : "too few tokens to time";
+}
+
+std::string winner_text(const std::vector<Runner>& runners) {
+  if (!std::all_of(runners.begin(), runners.end(), [](const Runner& runner) { return runner.is_timed(); })) {
+    return "no winner: too few tokens to time";
+  }
+  const auto slower = [](const Runner& a, const Runner& b) { return a.tokens_per_second() < b.tokens_per_second(); };
+  const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
+  const Runner& first = runners.front();
+  if (&winner == &first) return first.name + " wins: nothing here is faster than the target as it is";
+  return winner.name + " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) + first.name;
+}
+
+class Columns {
+ public:
+  Columns(const std::vector<Runner>& runners, std::string prompt, bool color)
+      : runners_(runners), prompt_(std::move(prompt)), color_(color) {}
+
+  // All columns at a time since the start, seconds; of the text the last lines, so many that the whole has `rows` lines at
+  // most (0: any number). No newline at the end.
+  std::string frame(double seconds, int columns, int rows) const {
+    const int width = column_width(columns);
+    std::vector<std::vector<std::string>> cells;
+    std::size_t height = 0;
+    for (const Runner& runner : runners_) {
+      cells.push_back(text_until(runner, seconds).lines(width, color_));
+      height = std::max(height, cells.back().size());
+    }
+    const std::size_t room = rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // of the lines around the text
+    std::string text = row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
+    for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
+      for (std::size_t column = 0; column < cells.size(); ++column) {
+        const bool has_line = i < cells[column].size();
+        text += (column > 0 ? separator : "") + (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
+      }
+      text += "\n";
+    }
+    text += rule(width) + "\n" + row(width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
+    if (seconds < duration()) return text;
+    const int all = total_width(width);
+    return text + "\n" + column_line(winner_text(runners_), all, Style::bold, color_);
+  }
+
+  // When the last one has ended.
+  double duration() const {
+    double last = 0.0;
+    for (const Runner& runner : runners_) last = std::max(last, runner.seconds());
+    return last;
+  }
+
+  bool fits(int columns) const { return total_width(min_column_width) <= columns; }
+
+ private:
+  int count() const { return static_cast<int>(runners_.size()); }
+  int total_width(int column) const { return count() * column + (count() - 1) * separator_width; }
+  int column_width(int columns) const { return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count()); }
+
+  ColumnText text_until(const Runner& runner, double seconds) const {
+    ColumnText text;
+    text.add(prompt_, Style::faint);
+    for (const TimedPiece& piece : runner.pieces) {
+      if (piece.seconds > seconds) break;
+      text.add(piece.text, piece.from_draft ? Style::green : Style::plain);
+    }
+    return text;
+  }
+
+  static std::string pace(const Runner& runner, double seconds) {
+    if (seconds >= runner.seconds()) return speed_text(runner);
+    const auto later = std::upper_bound(runner.pieces.begin(), runner.pieces.end(), seconds,
+                                        [](double time, const TimedPiece& piece) { return time < piece.seconds; });
+    const auto done = later - runner.pieces.begin();
+    return done < min_timed_tokens ? "" : speed_text(static_cast<double>(done) / seconds);
+  }
+
+  template <typename Text>
+  std::string row(int width, Text&& text, Style style) const {
+    std::string line;
+    for (const Runner& runner : runners_) line += (line.empty() ? "" : separator) + column_line(text(runner), width, style, color_);
+    return line;
+  }
+
+  std::string rule(int width) const {
+    std::string line;
+    for (int column = 0; column < count(); ++column) {
+      if (column > 0) line += "\u2500\u253c\u2500";
+      for (int i = 0; i < width; ++i) line += "\u2500";
+    }
+    return line;
+  }
+
+  const std::vector<Runner>& runners_;
+  std::string prompt_;
+  bool color_;
+};
+
+// Throws Cancelled.
+void play(const Columns& columns, double speed) {
+  Screen screen;
+  const Clock::time_point start = Clock::now();
+  for (double now = 0.0; now < columns.duration();) {
+    if (interrupted()) throw Cancelled("interrupted");
+    now = speed * std::chrono::duration<double>(Clock::now() - start).count();
+    const TerminalSize size = terminal_size();  // anew: it may have been resized
+    screen.draw(columns.fits(size.columns) ? columns.frame(now, size.columns, size.rows) : "too narrow");
+    std::this_thread::sleep_for(frame_time);
+  }
+}
+
+void print_in_turn(const std::vector<Runner>& runners, bool color) {
+  for (const Runner& runner : runners) {
+    std::string text = "== " + runner.name + "\n";
+    for (const TimedPiece& piece : runner.pieces) text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
+    write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner) + "\n\n");
+  }
+  write(winner_text(runners) + "\n");
+}
+
+}  // namespace
+
+int run_race(int argc, const char* const* argv) {
+  Arguments arguments;
+  arguments.request.max_tokens = 128;
+  arguments.request.verification = Verification::block;  // the fastest; the seed is for all modes to start alike
+  const CommandLine line = command_line(arguments);
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  if (!arguments.prompt.text && !arguments.prompt.file) arguments.prompt.text = default_prompt;
+  arguments.request.prompt = read_prompt(arguments.prompt);
+  arguments.request.validate();
+  fix_seed(arguments.request);
+  resolve_models(arguments.comparison.generator);
+
+  catch_termination();
+  ProgressLine progress;
+  const std::vector<Runner> runners = record(arguments, progress);
+  progress.clear();
+  const bool color = use_color(arguments.color);
+  const Columns columns(runners, arguments.request.prompt, color);
+  if (!can_draw() || !columns.fits(terminal_size().columns)) {
+    print_in_turn(runners, color);
+    return 0;
+  }
+  play(columns, arguments.speed);
+  write(columns.frame(columns.duration(), terminal_size().columns, 0) + "\n");
+  return 0;
+}
+
+}  // namespace specdec::cli

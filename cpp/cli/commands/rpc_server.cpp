@@ -1,0 +1,40 @@
+#include "cli/commands/rpc_server.h"
+
+#include <string>
+
+#include "cli/options.h"
+#include "cli/terminal/output.h"
+#include "llama/backend.h"
+#include "llama/rpc_server.h"
+#include "platform/cores.h"
+
+namespace specdec::cli {
+
+int run_rpc_server(int argc, const char* const* argv) {
+  RpcAddress address = {"127.0.0.1", 50052};
+  int threads = 0;
+  CommandLine line;
+  line.command = "specdec rpc-server";
+  line.arguments = "[options]";
+  line.about =
+      "Lends this machine's processor and memory to models of another one, which is started with --rpc HOST:PORT. One "
+      "client at a time; Ctrl-C ends it.\n"
+      "There is no authentication and no encryption, and a client can do with this process what it likes: for trusted "
+      "networks only.";
+  line.groups = {
+      {"Server",
+       {text({"-H", "--host"}, "ADDRESS", address.host, "address of this machine to listen on; 0.0.0.0: all of them (default: 127.0.0.1)"),
+        integer({"-p", "--port"}, address.port, 1, 65535, "TCP port (default: 50052)"),
+        integer({"-t", "--threads"}, threads, 0, 512, "threads (default: one per physical core)")}}};
+  if (parse(line, argc, argv).help) {
+    write(help_text(line));
+    return 0;
+  }
+  if (!is_loopback(address)) {
+    note("warning: " + address.host + " is not a loopback address: whoever reaches port " + std::to_string(address.port) +
+         " controls this process. Trusted networks only\n");
+  }
+  serve_rpc(address, threads > 0 ? threads : default_threads());
+}
+
+}  // namespace specdec::cli

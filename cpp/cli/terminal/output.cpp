@@ -1,0 +1,92 @@
+#include "cli/terminal/output.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "base/error.h"
+#include "engine/text_stream.h"
+
+namespace specdec::cli {
+namespace {
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+// Bytes after the first of a UTF-8 character.
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+std::string hexadecimal(unsigned char byte) {
+  char text[8];
+  std::snprintf(text, sizeof text, "\\x%02x", static_cast<unsigned>(byte));
+  return text;
+}
+
+}  // namespace
+
+// Not through stdio: where a signal interrupts it, it does not say how much was written.
+void write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
+    else if (errno == EPIPE) throw OutputClosed();
+    else if (errno != EINTR) break;
+  }
+  if (text.empty()) return;
+  throw Error(std::string("cannot write to standard output: ") + std::generic_category().message(errno));
+}
+
+void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+
+bool output_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
+bool input_is_terminal() { return isatty(STDIN_FILENO) != 0; }
+
+bool use_color(const std::string& mode) {
+  if (mode != "auto") return mode == "always";
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
+  return output_is_terminal() && !dumb && !is_set("NO_COLOR");
+}
+
+std::string valid_utf8(const std::string& text) {
+  TextStream stream({});
+  const std::string start = stream.push(text);
+  return start + stream.finish();
+}
+
+std::string printable(const std::string& text) {
+  const std::string valid = valid_utf8(text);
+  std::string result;
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(valid[i]);
+    if (byte == '\n') {
+      result += "\\n";
+    } else if (byte == '\t') {
+      result += "\\t";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += hexadecimal(byte);
+    } else if (byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0) {  // controls, too: U+0080 .. U+009F
+      result += hexadecimal(static_cast<unsigned char>(valid[++i]));
+    } else {
+      result += valid[i];
+    }
+  }
+  return result;
+}
+
+std::string shorten(const std::string& text, std::size_t columns) {
+  std::size_t characters = 0, cut = text.size();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (continues(text[i])) continue;
+    if (++characters == columns) cut = i;
+  }
+  return characters <= columns ? text : text.substr(0, cut) + "\u2026";
+}
+
+}  // namespace specdec::cli

@@ -1,0 +1,28 @@
+#include "cli/terminal/progress.h"
+
+#include <unistd.h>
+
+#include "cli/terminal/output.h"
+
+namespace specdec::cli {
+
+ProgressLine::ProgressLine()
+    : terminal_(isatty(STDERR_FILENO) != 0),
+      interval_(terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : std::chrono::seconds(5)) {}
+
+void ProgressLine::begin(const std::string& text) {
+  if (terminal_ || due()) put(text);
+}
+
+void ProgressLine::clear() {
+  if (terminal_ && shown_) note("\r\x1b[K");
+  shown_ = false;
+}
+
+void ProgressLine::put(const std::string& text) {
+  last_ = Clock::now();
+  note(terminal_ ? "\r" + shorten(text, 79) + "\x1b[K" : shorten(text, 80) + "\n");
+  shown_ = true;
+}
+
+}  // namespace specdec::cli

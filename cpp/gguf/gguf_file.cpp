@@ -1,0 +1,733 @@
+#include "gguf/gguf_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace specdec {
+namespace {
+
+namespace fs = std::filesystem;
+using std::to_string;
+
+constexpr std::uint64_t max_header_bytes = 256 << 20;  // the largest tokenizers take a few dozen MB
+constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; names of tensors are shorter still
+constexpr std::uint32_t max_dimensions = 4;            // ggml's
+constexpr int max_array_depth = 4;
+constexpr std::uint64_t default_alignment = 32;
+constexpr std::uint64_t mxfp6_band_rows = 16;
+constexpr std::uint64_t mxfp6_layout = 1;
+constexpr int mxfp6_e2m3 = 96, mxfp6_e3m2 = 97;
+
+// Least number of bytes that one element of a list takes: bounds a count before anything is read or allocated.
+constexpr std::uint64_t min_entry_bytes = 8 + 4 + 1;           // empty key, type, u8
+constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 8 + 4 + 8;  // empty name, n_dims, one dimension, type, offset
+
+const char* const get_again = "the file is damaged or incomplete, download or copy it again";
+const char* const convert_again = "convert the model to GGUF again";
+const char* const quantize_again = "quantize the model again";
+const char* const get_all_parts = "get all parts from the same place";
+
+constexpr GgmlType ggml_types[] = {
+    {0, "F32", 1, 4},
+    {1, "F16", 1, 2},
+    {2, "Q4_0", 32, 18},
+    {3, "Q4_1", 32, 20},
+    {4, "Q4_2", 0, 0},
+    {5, "Q4_3", 0, 0},
+    {6, "Q5_0", 32, 22},
+    {7, "Q5_1", 32, 24},
+    {8, "Q8_0", 32, 34},
+    {9, "Q8_1", 32, 36},
+    {10, "Q2_K", 256, 84},
+    {11, "Q3_K", 256, 110},
+    {12, "Q4_K", 256, 144},
+    {13, "Q5_K", 256, 176},
+    {14, "Q6_K", 256, 210},
+    {15, "Q8_K", 256, 292},
+    {16, "IQ2_XXS", 256, 66},
+    {17, "IQ2_XS", 256, 74},
+    {18, "IQ3_XXS", 256, 98},
+    {19, "IQ1_S", 256, 50},
+    {20, "IQ4_NL", 32, 18},
+    {21, "IQ3_S", 256, 110},
+    {22, "IQ2_S", 256, 82},
+    {23, "IQ4_XS", 256, 136},
+    {24, "I8", 1, 1},
+    {25, "I16", 1, 2},
+    {26, "I32", 1, 4},
+    {27, "I64", 1, 8},
+    {28, "F64", 1, 8},
+    {29, "IQ1_M", 256, 56},
+    {30, "BF16", 1, 2},
+    {31, "Q4_0_4_4", 0, 0},
+    {32, "Q4_0_4_8", 0, 0},
+    {33, "Q4_0_8_8", 0, 0},
+    {34, "TQ1_0", 256, 54},
+    {35, "TQ2_0", 256, 66},
+    {36, "IQ4_NL_4_4", 0, 0},
+    {37, "IQ4_NL_4_8", 0, 0},
+    {38, "IQ4_NL_8_8", 0, 0},
+    {39, "MXFP4", 32, 17},
+    {40, "NVFP4", 64, 36},
+    {41, "Q1_0", 128, 18},
+    {42, "Q2_0", 64, 18},
+    {mxfp6_e2m3, "MXFP6_E2M3", 32, 25},
+    {mxfp6_e3m2, "MXFP6_E3M2", 32, 25},
+};
+
+bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == mxfp6_e2m3 || tensor.type == mxfp6_e3m2; }
+
+[[noreturn]] void fail(const std::string& path, const std::string& problem, const std::string& remedy) {
+  throw ModelError((path.empty() ? "(empty path)" : path) + ": " + problem + "; " + remedy);
+}
+
+// Names come from the file: kept short and free of control characters.
+std::string shown(const std::string& name) {
+  constexpr std::size_t longest = 80;
+  std::string text = name.substr(0, longest);
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "\"" + text + (name.size() > longest ? "...\"" : "\"");
+}
+
+// a *= b, a += b; false when the result does not fit.
+bool multiply(std::uint64_t& a, std::uint64_t b) {
+  if (b != 0 && a > UINT64_MAX / b) return false;
+  a *= b;
+  return true;
+}
+bool add(std::uint64_t& a, std::uint64_t b) {
+  if (a > UINT64_MAX - b) return false;
+  a += b;
+  return true;
+}
+
+// The format is little-endian, as is every machine that llama.cpp maps such a file into.
+template <typename T>
+T load(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+bool is_known(std::uint32_t type) { return type <= static_cast<std::uint32_t>(GgufType::f64); }
+
+// Bytes of a value; 0 where it varies.
+std::uint64_t fixed_size(GgufType type) {
+  constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // in the order of GgufType
+  const auto index = static_cast<std::size_t>(type);
+  return index < std::size(sizes) ? sizes[index] : 0;
+}
+
+// Least bytes of a value as an element of an array.
+std::uint64_t min_size(GgufType type) {
+  if (type == GgufType::string) return 8;
+  if (type == GgufType::array) return 4 + 8;
+  return fixed_size(type);
+}
+
+GgufValue decode_fixed(GgufType type, const char* from) {
+  switch (type) {
+    case GgufType::u8:
+      return std::uint64_t{load<std::uint8_t>(from)};
+    case GgufType::i8:
+      return std::int64_t{load<std::int8_t>(from)};
+    case GgufType::u16:
+      return std::uint64_t{load<std::uint16_t>(from)};
+    case GgufType::i16:
+      return std::int64_t{load<std::int16_t>(from)};
+    case GgufType::u32:
+      return std::uint64_t{load<std::uint32_t>(from)};
+    case GgufType::i32:
+      return std::int64_t{load<std::int32_t>(from)};
+    case GgufType::f32:
+      return double{load<float>(from)};
+    case GgufType::boolean:
+      return load<std::uint8_t>(from) != 0;
+    case GgufType::u64:
+      return load<std::uint64_t>(from);
+    case GgufType::i64:
+      return load<std::int64_t>(from);
+    case GgufType::f64:
+      return load<double>(from);
+    case GgufType::string:
+    case GgufType::array:
+      break;
+  }
+  return {};
+}
+
+// Bytes from `at` on that one element takes; the array was checked when it was read.
+std::uint64_t stored_size(GgufType type, const char* at) {
+  if (type == GgufType::string) return 8 + load<std::uint64_t>(at);
+  if (type != GgufType::array) return fixed_size(type);
+  const auto inner = static_cast<GgufType>(load<std::uint32_t>(at));
+  const auto count = load<std::uint64_t>(at + 4);
+  std::uint64_t size = 4 + 8;
+  if (fixed_size(inner) > 0) return size + count * fixed_size(inner);
+  for (std::uint64_t i = 0; i < count; ++i) size += stored_size(inner, at + size);
+  return size;
+}
+
+GgufValue decode(GgufType type, const char* at) {
+  if (type == GgufType::string) return std::string(at + 8, load<std::uint64_t>(at));
+  if (type != GgufType::array) return decode_fixed(type, at);
+  return GgufArray{static_cast<GgufType>(load<std::uint32_t>(at)), load<std::uint64_t>(at + 4),
+                   std::string(at + 12, stored_size(type, at) - 12)};
+}
+
+// Reads a file from its start, never beyond its end. `what` is for messages: the thing being read.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), size_(regular_file_size(path)) {
+    file_.reset(std::fopen(path.c_str(), "rb"));
+    if (!file_) fail(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
+  }
+
+  std::uint64_t size() const { return size_; }
+  std::uint64_t position() const { return position_; }
+
+  // Reports a problem at the current place.
+  [[noreturn]] void damaged(const std::string& problem) const { fail(path_, problem, get_again); }
+
+  // Throws unless `count` elements of at least `bytes_each` bytes can follow.
+  void check_room(std::uint64_t count, std::uint64_t bytes_each, const std::string& what) const {
+    if (count > (size_ - position_) / bytes_each) {
+      const std::string size = bytes_each > 1 ? " elements of at least " + to_string(bytes_each) : "";
+      damaged(what + " needs " + to_string(count) + size + " bytes at byte " + to_string(position_) + ", but the file ends at byte " +
+              to_string(size_));
+    }
+  }
+
+  void read(char* to, std::uint64_t bytes, const std::string& what) {
+    check_room(bytes, 1, what);
+    if (position_ + bytes > max_header_bytes) damaged("the header has more than " + to_string(max_header_bytes) + " bytes");
+    if (std::fread(to, 1, bytes, file_.get()) != bytes) damaged("reading " + what + " failed");
+    position_ += bytes;
+  }
+  std::string bytes(std::uint64_t count, const std::string& what) {
+    check_room(count, 1, what);
+    if (count > max_header_bytes) damaged(what + " has " + to_string(count) + " bytes");
+    std::string result(count, '\0');
+    read(result.data(), count, what);
+    return result;
+  }
+  template <typename T>
+  T value(const std::string& what) {
+    char buffer[sizeof(T)];
+    read(buffer, sizeof buffer, what);
+    return load<T>(buffer);
+  }
+  std::string string(const std::string& what) { return bytes(value<std::uint64_t>(what), what); }
+
+ private:
+  static std::uint64_t regular_file_size(const std::string& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (status.type() == fs::file_type::not_found) fail(path, "no such file", "check the path");
+    if (error) fail(path, "cannot be read (" + error.message() + ")", "check the path and its permissions");
+    if (fs::is_directory(status)) fail(path, "is a directory", "name a .gguf file in it");
+    if (!fs::is_regular_file(status)) fail(path, "is not a regular file", "name a .gguf file");
+    const std::uint64_t size = fs::file_size(path, error);
+    if (error) fail(path, "cannot be read (" + error.message() + ")", "check its permissions");
+    if (size == 0) fail(path, "is empty", "download or copy it again");
+    return size;
+  }
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  std::string path_;
+  std::uint64_t size_;
+  std::uint64_t position_ = 0;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// What people give by mistake, by its first bytes.
+struct OtherFormat {
+  std::string_view start;
+  const char* what;
+  const char* remedy;
+};
+constexpr OtherFormat other_formats[] = {
+    {"FUGG", "is a byte-swapped GGUF file (big-endian)", "get or convert a little-endian one"},
+    {"version https://git-lfs", "is a Git LFS pointer, not the model itself", "run `git lfs pull`"},
+    {"<", "looks like a web page, not a model", "the download failed: try its link in a browser"},
+    {"{", "looks like JSON, not a model", "name a .gguf file"},
+    {"PK\x03\x04", "is a PyTorch or zip archive", "convert the model with llama.cpp's convert_hf_to_gguf.py"},
+    {"tjgg", "is in the old GGJT format", "get a GGUF version of the model"},
+    {"lmgg", "is in the old GGML format", "get a GGUF version of the model"},
+    {"fmgg", "is in the old GGMF format", "get a GGUF version of the model"},
+};
+
+// The file does not start as a GGUF file does: says what it is, as far as that is known.
+[[noreturn]] void fail_not_gguf(Reader& reader, const std::string& path, const std::string& magic) {
+  const std::uint64_t more = std::min<std::uint64_t>(reader.size() - reader.position(), 64);
+  const std::string start = magic + reader.bytes(more, "the start of the file");
+  for (const OtherFormat& format : other_formats) {
+    if (start.compare(0, format.start.size(), format.start) == 0) fail(path, format.what, format.remedy);
+  }
+  if (start.size() > 8 && start[8] == '{') {  // u64 length, JSON
+    fail(path, "is a safetensors file, not GGUF", "convert the model with llama.cpp's convert_hf_to_gguf.py");
+  }
+  fail(path, "is not a GGUF file (it does not start with \"GGUF\")", "name a .gguf file");
+}
+
+std::uint32_t read_version(Reader& reader, const std::string& path) {
+  const std::string magic = reader.bytes(std::min<std::uint64_t>(reader.size(), 4), "the magic");
+  if (magic != "GGUF") fail_not_gguf(reader, path, magic);
+  const auto version = reader.value<std::uint32_t>("the version");
+  if (version != 0 && (version & 0xffff) == 0) {
+    fail(path, "is a byte-swapped GGUF file (big-endian)", "get or convert a little-endian one");
+  }
+  if (version == 1) fail(path, "is GGUF version 1, which llama.cpp no longer reads", convert_again);
+  if (version == 0 || version > 3) {
+    fail(path, "has GGUF version " + to_string(version) + ", this program reads 2 and 3", "get version 3 or a newer program");
+  }
+  return version;
+}
+
+GgufType read_type(Reader& reader, const std::string& what) {
+  const auto type = reader.value<std::uint32_t>(what);
+  if (!is_known(type)) reader.damaged(what + " has unknown value type " + to_string(type));
+  return static_cast<GgufType>(type);
+}
+
+// Appends an array's elements to `bytes` as they are stored.
+void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth, const std::string& what, std::string& bytes) {
+  reader.check_room(count, min_size(type), what);
+  if (fixed_size(type) > 0) {
+    bytes += reader.bytes(count * fixed_size(type), what);
+    return;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (type == GgufType::string) {
+      bytes += reader.bytes(8, what);
+      bytes += reader.bytes(load<std::uint64_t>(bytes.data() + bytes.size() - 8), what);
+      continue;
+    }
+    if (depth == max_array_depth) reader.damaged(what + " is nested more than " + to_string(max_array_depth) + " deep");
+    bytes += reader.bytes(4 + 8, what);
+    const auto inner = load<std::uint32_t>(bytes.data() + bytes.size() - 12);
+    const auto inner_count = load<std::uint64_t>(bytes.data() + bytes.size() - 8);
+    if (!is_known(inner)) reader.damaged(what + " has unknown value type " + to_string(inner));
+    read_elements(reader, static_cast<GgufType>(inner), inner_count, depth + 1, what, bytes);
+  }
+}
+
+GgufArray read_array(Reader& reader, const std::string& what) {
+  GgufArray array;
+  array.type = read_type(reader, what);
+  array.count = reader.value<std::uint64_t>(what);
+  read_elements(reader, array.type, array.count, 1, what, array.bytes);
+  return array;
+}
+
+GgufValue read_value(Reader& reader, GgufType type, const std::string& what) {
+  if (type == GgufType::string) return reader.string(what);
+  if (type == GgufType::array) return read_array(reader, what);
+  char buffer[8];
+  reader.read(buffer, fixed_size(type), what);
+  return decode_fixed(type, buffer);
+}
+
+// A key or a name.
+std::string read_name(Reader& reader, const std::string& what) {
+  const auto length = reader.value<std::uint64_t>(what);
+  if (length == 0 || length > max_key_bytes) {
+    reader.damaged("the length of " + what + " is " + to_string(length) + ", expected 1 to " + to_string(max_key_bytes));
+  }
+  return reader.bytes(length, what);
+}
+
+GgufEntry read_entry(Reader& reader, std::uint64_t index) {
+  GgufEntry entry;
+  entry.key = read_name(reader, "metadata key " + to_string(index));
+  const std::string what = "metadata " + shown(entry.key);
+  entry.type = read_type(reader, what);
+  entry.value = read_value(reader, entry.type, what);
+  return entry;
+}
+
+std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
+  const auto num_dimensions = reader.value<std::uint32_t>(what);
+  if (num_dimensions == 0 || num_dimensions > max_dimensions) {
+    reader.damaged(what + " has " + to_string(num_dimensions) + " dimensions, expected 1 to 4");
+  }
+  std::vector<std::uint64_t> shape(num_dimensions);
+  std::uint64_t elements = 1;
+  for (std::uint64_t& size : shape) {
+    size = reader.value<std::uint64_t>(what);
+    if (size == 0) reader.damaged(what + " has a dimension of size 0");
+    if (!multiply(elements, size) || elements > INT64_MAX) reader.damaged("the size of " + what + " overflows");
+  }
+  return shape;
+}
+
+// Bytes of a tensor; checks what its type asks of its shape.
+std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor, const std::string& what) {
+  const GgmlType* type = find_ggml_type(tensor.type);
+  if (type == nullptr) {
+    fail(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
+  }
+  if (type->block == 0) fail(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
+  const std::uint64_t columns = tensor.shape[0];
+  if (columns % type->block != 0) {
+    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) + " as " + type->name +
+                   " needs");
+  }
+  const std::uint64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+  if (is_mxfp6(tensor) && rows % mxfp6_band_rows != 0) {
+    reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of 16 as " + type->name + " needs");
+  }
+  std::uint64_t bytes = tensor.elements() / type->block;
+  if (!multiply(bytes, type->bytes)) reader.damaged("the size of " + what + " overflows");
+  return bytes;
+}
+
+// Its offset is still relative to the data.
+GgufTensor read_tensor(Reader& reader, const std::string& path, std::uint64_t index) {
+  GgufTensor tensor;
+  tensor.name = read_name(reader, "the name of tensor " + to_string(index));
+  const std::string what = "tensor " + shown(tensor.name);
+  tensor.shape = read_shape(reader, what);
+  tensor.type = reader.value<std::int32_t>(what);
+  tensor.bytes = tensor_bytes(reader, path, tensor, what);
+  tensor.offset = reader.value<std::uint64_t>(what);
+  return tensor;
+}
+
+std::uint64_t read_alignment(const Reader& reader, const GgufFile& file) {
+  const GgufValue* value = file.find("general.alignment");
+  if (value == nullptr) return default_alignment;
+  const std::uint64_t alignment = file.integer("general.alignment").value_or(0);
+  if (alignment == 0 || alignment > UINT32_MAX || (alignment & (alignment - 1)) != 0) {
+    reader.damaged("general.alignment is not a power of two below 2^32");
+  }
+  return alignment;
+}
+
+// Places every tensor in the file.
+void place_tensors(const Reader& reader, GgufFile& file) {
+  for (GgufTensor& tensor : file.tensors) {
+    const std::string what = "tensor " + shown(tensor.name);
+    if (tensor.offset % file.alignment != 0) {
+      reader.damaged("the offset of " + what + " is not a multiple of " + to_string(file.alignment));
+    }
+    std::uint64_t end = file.data_offset;
+    if (!add(end, tensor.offset) || !add(end, tensor.bytes)) reader.damaged("the offset of " + what + " overflows");
+    if (end > file.file_size) {
+      reader.damaged("truncated: " + what + " ends at byte " + to_string(end) + ", the file has " + to_string(file.file_size));
+    }
+    tensor.offset += file.data_offset;
+  }
+}
+
+template <typename T>
+void check_unique(const Reader& reader, const std::vector<T>& items, std::string T::* name, const char* what) {
+  std::set<std::string_view> seen;
+  for (const T& item : items) {
+    if (!seen.insert(item.*name).second) reader.damaged(std::string("there are two ") + what + " " + shown(item.*name));
+  }
+}
+
+void check_apart(const Reader& reader, const std::vector<GgufTensor>& tensors) {
+  std::vector<const GgufTensor*> sorted;
+  sorted.reserve(tensors.size());
+  for (const GgufTensor& tensor : tensors) sorted.push_back(&tensor);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    if (sorted[i]->offset - sorted[i - 1]->offset < sorted[i - 1]->bytes) {
+      reader.damaged("tensors " + shown(sorted[i - 1]->name) + " and " + shown(sorted[i]->name) + " overlap");
+    }
+  }
+}
+
+// Tiles on disk are tiles in memory: another layout would be read as noise.
+void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
+  if (std::none_of(part.tensors.begin(), part.tensors.end(), is_mxfp6)) return;
+  if (first.integer("mxfp6.layout") == mxfp6_layout) return;
+  fail(part.path, "has MXFP6 tensors but not the metadata mxfp6.layout = 1", quantize_again);
+}
+
+std::uint64_t part_index(const GgufFile& file) { return file.integer("split.no").value_or(0); }
+
+// "-00002-of-00003.gguf", counted from 1.
+std::string part_suffix(std::uint64_t index, std::uint64_t count) {
+  char text[64];
+  std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(index + 1),
+                static_cast<unsigned long long>(count));
+  return text;
+}
+
+// The path of every part up to the suffix.
+std::string part_prefix(const GgufFile& file, std::uint64_t count) {
+  const std::uint64_t index = part_index(file);
+  if (index >= count || count > UINT16_MAX) {
+    fail(file.path, "says that it is part " + to_string(index) + " of " + to_string(count), get_again);
+  }
+  const std::string suffix = part_suffix(index, count);
+  const std::size_t length = file.path.size() - std::min(file.path.size(), suffix.size());
+  if (file.path.compare(length, std::string::npos, suffix) != 0) {
+    fail(file.path, "is part " + to_string(index + 1) + " of " + to_string(count) + ", but its name does not end in " + suffix,
+         "give all parts their original names");
+  }
+  return file.path.substr(0, length);
+}
+
+GgufFile read_part(const std::string& prefix, std::uint64_t index, std::uint64_t count) {
+  const std::string path = prefix + part_suffix(index, count);
+  std::error_code error;
+  if (!fs::exists(path, error)) fail(path, "no such file, but the model has " + to_string(count) + " parts", get_all_parts);
+  GgufFile part = GgufFile::read(path);
+  if (part.integer("split.count") != count || part.integer("split.no") != index) {
+    fail(path, "its metadata does not say that it is part " + to_string(index + 1) + " of " + to_string(count), get_all_parts);
+  }
+  return part;
+}
+
+void check_parts(const std::vector<GgufFile>& parts) {
+  const GgufFile& first = parts.front();
+  std::set<std::string_view> names;
+  for (const GgufFile& part : parts) {
+    check_mxfp6_layout(first, part);
+    for (const GgufTensor& tensor : part.tensors) {
+      if (!names.insert(tensor.name).second) {
+        fail(part.path, "tensor " + shown(tensor.name) + " is in another part already", get_all_parts);
+      }
+    }
+  }
+  if (first.integer("split.tensors.count").value_or(names.size()) != names.size()) {
+    fail(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise", get_all_parts);
+  }
+}
+
+// ---- what llama.cpp asserts of a model's metadata
+
+constexpr std::uint64_t max_layers = 512;          // LLAMA_MAX_LAYERS
+constexpr std::uint64_t max_experts = 1024;        // LLAMA_MAX_EXPERTS
+constexpr std::uint64_t max_context = INT32_MAX;   // llama.cpp counts tokens in 32 bits
+constexpr std::uint64_t max_vocabulary = 1 << 24;  // it allocates this many tokens unseen when there is no tokenizer
+
+[[noreturn]] void refuse(const GgufFile& file, const std::string& key, const std::string& problem) {
+  fail(file.path, "metadata " + shown(key) + " " + problem, convert_again);
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// The value, checked if there is one.
+std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
+  if (file.find(key) == nullptr) return missing;
+  const std::optional<std::uint64_t> value = file.integer(key);
+  const std::string expected = ", expected " + to_string(low) + " to " + to_string(high);
+  if (!value) refuse(file, key, "is not a whole number" + expected);
+  if (*value < low || *value > high) refuse(file, key, "is " + to_string(*value) + expected);
+  return *value;
+}
+
+// Per layer in some models.
+std::uint64_t most_experts_used(const GgufFile& file, const std::string& key) {
+  const GgufArray* layers = file.array(key);
+  if (layers == nullptr) return file.integer(key).value_or(0);
+  std::uint64_t most = 0;
+  for (const GgufValue& value : layers->elements(max_layers)) {
+    if (const auto* used = std::get_if<std::uint64_t>(&value)) most = std::max(most, *used);
+    if (const auto* used = std::get_if<std::int64_t>(&value)) most = std::max(most, static_cast<std::uint64_t>(*used));
+  }
+  return most;
+}
+
+void check_experts(const GgufFile& file, const std::string& prefix) {
+  const std::uint64_t experts = checked(file, prefix + "expert_count", 0, max_experts, 0);
+  const std::uint64_t used = most_experts_used(file, prefix + "expert_used_count");
+  if (used > experts || (experts > 0 && used == 0)) {
+    refuse(file, prefix + "expert_used_count", "is " + to_string(used) + " of " + to_string(experts) + " experts");
+  }
+  const std::string key = prefix + "expert_group_count";
+  const std::uint64_t groups = checked(file, key, 0, experts == 0 ? 0 : experts - 1, 0);
+  if (groups <= 1) return;
+  if (experts % groups != 0) refuse(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
+  const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
+  if (groups_used == 0 || groups_used >= groups)
+    refuse(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
+}
+
+void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "rope.scaling.type";
+  const auto type = file.string(key);
+  if (!type || *type == "none" || *type == "linear" || *type == "yarn" || *type == "longrope") return;
+  refuse(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
+}
+
+// Of norms; checked by ggml in the middle of a pass.
+void check_epsilons(const GgufFile& file) {
+  for (const GgufEntry& entry : file.metadata) {
+    const auto* value = std::get_if<double>(&entry.value);
+    if (value == nullptr || !ends_with(entry.key, "epsilon")) continue;
+    if (!std::isfinite(*value) || *value < 0.0) refuse(file, entry.key, "is not a number of at least 0");
+  }
+}
+
+// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+void check_tokens_differ(const GgufFile& file) {
+  const std::string key = "tokenizer.ggml.tokens";
+  const GgufArray* tokens = file.array(key);
+  if (tokens == nullptr || tokens->type != GgufType::string) return;
+  std::unordered_set<std::string_view> seen;
+  const char* at = tokens->bytes.data();
+  for (std::uint64_t id = 0; id < tokens->count; ++id) {
+    const std::string_view text(at + 8, load<std::uint64_t>(at));
+    if (!text.empty() && !seen.insert(text).second)
+      refuse(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+    at += 8 + text.size();
+  }
+}
+
+// Norms are multiplied element by element, which ggml does for float types alone.
+void check_norm_types(const GgufFile& file) {
+  for (const GgufTensor& tensor : file.tensors) {
+    const std::string_view type = find_ggml_type(tensor.type)->name;
+    if (tensor.shape.size() > 1 || !ends_with(tensor.name, "norm.weight") || type == "F32" || type == "F16" || type == "BF16") continue;
+    fail(file.path, "tensor " + shown(tensor.name) + " has type " + std::string(type) + ", expected F32", convert_again);
+  }
+}
+
+void check_hyperparameters(const GgufFile& file) {
+  const std::string prefix = file.string("general.architecture").value_or("") + ".";
+  const std::uint64_t layers = checked(file, prefix + "block_count", 1, max_layers, max_layers);
+  checked(file, prefix + "nextn_predict_layers", 0, layers, 0);
+  checked(file, prefix + "context_length", 1, max_context, 1);
+  checked(file, prefix + "vocab_size", 0, max_vocabulary, 0);
+  check_experts(file, prefix);
+  check_rope_scaling(file, prefix);
+  check_epsilons(file);
+  check_tokens_differ(file);
+}
+
+}  // namespace
+
+const char* gguf_type_name(GgufType type) {
+  constexpr const char* names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+  return names[static_cast<std::uint32_t>(type)];
+}
+
+const GgmlType* find_ggml_type(int id) {
+  for (const GgmlType& type : ggml_types) {
+    if (type.id == id) return &type;
+  }
+  return nullptr;
+}
+
+std::vector<GgufValue> GgufArray::elements(std::uint64_t limit) const {
+  std::vector<GgufValue> result;
+  const char* at = bytes.data();
+  for (std::uint64_t i = 0; i < std::min(count, limit); ++i) {
+    result.push_back(decode(type, at));
+    at += stored_size(type, at);
+  }
+  return result;
+}
+
+std::uint64_t GgufTensor::elements() const {
+  std::uint64_t product = 1;
+  for (std::uint64_t size : shape) product *= size;
+  return product;
+}
+
+GgufFile GgufFile::read(const std::string& path) {
+  Reader reader(path);
+  GgufFile file;
+  file.path = path;
+  file.file_size = reader.size();
+  file.version = read_version(reader, path);
+  const auto num_tensors = reader.value<std::uint64_t>("the number of tensors");
+  const auto num_entries = reader.value<std::uint64_t>("the number of metadata entries");
+  reader.check_room(num_entries, min_entry_bytes, "the metadata");
+  for (std::uint64_t i = 0; i < num_entries; ++i) file.metadata.push_back(read_entry(reader, i));
+  check_unique(reader, file.metadata, &GgufEntry::key, "metadata keys");
+  file.alignment = read_alignment(reader, file);
+
+  reader.check_room(num_tensors, min_tensor_bytes, "the list of tensors");
+  for (std::uint64_t i = 0; i < num_tensors; ++i) file.tensors.push_back(read_tensor(reader, path, i));
+  check_unique(reader, file.tensors, &GgufTensor::name, "tensors");
+  file.data_offset = (reader.position() + file.alignment - 1) / file.alignment * file.alignment;
+  place_tensors(reader, file);
+  check_apart(reader, file.tensors);
+  if (part_index(file) == 0) check_mxfp6_layout(file, file);  // further parts rely on the first one's metadata
+  return file;
+}
+
+std::vector<GgufFile> GgufFile::read_parts(const std::string& path) {
+  std::vector<GgufFile> parts;
+  GgufFile file = read(path);
+  const std::uint64_t count = file.integer("split.count").value_or(1);
+  if (count > 1) {
+    const std::string prefix = part_prefix(file, count);
+    for (std::uint64_t i = 0; i < count; ++i) parts.push_back(read_part(prefix, i, count));
+    check_parts(parts);
+  } else {
+    parts.push_back(std::move(file));
+  }
+  check_hyperparameters(parts.front());
+  for (const GgufFile& part : parts) check_norm_types(part);
+  return parts;
+}
+
+const GgufValue* GgufFile::find(std::string_view key) const {
+  for (const GgufEntry& entry : metadata) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+const GgufArray* GgufFile::array(std::string_view key) const {
+  const GgufValue* value = find(key);
+  return value == nullptr ? nullptr : std::get_if<GgufArray>(value);
+}
+
+std::optional<std::string> GgufFile::string(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr || !std::holds_alternative<std::string>(*value)) return std::nullopt;
+  return std::get<std::string>(*value);
+}
+
+std::optional<std::uint64_t> GgufFile::integer(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* natural = std::get_if<std::uint64_t>(value)) return *natural;
+  const auto* whole = std::get_if<std::int64_t>(value);
+  if (whole == nullptr || *whole < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*whole);
+}
+
+std::optional<double> GgufFile::number(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (const auto* real = std::get_if<double>(value)) return *real;
+  if (const auto* natural = std::get_if<std::uint64_t>(value)) return static_cast<double>(*natural);
+  if (const auto* whole = std::get_if<std::int64_t>(value)) return static_cast<double>(*whole);
+  return std::nullopt;
+}
+
+std::optional<bool> GgufFile::boolean(std::string_view key) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr || !std::holds_alternative<bool>(*value)) return std::nullopt;
+  return std::get<bool>(*value);
+}
+
+}  // namespace specdec

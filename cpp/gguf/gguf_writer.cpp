@@ -1,0 +1,197 @@
+#include "gguf/gguf_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+
+namespace specdec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t gguf_version = 3;
+
+[[noreturn]] void fail(const std::string& path, const std::string& problem) { throw Error(path + ": " + problem); }
+
+[[noreturn]] void fail_errno(const std::string& path, const std::string& what) { fail(path, what + " failed: " + std::strerror(errno)); }
+
+std::uint64_t aligned(std::uint64_t value, std::uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+
+// Little-endian, as is every machine that llama.cpp maps such a file into.
+template <typename T>
+void append(std::string& out, T value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof bytes);
+}
+
+void append_string(std::string& out, const std::string& text) {
+  append(out, std::uint64_t{text.size()});
+  out += text;
+}
+
+void append_array(std::string& out, const GgufArray& array) {
+  append(out, static_cast<std::uint32_t>(array.type));
+  append(out, array.count);
+  out += array.bytes;
+}
+
+void append_value(std::string& out, GgufType type, const GgufValue& value) {
+  const auto natural = [&] { return std::get<std::uint64_t>(value); };
+  const auto whole = [&] { return std::get<std::int64_t>(value); };
+  switch (type) {
+    case GgufType::u8:
+      return append(out, static_cast<std::uint8_t>(natural()));
+    case GgufType::u16:
+      return append(out, static_cast<std::uint16_t>(natural()));
+    case GgufType::u32:
+      return append(out, static_cast<std::uint32_t>(natural()));
+    case GgufType::u64:
+      return append(out, natural());
+    case GgufType::i8:
+      return append(out, static_cast<std::int8_t>(whole()));
+    case GgufType::i16:
+      return append(out, static_cast<std::int16_t>(whole()));
+    case GgufType::i32:
+      return append(out, static_cast<std::int32_t>(whole()));
+    case GgufType::i64:
+      return append(out, whole());
+    case GgufType::f32:
+      return append(out, static_cast<float>(std::get<double>(value)));
+    case GgufType::f64:
+      return append(out, std::get<double>(value));
+    case GgufType::boolean:
+      return append(out, static_cast<std::uint8_t>(std::get<bool>(value)));
+    case GgufType::string:
+      return append_string(out, std::get<std::string>(value));
+    case GgufType::array:
+      return append_array(out, std::get<GgufArray>(value));
+  }
+}
+
+void append_entry(std::string& out, const GgufEntry& entry) {
+  append_string(out, entry.key);
+  append(out, static_cast<std::uint32_t>(entry.type));
+  append_value(out, entry.type, entry.value);
+}
+
+void append_tensor(std::string& out, const GgufTensor& tensor) {
+  append_string(out, tensor.name);
+  append(out, static_cast<std::uint32_t>(tensor.shape.size()));
+  for (const std::uint64_t size : tensor.shape) append(out, size);
+  append(out, static_cast<std::int32_t>(tensor.type));
+  append(out, tensor.offset);
+}
+
+fs::path folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+void check_replaceable(const std::string& path, bool overwrite) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return;
+  if (error) fail(path, "cannot be looked at: " + error.message());
+  if (!fs::is_regular_file(status)) fail(path, "is not a regular file; name the file to write");
+  if (!overwrite) fail(path, "exists already; name another file, or use --force to replace it");
+}
+
+void check_room(const std::string& path, std::uint64_t bytes) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder_of(path), error);
+  if (error) fail(path, "its folder cannot be used: " + error.message());
+  if (space.available < bytes) {
+    fail(path, "the disk has " + std::to_string(space.available) + " bytes free, the result needs " + std::to_string(bytes));
+  }
+}
+
+}  // namespace
+
+std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors, std::uint64_t alignment) {
+  std::string header = "GGUF";
+  append(header, gguf_version);
+  append(header, std::uint64_t{tensors.size()});
+  append(header, std::uint64_t{metadata.size()});
+  for (const GgufEntry& entry : metadata) append_entry(header, entry);
+  std::uint64_t end = 0;
+  for (GgufTensor& tensor : tensors) {
+    tensor.offset = end;
+    append_tensor(header, tensor);
+    end = aligned(end + tensor.bytes, alignment);
+  }
+  header.resize(aligned(header.size(), alignment), '\0');
+  for (GgufTensor& tensor : tensors) tensor.offset += header.size();
+  return header;
+}
+
+GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata, std::vector<GgufTensor> tensors,
+                       std::uint64_t alignment)
+    : path_(path), overwrite_(overwrite), tensors_(std::move(tensors)) {
+  const std::string header = gguf_header(metadata, tensors_, alignment);
+  file_size_ = tensors_.empty() ? header.size() : aligned(tensors_.back().offset + tensors_.back().bytes, alignment);
+  std::error_code error;
+  if (fs::is_symlink(path_, error) && fs::exists(path_, error)) path_ = fs::canonical(path_).string();  // replace what it points to
+  check_replaceable(path_, overwrite_);
+  check_room(path_, file_size_);
+  create();
+  try {
+    if (ftruncate(file_, static_cast<off_t>(file_size_)) != 0)
+      fail_errno(path_, "making room for " + std::to_string(file_size_) + " bytes");
+    write(0, header.data(), header.size());
+  } catch (...) {
+    close(file_);
+    unlink(temporary_.c_str());
+    throw;
+  }
+}
+
+GgufWriter::~GgufWriter() {
+  if (file_ >= 0) close(file_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+// O_EXCL: never the file of another process. Older ones may be left from a machine that lost power.
+void GgufWriter::create() {
+  for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
+    temporary_ = path_ + ".partial-" + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file_ < 0 && errno != EEXIST) fail_errno(path_, "creating a file beside it");
+  }
+  if (file_ < 0) fail(path_, "its folder is full of abandoned " + temporary_);
+}
+
+void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = pwrite(file_, from, bytes, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail_errno(path_, "writing");
+    from += written;
+    offset += static_cast<std::uint64_t>(written);
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void GgufWriter::sync() {
+  if (fsync(file_) != 0) fail_errno(path_, "writing to the disk");
+}
+
+void GgufWriter::publish() {
+  check_replaceable(path_, overwrite_);  // it may have appeared meanwhile
+  const int file = std::exchange(file_, -1);
+  if (close(file) != 0) fail_errno(path_, "closing");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "renaming");
+  temporary_.clear();
+}
+
+}  // namespace specdec

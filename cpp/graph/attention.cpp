@@ -1,0 +1,189 @@
+#include "graph/attention.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/kernels.h"
+#include "base/isa.h"
+#include "ggml-backend-impl.h"
+#include "ggml-cpu-impl.h"
+#include "ggml-impl.h"
+#include "traits.h"
+
+namespace specdec {
+namespace {
+
+using attention::Problem;
+
+float parameter(const ggml_tensor* op, int index) { return ggml_get_op_params_f32(op, index); }  // scale, max bias, soft cap
+
+bool row_fits(const ggml_tensor* t) {
+  const bool type = t->type == GGML_TYPE_F16 || (t->type == GGML_TYPE_Q8_0 && t->ne[0] % 32 == 0);
+  return type && t->nb[0] == ggml_type_size(t->type) && t->ne[0] % attention::lanes == 0 && t->ne[0] <= attention::max_head_size;
+}
+
+bool is_supported(const ggml_tensor* op) {
+  const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
+  const bool plain = sinks == nullptr && parameter(op, 1) == 0.0f && parameter(op, 2) == 0.0f;
+  const bool query = q->type == GGML_TYPE_F32 && q->nb[0] == sizeof(float);
+  const bool masked = mask == nullptr || (mask->type == GGML_TYPE_F16 && mask->ne[2] == 1);
+  const bool cells = row_fits(k) && row_fits(v) && k->type == v->type && k->ne[1] % attention::block_cells == 0;
+  return plain && query && masked && cells && k->ne[2] == v->ne[2] && q->ne[3] == k->ne[3] && q->ne[3] == v->ne[3];
+}
+
+int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
+
+// How an operation is divided among threads. Results do not depend on it.
+//
+// By cells, if the states of all chunks are not too large: a thread takes units one after another, a unit being a chunk, a part
+// of the rows and one head, heads innermost. Otherwise by rows: a unit is a head and a part of the rows.
+struct Division {
+  Division(const ggml_tensor* op, int num_threads) {
+    const ggml_tensor *q = op->src[0], *k = op->src[1];
+    cells = k->ne[1];
+    heads = k->ne[2];
+    groups = heads * k->ne[3];
+    rows = q->ne[1] * (q->ne[2] / heads);
+    chunks = (cells + attention::chunk_cells - 1) / attention::chunk_cells;
+    state = attention::state_floats(value_size(op));
+    by_cells = groups * chunks * rows * state <= max_chunk_states;
+    const std::int64_t others = groups * (by_cells ? chunks : 1);
+    const std::int64_t wanted = (num_threads + others - 1) / others;  // so that every thread has a unit
+    parts = std::max((rows + attention::max_rows - 1) / attention::max_rows, std::min(wanted, rows));
+    states = by_cells ? groups * chunks * rows * state : 2 * num_threads * attention::max_rows * state;
+    scratch = static_cast<std::int64_t>((attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)) + 15) / 16 * 16);
+  }
+
+  std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
+
+  // The first unit of a thread, by cells: all threads read about as many.
+  std::int64_t first_unit(std::int64_t thread, std::int64_t num_threads) const {
+    const std::int64_t per_chunk = groups * parts, at = cells * per_chunk * thread / num_threads;
+    const std::int64_t chunk = at / (attention::chunk_cells * per_chunk), begin = chunk * attention::chunk_cells;
+    const std::int64_t size = std::max<std::int64_t>(1, std::min<std::int64_t>(attention::chunk_cells, cells - begin));
+    return chunk * per_chunk + (at - begin * per_chunk) / size;
+  }
+
+  static constexpr std::int64_t max_chunk_states = 4 << 20;  // floats
+
+  std::int64_t cells, chunks;  // of the cache
+  std::int64_t heads, groups;  // key-value heads of a stream, of all
+  std::int64_t rows, parts;    // of a head; that these are cut into
+  bool by_cells;
+  std::int64_t state;            // floats per row
+  std::int64_t states, scratch;  // floats of all states, of a thread's scratch memory
+};
+
+// q f32 [size, queries, heads, streams]; k, v f16 or q8_0 [size, cells, kv heads, streams]; mask f16 [cells, queries, 1, streams
+// or 1]; dst f32 [value size, heads, queries, streams].
+class Attention final : public ggml::cpu::tensor_traits {
+ public:
+  bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
+    const Division d(op, num_threads);
+    size = static_cast<std::size_t>(d.states + num_threads * d.scratch) * sizeof(float) + alignment;
+    return true;
+  }
+
+  bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+    const Division d(op, params->nth);
+    const auto address = reinterpret_cast<std::uintptr_t>(params->wdata);
+    float* states = reinterpret_cast<float*>((address + alignment - 1) / alignment * alignment);
+    float* scratch = states + d.states + params->ith * d.scratch;
+    if (d.by_cells) {
+      read_by_cells(d, params, op, states, scratch);
+      ggml_barrier(params->threadpool);
+      merge_chunks(d, params, op, states);
+    } else {
+      read_by_rows(d, params, op, states + 2 * params->ith * attention::max_rows * d.state, scratch);
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+
+  static const attention::Kernels& kernels() {
+    static const attention::Kernels& chosen = pick(attention::all_kernels());
+    return chosen;
+  }
+
+  // states[chunk][group][row]
+  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
+    const std::int64_t end = d.first_unit(params->ith + 1, params->nth);
+    for (std::int64_t unit = d.first_unit(params->ith, params->nth), count = 0; unit < end; unit += count) {
+      const std::int64_t group = unit % d.groups, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
+      const std::int64_t head = group % d.heads;
+      count = std::min(d.heads - head, end - unit);
+      const attention::Rows rows{head, head + count, d.part_begin(part), d.part_begin(part + 1)};
+      float* first = states + ((chunk * d.groups + group) * d.rows + rows.begin) * d.state;
+      kernels().read_chunk(problem_of(op, group / d.heads), rows, chunk, first, d.rows * d.state, scratch);
+    }
+  }
+
+  static void merge_chunks(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states) {
+    const std::int64_t total = d.groups * d.rows, end = total * (params->ith + 1) / params->nth;
+    for (std::int64_t at = total * params->ith / params->nth, count = 0; at < end; at += count) {
+      const std::int64_t group = at / d.rows, first = at % d.rows;
+      count = std::min(d.rows - first, end - at);
+      float* merged = states + at * d.state;
+      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) {
+        kernels().merge(value_size(op), count, merged, merged + chunk * total * d.state);
+      }
+      kernels().finish(problem_of(op, group / d.heads), group % d.heads, first, first + count, merged);
+    }
+  }
+
+  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
+    float* later = states + attention::max_rows * d.state;
+    for (std::int64_t unit = params->ith; unit < d.groups * d.parts; unit += params->nth) {
+      const std::int64_t part = unit % d.parts, group = unit / d.parts, head = group % d.heads;
+      const attention::Rows rows{head, head + 1, d.part_begin(part), d.part_begin(part + 1)};
+      const Problem problem = problem_of(op, group / d.heads);
+      kernels().read_chunk(problem, rows, 0, states, 0, scratch);
+      for (std::int64_t chunk = 1; chunk < d.chunks; ++chunk) {
+        kernels().read_chunk(problem, rows, chunk, later, 0, scratch);
+        kernels().merge(value_size(op), rows.end - rows.begin, states, later);
+      }
+      kernels().finish(problem, head, rows.begin, rows.end, states);
+    }
+  }
+
+  static Problem problem_of(ggml_tensor* op, std::int64_t stream) {
+    const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
+    const auto stride = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
+    const auto start = [&](const ggml_tensor* t, std::int64_t i3) { return static_cast<const char*>(t->data) + i3 * stride(t->nb[3]); };
+    Problem p{};
+    p.queries = start(q, stream);
+    p.query_stride = stride(q->nb[1]);
+    p.query_head_stride = stride(q->nb[2]);
+    p.keys = start(k, stream);
+    p.key_stride = stride(k->nb[1]);
+    p.key_head_stride = stride(k->nb[2]);
+    p.values = start(v, stream);
+    p.value_stride = stride(v->nb[1]);
+    p.value_head_stride = stride(v->nb[2]);
+    if (mask != nullptr) {
+      p.mask = start(mask, stream % mask->ne[3]);
+      p.mask_stride = stride(mask->nb[1]);
+    }
+    p.out = static_cast<char*>(op->data) + stream * stride(op->nb[3]);
+    p.out_stride = stride(op->nb[2]);
+    p.out_head_stride = stride(op->nb[1]);
+    p.num_cells = k->ne[1];
+    p.type = k->type == GGML_TYPE_Q8_0 ? attention::CacheType::q8_0 : attention::CacheType::f16;
+    p.head_size = static_cast<int>(k->ne[0]);
+    p.value_size = value_size(op);
+    p.group = static_cast<int>(q->ne[2] / k->ne[2]);
+    p.scale = parameter(op, 0);
+    return p;
+  }
+};
+
+}  // namespace
+
+ggml::cpu::tensor_traits* attention_traits(const ggml_tensor* op) {
+  static Attention attention;
+  return op->op == GGML_OP_FLASH_ATTN_EXT && is_supported(op) ? &attention : nullptr;
+}
+
+}  // namespace specdec

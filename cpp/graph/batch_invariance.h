@@ -1,0 +1,26 @@
+// llama.cpp's own kernels made independent of how many tokens share a pass (docs/losslessness.md).
+//
+// Two of them choose their algorithm, and so their rounding, by the number of tokens: flash attention (split over the
+// cache for one query, tiled from 64 queries on) and the tiled matmul of K- and IQ-quants (from 8 columns on). Both have
+// one reference algorithm that treats every query and column alike; it is selected by a flag. The flag outlives its operation:
+// whatever reads it is told each time.
+#pragma once
+
+struct ggml_tensor;
+
+namespace specdec {
+
+// The longest pass for which wants_reference() asks of a tiled matmul; scoring passes of one text are no longer.
+constexpr int max_invariant_tokens = 64;
+
+// Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
+bool depends_on_batch(const ggml_tensor* op);
+
+// A rotation of heads, as quantized caches have them: a fast transform that treats every row alike.
+bool is_hadamard(const ggml_tensor* op);
+
+// Whether to run it with the reference algorithm: always for attention; for tiled matmuls in passes up to the longest
+// scoring pass. Longer passes only ever read prompts, always in the same pieces, and gain much from tiles.
+bool wants_reference(const ggml_tensor* op);
+
+}  // namespace specdec

@@ -1,0 +1,16 @@
+// F16, BF16 and F32 weights in llama.cpp's graphs: MUL_MAT and MUL_MAT_ID (experts) on our kernels.
+#pragma once
+
+struct ggml_tensor;
+
+namespace ggml::cpu {
+class tensor_traits;
+}
+
+namespace specdec {
+
+// The implementation for a product of such a matrix (src[0], in whatever buffer) and F32 activations; null for any other operation.
+// Types alone decide, never the number of tokens.
+ggml::cpu::tensor_traits* float_traits(const ggml_tensor* op);
+
+}  // namespace specdec

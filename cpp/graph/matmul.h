@@ -1,0 +1,212 @@
+// Matrix products of our own kernels in ggml's graphs: how an operation's columns, matrices and rows are given out to threads. One
+// template per operation, over a format of weights that says how activations are packed and multiplied:
+//
+//   explicit Format(const ggml_tensor* weights);  count matrices [rows, k]
+//   std::int64_t k, rows;  const ggml_tensor* tensor;
+//   const char* refusal(const ggml_tensor* x)     why these weights and activations cannot be multiplied, or null; the output is NaN
+//   std::int64_t blocks()                         of a column, which threads pack one by one
+//   std::int64_t chunk_rows(num_threads)          that a thread takes at a time, so that a slower core holds nobody up
+//   std::int64_t expert_rows()                    that are multiplied at a time by the columns of one expert
+//   std::size_t panel_bytes(n)                    of n packed columns; linear in n
+//   std::size_t scratch_bytes(n)                  of a thread's own memory
+//   void pack(const float* x, n, column, block_begin, block_end, void* panel)
+//   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)  matrix (i2, i3)
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "ggml-cpu-impl.h"
+#include "ggml-impl.h"
+#include "traits.h"
+
+namespace specdec {
+
+inline const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + static_cast<std::size_t>(i1) * t->nb[1] +
+                                        static_cast<std::size_t>(i2) * t->nb[2] + static_cast<std::size_t>(i3) * t->nb[3]);
+}
+inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+  return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
+}
+
+// What ggml's own kernels assert of activations.
+inline bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float); }
+
+// ggml cannot report an error from here: the output becomes NaN, which the sampling refuses with a clear text.
+inline void poison(ggml_tensor* out, const ggml_tensor* weights, const char* why) {
+  GGML_LOG_ERROR("%s: %s\n", weights->name, why);
+  std::fill_n(static_cast<float*>(out->data), ggml_nelements(out), std::numeric_limits<float>::quiet_NaN());
+}
+
+template <class Format>
+bool refused(const ggml_compute_params* params, ggml_tensor* op, const Format& w) {
+  const char* why = w.refusal(op->src[1]);
+  if (why != nullptr && params->ith == 0) poison(op, w.tensor, why);
+  return why != nullptr;
+}
+
+// Hands out consecutive pieces of the work buffer.
+class Workspace {
+ public:
+  explicit Workspace(void* start) : at_(static_cast<char*>(start)) {}
+  template <class T>
+  T* take(std::size_t bytes) {
+    T* piece = reinterpret_cast<T*>(at_);
+    at_ += padded(bytes);
+    return piece;
+  }
+  static std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+ private:
+  char* at_;
+};
+
+// Packs this thread's share of all blocks of a panel. column(c): the activations of column c.
+template <class Format, class Column>
+void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int num_threads, Column column) {
+  const std::int64_t total = n * w.blocks();
+  std::int64_t at = total * thread / num_threads;
+  const std::int64_t end = total * (thread + 1) / num_threads;
+  while (at < end) {
+    const std::int64_t c = at / w.blocks(), first = at % w.blocks();
+    const std::int64_t last = std::min(w.blocks(), first + end - at);
+    w.pack(column(c), n, c, first, last, panel);
+    at += last - first;
+  }
+}
+
+// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. A single matrix serves all of x: one product; otherwise every
+// (i2, i3) is one. All are packed first, so that threads wait for each other only once.
+template <class Format>
+class MatMul final : public ggml::cpu::tensor_traits {
+ public:
+  bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
+    const Format w(op->src[0]);
+    const std::int64_t n = columns(op);
+    size = Workspace::padded(static_cast<std::size_t>(products(op)) * w.panel_bytes(n)) +
+           static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n)) + 64;
+    return true;
+  }
+
+  bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+    const Format w(op->src[0]);
+    const ggml_tensor* x = op->src[1];
+    if (refused(params, op, w)) return true;
+    const std::int64_t n = columns(op), count = products(op);
+    const std::size_t panel_bytes = w.panel_bytes(n);
+    Workspace work(params->wdata);
+    char* panels = work.take<char>(static_cast<std::size_t>(count) * panel_bytes);
+    void* scratch = work.take<char>(0) + static_cast<std::size_t>(params->ith) * Workspace::padded(w.scratch_bytes(n));
+    const auto panel = [&](std::int64_t product) { return panels + static_cast<std::size_t>(product) * panel_bytes; };
+
+    if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
+    for (std::int64_t product = 0; product < count; ++product) {
+      pack_share(w, n, panel(product), params->ith, params->nth, [&](std::int64_t c) {
+        const std::int64_t i1 = c % x->ne[1], outer = product + c / x->ne[1];
+        return row_of(x, i1, outer % x->ne[2], outer / x->ne[2]);
+      });
+    }
+    ggml_barrier(params->threadpool);
+
+    const std::int64_t stride = static_cast<std::int64_t>(op->nb[1] / sizeof(float));
+    const std::int64_t chunk_rows = w.chunk_rows(params->nth), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
+    for (std::int64_t at = params->ith; at < count * chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
+      const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2], i3 = product / x->ne[2];
+      const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
+      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3), stride, scratch);
+    }
+    return true;
+  }
+
+ private:
+  static bool is_one_matrix(const ggml_tensor* weights) { return ggml_nrows(weights) == weights->ne[1]; }
+  static std::int64_t products(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? 1 : op->ne[2] * op->ne[3]; }
+  static std::int64_t columns(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? ggml_nrows(op->src[1]) : op->src[1]->ne[1]; }
+};
+
+// MUL_MAT_ID: dst [rows, used, tokens]: row (u, t) = W[ids[u, t]] [k, rows] * x [k, u or 0, t]; ids int32 [used, tokens].
+template <class Format>
+class MatMulExperts final : public ggml::cpu::tensor_traits {
+ public:
+  bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
+    const Format w(op->src[0]);
+    const std::int64_t n = ggml_nelements(op->src[2]);
+    size = Workspace::padded(w.panel_bytes(n)) + Workspace::padded(pair_bytes(n)) + Workspace::padded(start_bytes(w)) +
+           static_cast<std::size_t>(num_threads) * (Workspace::padded(w.scratch_bytes(n)) + Workspace::padded(output_bytes(w, n))) + 64;
+    return true;
+  }
+
+  bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+    const Format w(op->src[0]);
+    const ggml_tensor* x = op->src[1];
+    if (refused(params, op, w)) return true;
+    const std::int64_t n = ggml_nelements(op->src[2]), experts = w.tensor->ne[2];
+    Workspace work(params->wdata);
+    char* panels = work.take<char>(w.panel_bytes(n));
+    Pair* pairs = work.take<Pair>(pair_bytes(n));
+    std::int64_t* starts = work.take<std::int64_t>(start_bytes(w));
+    const std::size_t scratch_bytes = Workspace::padded(w.scratch_bytes(n));
+    char* own = work.take<char>(0) + static_cast<std::size_t>(params->ith) * (scratch_bytes + Workspace::padded(output_bytes(w, n)));
+    float* output = reinterpret_cast<float*>(own + scratch_bytes);
+
+    if (params->ith == 0) group_by_expert(op->src[2], experts, pairs, starts);
+    ggml_barrier(params->threadpool);
+    for (std::int64_t e = 0; e < experts; ++e) {  // each expert's columns are a panel of their own
+      const Pair* chosen = pairs + starts[e];
+      pack_share(w, starts[e + 1] - starts[e], panels + w.panel_bytes(starts[e]), params->ith, params->nth,
+                 [&](std::int64_t c) { return row_of(x, chosen[c].used % x->ne[1], chosen[c].token, 0); });
+    }
+    ggml_barrier(params->threadpool);
+    const std::int64_t step = w.expert_rows(), steps = (w.rows + step - 1) / step;
+    const std::int64_t begin = steps * params->ith / params->nth * step;
+    const std::int64_t end = std::min(w.rows, steps * (params->ith + 1) / params->nth * step);
+    for (std::int64_t e = 0; e < experts; ++e) {
+      const std::int64_t count = starts[e + 1] - starts[e];
+      for (std::int64_t row = begin; row < end && count > 0; row += step) {
+        const std::int64_t last = std::min(end, row + step), rows = last - row;
+        // The kernel writes row r of column c to out[c * rows + r]: its place is counted from the matrix's first row.
+        w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output - row, rows, own);
+        for (std::int64_t c = 0; c < count; ++c) {
+          const Pair& pair = pairs[starts[e] + c];
+          std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, static_cast<std::size_t>(rows) * sizeof(float));
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Pair {
+    std::int32_t used, token;
+  };
+  static std::size_t pair_bytes(std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(Pair); }
+  static std::size_t start_bytes(const Format& w) { return static_cast<std::size_t>(w.tensor->ne[2] + 1) * sizeof(std::int64_t); }
+  static std::size_t output_bytes(const Format& w, std::int64_t n) { return static_cast<std::size_t>(n * w.expert_rows()) * sizeof(float); }
+
+  // Counting sort of all (used, token) pairs by the expert they chose: expert e has pairs[starts[e] .. starts[e + 1]).
+  static void group_by_expert(const ggml_tensor* ids, std::int64_t experts, Pair* pairs, std::int64_t* starts) {
+    const auto expert = [&](std::int64_t used, std::int64_t token) {
+      const char* at =
+          static_cast<const char*>(ids->data) + static_cast<std::size_t>(token) * ids->nb[1] + static_cast<std::size_t>(used) * ids->nb[0];
+      return *reinterpret_cast<const std::int32_t*>(at);
+    };
+    const auto each_pair = [&](auto visit) {
+      for (std::int64_t token = 0; token < ids->ne[1]; ++token) {
+        for (std::int64_t used = 0; used < ids->ne[0]; ++used) visit(used, token, expert(used, token));
+      }
+    };
+    std::fill_n(starts, experts + 1, 0);
+    each_pair([&](std::int64_t, std::int64_t, std::int32_t e) { ++starts[e + 1]; });
+    for (std::int64_t e = 0; e < experts; ++e) starts[e + 1] += starts[e];
+    each_pair([&](std::int64_t used, std::int64_t token, std::int32_t e) {
+      pairs[starts[e]++] = {static_cast<std::int32_t>(used), static_cast<std::int32_t>(token)};
+    });
+    for (std::int64_t e = experts; e > 0; --e) starts[e] = starts[e - 1];  // each start had become the next one's
+    starts[0] = 0;
+  }
+};
+
+}  // namespace specdec

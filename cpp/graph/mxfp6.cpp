@@ -1,0 +1,105 @@
+#include "graph/mxfp6.h"
+
+#include <cstdint>
+
+#include "base/isa.h"
+#include "graph/matmul.h"
+#include "weights/mxfp6/codec.h"
+#include "weights/mxfp6/kernels.h"
+#include "weights/mxfp6/matmul.h"
+
+namespace specdec {
+namespace {
+
+using mxfp6::Type;
+
+const mxfp6::Kernels& kernels() {
+  static const mxfp6::Kernels& chosen = pick(mxfp6::all_kernels());
+  return chosen;
+}
+
+bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3 || t->type == GGML_TYPE_MXFP6_E3M2; }
+
+// The weights of an operation: matrices [rows, k] in tiles, one after another.
+struct Mxfp6Format {
+  explicit Mxfp6Format(const ggml_tensor* t)
+      : type(t->type == GGML_TYPE_MXFP6_E2M3 ? Type::e2m3 : Type::e3m2), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
+
+  // Rows of a tiled matrix are not contiguous: only whole tensors and views of whole bands mean anything.
+  bool valid() const {
+    const std::size_t row_bytes = ggml_row_size(tensor->type, k);
+    return k % mxfp6::block_size == 0 && rows % mxfp6::tile_rows == 0 && tensor->nb[1] == row_bytes &&
+           tensor->view_offs % (row_bytes * mxfp6::tile_rows) == 0;
+  }
+  const char* refusal(const ggml_tensor* x) const { return valid() && valid_activations(x) ? nullptr : unsupported; }
+  const std::uint8_t* matrix(std::int64_t i2, std::int64_t i3 = 0) const {
+    return static_cast<const std::uint8_t*>(tensor->data) + static_cast<std::size_t>(i2) * tensor->nb[2] +
+           static_cast<std::size_t>(i3) * tensor->nb[3];
+  }
+  std::int64_t blocks() const { return k / mxfp6::block_size; }
+  std::int64_t expert_rows() const { return mxfp6::scratch_bands * mxfp6::tile_rows; }
+  std::int64_t chunk_rows(int) const { return 2 * expert_rows(); }
+  std::size_t panel_bytes(std::int64_t n) const { return mxfp6::panel_bytes(n, k); }
+  std::size_t scratch_bytes(std::int64_t n) const { return mxfp6::scratch_bytes(type, n, k); }
+
+  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
+    kernels().quantize(type, x, n, k, column, block_begin, block_end, panel);
+  }
+  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+                float* out, std::int64_t ldo, void* scratch) const {
+    kernels().matmul(type, matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo, scratch);
+  }
+
+  static constexpr const char* unsupported =
+      "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations)";
+
+  Type type;
+  std::int64_t k, rows;
+  const ggml_tensor* tensor;
+};
+
+// dst [k, n, ...] = rows ids[n, ...] of W, decoded to F32.
+class GetRows final : public ggml::cpu::tensor_traits {
+ public:
+  bool work_size(int, const ggml_tensor*, size_t& size) override {
+    size = 0;
+    return true;
+  }
+
+  bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+    const Mxfp6Format w(op->src[0]);
+    if (!w.valid()) {
+      if (params->ith == 0) poison(op, w.tensor, Mxfp6Format::unsupported);
+      return true;
+    }
+    const ggml_tensor* ids = op->src[1];
+    for (std::int64_t i = params->ith; i < ggml_nelements(ids); i += params->nth) {
+      const std::int64_t i0 = i % ids->ne[0], i1 = i / ids->ne[0] % ids->ne[1], i2 = i / (ids->ne[0] * ids->ne[1]);
+      const char* at = static_cast<const char*>(ids->data) + static_cast<std::size_t>(i0) * ids->nb[0] +
+                       static_cast<std::size_t>(i1) * ids->nb[1] + static_cast<std::size_t>(i2) * ids->nb[2];
+      mxfp6::dequantize_row(w.type, w.matrix(i1, i2), w.k, *reinterpret_cast<const std::int32_t*>(at), row_of(op, i0, i1, i2));
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op) {
+  static MatMul<Mxfp6Format> matmul;
+  static MatMulExperts<Mxfp6Format> experts;
+  static GetRows get_rows;
+  if (op->src[0] == nullptr || !is_mxfp6(op->src[0])) return nullptr;
+  switch (op->op) {
+    case GGML_OP_MUL_MAT:
+      return &matmul;
+    case GGML_OP_MUL_MAT_ID:
+      return &experts;
+    case GGML_OP_GET_ROWS:
+      return &get_rows;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace specdec

@@ -1,0 +1,50 @@
+#include "quantize/calibrated_quantizer.h"
+
+#include <cmath>
+
+#include "llama/backend.h"
+#include "platform/cores.h"
+
+namespace specdec {
+
+CalibratedQuantizer::CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text,
+                                         const CalibrationOptions& options, const mxfp6::FeedbackOptions& feedback)
+    : type_(type),
+      calibration_(model, text, options),
+      feedback_options_(feedback),
+      num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
+
+std::string CalibratedQuantizer::description() const {
+  return "error feedback, " + std::to_string(num_calibration_tokens()) + " calibration tokens";
+}
+
+void CalibratedQuantizer::begin(const Matrix& matrix) {
+  tensor_ = matrix.tensor;
+  index_ = matrix.index;
+  const Moments* moments = calibration_.moments(matrix.tensor, matrix.index);
+  if (moments == moments_ && moments != nullptr) return;
+  moments_ = moments;
+  feedback_.reset();
+  if (moments == nullptr) return;
+  feedback_ = std::make_unique<mxfp6::ErrorFeedback>(type_, moments->sums.data(), moments->columns, feedback_options_, num_threads_);
+}
+
+std::int64_t CalibratedQuantizer::quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
+                                           std::uint8_t* codes, std::uint8_t* scales) const {
+  if (feedback_ == nullptr) return mxfp6::quantize(type_, mxfp6::ScaleRule::mse, x, rows, cols, codes, scales);
+  mxfp6::OutputError error;
+  const std::int64_t bad = feedback_->quantize(x, rows, codes, scales, &error);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  errors_[tensor_][{index_, first_row}] = error;
+  return bad;
+}
+
+double CalibratedQuantizer::output_error(const std::string& tensor) const {
+  const auto found = errors_.find(tensor);
+  if (found == errors_.end()) return -1.0;
+  mxfp6::OutputError all;
+  for (const auto& [place, one] : found->second) all.error += one.error, all.weight += one.weight;
+  return all.weight > 0.0 ? std::sqrt(std::fmax(all.error, 0.0) / all.weight) : 0.0;
+}
+
+}  // namespace specdec

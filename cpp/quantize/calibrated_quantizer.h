@@ -1,0 +1,47 @@
+// Error feedback with calibration activations as a MatrixQuantizer: what `specdec quantize --calibrate` uses.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "quantize/calibration.h"
+#include "quantize/gguf_quantizer.h"
+#include "weights/mxfp6/error_feedback.h"
+
+namespace specdec {
+
+class CalibratedQuantizer final : public MatrixQuantizer {
+ public:
+  CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text, const CalibrationOptions& options,
+                      const mxfp6::FeedbackOptions& feedback = {});
+
+  std::size_t num_calibration_tokens() const { return calibration_.num_tokens(); }
+
+  std::string description() const override;
+  void begin(const Matrix& matrix) override;
+  std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+                        std::uint8_t* scales) const override;
+
+  // Root of the mean square error of a tensor's outputs over that of the outputs themselves, on the calibration text;
+  // negative where the model never multiplies with the tensor: those weights are rounded to nearest.
+  double output_error(const std::string& tensor) const override;
+
+ private:
+  mxfp6::Type type_;
+  Calibration calibration_;
+  mxfp6::FeedbackOptions feedback_options_;
+  int num_threads_;
+  std::unique_ptr<mxfp6::ErrorFeedback> feedback_;  // of the present matrix; none: to nearest
+  const Moments* moments_ = nullptr;                // that it was made of
+  std::string tensor_;
+  std::uint64_t index_ = 0;
+
+  mutable std::mutex mutex_;
+  // By tensor; inside it by matrix and first row, so that the sum does not depend on which thread was first.
+  mutable std::map<std::string, std::map<std::pair<std::uint64_t, std::int64_t>, mxfp6::OutputError>> errors_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,67 @@
+// The lanes one by one: the reference for the others, and what runs where there is no kernel of its own.
+#include <cstring>
+
+#include "weights/floats/matmul.h"
+
+namespace specdec::floats {
+namespace {
+
+using Vector = float;
+constexpr int width = 1;
+struct Sum {
+  Vector part[lanes];
+};
+constexpr int tile_columns = 1;
+constexpr int rows_at_once(int) { return 1; }
+
+inline float float_of(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+// IEEE 754 half to single: exact.
+inline float half(std::uint16_t h) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return float_of(sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13);
+}
+inline Vector zero() { return 0.0f; }
+inline Vector load(const float* x) { return *x; }
+inline Vector load_f16(const std::uint16_t* x) { return half(*x); }
+inline Vector load_bf16(const std::uint16_t* x) { return float_of(static_cast<std::uint32_t>(*x) << 16); }
+inline Vector fused(Vector a, Vector b, Vector c) { return __builtin_fmaf(a, b, c); }
+
+inline float total(Sum s) {
+  for (int h = lanes / 2; h > 0; h /= 2) {
+    for (int i = 0; i < h; ++i) s.part[i] += s.part[i + h];
+  }
+  return s.part[0];
+}
+inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d, float* out) {
+  const Sum* sums[] = {&a, &b, &c, &d};
+  for (int i = 0; i < 4; ++i) out[i] = total(*sums[i]);
+}
+
+#include "weights/floats/matmul_kernel.h"
+
+}  // namespace
+
+const Kernels kernels_scalar = {"scalar", 0, tile_columns, matmul};
+
+void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+          std::int64_t block_end, float* panel) noexcept {
+  const Groups groups(n, kernels.panel_width);
+  const std::int64_t group = groups.of_column(column), first = groups.first(group), width = groups.first(group + 1) - first;
+  float* to = panel + first * num_blocks(k) * lanes + (column - first) * lanes;
+  for (std::int64_t block = block_begin; block < block_end; ++block) {
+    float* at = to + block * width * lanes;
+    const std::int64_t left = k - block * lanes;
+    if (left < lanes) std::memset(at, 0, lanes * sizeof(float));
+    std::memcpy(at, x + block * lanes, static_cast<std::size_t>(left < lanes ? left : lanes) * sizeof(float));
+  }
+}
+
+}  // namespace specdec::floats

@@ -1,0 +1,470 @@
+#include "weights/mxfp6/error_feedback.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "base/parallel.h"
+#include "weights/mxfp6/codec.h"
+
+namespace specdec::mxfp6 {
+namespace {
+
+// Rows rounded side by side; as many as a block has columns, so that the codec's rounding of a block serves for them.
+constexpr int lanes = block_size;
+using Lanes = float[lanes];
+
+float power_of_two(int exponent) {  // -126..127
+  const std::uint32_t bits = static_cast<std::uint32_t>(exponent + 127) << 23;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// The largest scale under which every value is a finite float.
+int largest_scale(Type type) { return 254 - element(type).max_exponent; }
+
+// H = M D M^T in place, from the last column to the first. h: double [n, n], row >= column; becomes M_ij at row j, column
+// i < j, and D_j on the diagonal.
+void factorize_panel(double* h, std::int64_t n, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t j = end - 1; j >= begin; --j) {
+    double* row = h + j * n;
+    for (std::int64_t l = j + 1; l < end; ++l) {
+      const double* later = h + l * n;
+      const double factor = later[j] * later[l];
+      for (std::int64_t i = 0; i <= j; ++i) row[i] -= factor * later[i];
+    }
+    const double inverse = 1.0 / row[j];
+    for (std::int64_t i = 0; i < j; ++i) row[i] *= inverse;
+  }
+}
+
+// Takes the columns [begin, end) of a finished panel, a multiple of 4, out of row r before it.
+inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
+  double* row = h + r * n;
+  for (std::int64_t l = begin; l < end; l += 4) {
+    const double *a = h + l * n, *b = a + n, *c = b + n, *d = c + n;
+    const double fa = a[r] * a[l], fb = b[r] * b[l + 1], fc = c[r] * c[l + 2], fd = d[r] * d[l + 3];
+    for (std::int64_t i = 0; i <= r; ++i) row[i] -= (fa * a[i] + fb * b[i]) + (fc * c[i] + fd * d[i]);
+  }
+}
+
+// A matrix in memory, either way round.
+struct Strided {
+  const float* start;
+  std::int64_t row_stride, column_stride;
+  float at(std::int64_t row, std::int64_t column) const { return start[row * row_stride + column * column_stride]; }
+};
+
+// Floats that the compiler adds and multiplies side by side, in as many registers as they take.
+typedef float Eight __attribute__((vector_size(8 * sizeof(float)), aligned(alignof(float)), may_alias));
+
+// sums[r] += sum over i < count of a(r, i) * x[i], i ascending, for `outputs` rows r. x is read once for all of them.
+template <int outputs>
+inline __attribute__((always_inline)) void accumulate_body(const Strided& a, std::int64_t row, const Lanes* x, std::int64_t count,
+                                                           Lanes* sums) {
+  Eight total[outputs][lanes / 8];
+  for (int r = 0; r < outputs; ++r) {
+    for (int v = 0; v < lanes / 8; ++v) total[r][v] = reinterpret_cast<const Eight*>(sums[row + r])[v];
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (int v = 0; v < lanes / 8; ++v) {
+      for (int r = 0; r < outputs; ++r) total[r][v] += reinterpret_cast<const Eight*>(x[i])[v] * a.at(row + r, i);
+    }
+  }
+  for (int r = 0; r < outputs; ++r) {
+    for (int v = 0; v < lanes / 8; ++v) reinterpret_cast<Eight*>(sums[row + r])[v] = total[r][v];
+  }
+}
+
+inline __attribute__((always_inline)) void accumulate_all(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
+                                                          Lanes* sums) {
+  std::int64_t row = 0;
+  for (; row + 2 <= outputs; row += 2) accumulate_body<2>(a, row, x, count, sums);
+  for (; row < outputs; ++row) accumulate_body<1>(a, row, x, count, sums);
+}
+
+// The two loops that take the time, compiled for wider vectors as well. The results are the same: no sum is reordered.
+struct Loops {
+  void (*eliminate)(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r);
+  void (*accumulate)(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums);
+};
+constexpr Loops portable_loops = {
+    [](double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) { eliminate_body(h, n, begin, end, r); },
+    [](const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
+      accumulate_all(a, outputs, x, count, sums);
+    }};
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void eliminate_avx2(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
+  eliminate_body(h, n, begin, end, r);
+}
+__attribute__((target("avx2"))) void accumulate_avx2(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
+                                                     Lanes* sums) {
+  accumulate_all(a, outputs, x, count, sums);
+}
+const Loops loops = __builtin_cpu_supports("avx2") ? Loops{eliminate_avx2, accumulate_avx2} : portable_loops;
+#else
+constexpr Loops loops = portable_loops;
+#endif
+
+// sums [outputs] += a [outputs, count] times x [count]
+void accumulate(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
+  loops.accumulate(a, outputs, x, count, sums);
+}
+
+void factorize_matrix(double* h, std::int64_t n, int num_threads) {
+  constexpr std::int64_t panel = 32, rows_at_once = 16;
+  for (std::int64_t begin = n - panel; begin >= 0; begin -= panel) {
+    factorize_panel(h, n, begin, begin + panel);
+    for_each_piece(num_threads, begin / rows_at_once, [&](std::int64_t piece) {
+      for (std::int64_t r = piece * rows_at_once; r < (piece + 1) * rows_at_once; ++r) loops.eliminate(h, n, begin, begin + panel, r);
+    });
+  }
+}
+
+// A block of up to `lanes` rows, rounded.
+struct RoundedBlock {
+  Lanes errors[block_size];  // what was to be rounded minus what became of it
+  std::uint8_t codes[block_size][lanes];
+  std::uint8_t scales[lanes];
+  Lanes loss;
+};
+
+// Whether squares of errors are floats: of weights beyond 2^60, which no model has, they are not. Those are rounded to nearest.
+bool has_moderate_size(const float* x, std::int64_t count) {
+  return std::all_of(x, x + count, [](float value) { return std::fabs(value) < 0x1p60f; });
+}
+
+const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
+
+// Rounds column after column under out.scales. Column j is to come close to targets[j] + sum over i < j of M_ij errors_i,
+// errors = own - rounded. While rows are first rounded, `own` are the weights and the targets hold the feedback of earlier
+// blocks; in the descent both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
+void round_block(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
+                 RoundedBlock& out) {
+  const float* values = values_of(type);
+  Lanes scale, inverse;
+  for (int lane = 0; lane < lanes; ++lane) {
+    scale[lane] = power_of_two(out.scales[lane] - scale_bias);
+    inverse[lane] = power_of_two(scale_bias - out.scales[lane]);
+    out.loss[lane] = 0.0f;
+  }
+  for (int j = 0; j < block_size; ++j) {
+    Lanes wanted, scaled;
+    std::memcpy(wanted, targets[j], sizeof wanted);
+    accumulate({feedback + j * stride, stride, 1}, 1, out.errors, j, &wanted);
+    for (int lane = 0; lane < lanes; ++lane) scaled[lane] = wanted[lane] * inverse[lane];
+    quantize_block(type, scale_bias, scaled, out.codes[j]);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const float value = values[out.codes[j][lane]] * scale[lane], miss = wanted[lane] - value;
+      out.errors[j][lane] = own[j][lane] - value;
+      out.loss[lane] += pivots[j] * (miss * miss);
+    }
+  }
+}
+
+void copy_lane(const RoundedBlock& from, RoundedBlock& to, int lane) {
+  for (int j = 0; j < block_size; ++j) {
+    to.errors[j][lane] = from.errors[j][lane];
+    to.codes[j][lane] = from.codes[j][lane];
+  }
+  to.scales[lane] = from.scales[lane];
+  to.loss[lane] = from.loss[lane];
+}
+
+// The best of the scales base + offset, lane by lane; replaces `best` where its loss is lower.
+void try_scales(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
+                const std::uint8_t* base, RoundedBlock& best) {
+  for (const int offset : {0, -1, 1}) {
+    RoundedBlock trial;
+    for (int lane = 0; lane < lanes; ++lane) {
+      trial.scales[lane] = static_cast<std::uint8_t>(std::clamp(base[lane] + offset, min_scale, largest_scale(type)));
+    }
+    round_block(type, targets, own, feedback, stride, pivots, trial);
+    for (int lane = 0; lane < lanes; ++lane) {
+      if (trial.loss[lane] < best.loss[lane]) copy_lane(trial, best, lane);
+    }
+  }
+}
+
+}  // namespace
+
+// Up to `lanes` rows on their way; columns are in places.
+class ErrorFeedback::Rows {
+ public:
+  Rows(const ErrorFeedback& f, const float* x, std::int64_t count)
+      : f_(f),
+        count_(count),
+        weights_(static_cast<std::size_t>(f.cols_)),
+        errors_(weights_.size()),
+        gradient_(weights_.size()),
+        codes_(weights_.size()),
+        scales_(weights_.size() / block_size) {
+    for (std::int64_t p = 0; p < f.cols_; ++p) {
+      for (int lane = 0; lane < lanes; ++lane) {
+        at(weights_, p)[lane] = lane < count ? x[lane * f.cols_ + f.order_[static_cast<std::size_t>(p)]] : 0.0f;
+      }
+    }
+  }
+
+  void round() {
+    for (std::int64_t begin = 0; begin < f_.cols_; begin += block_size) round_at(begin);
+  }
+
+  void refine() {
+    multiply(errors_, gradient_);
+    for (int i = 0; i < f_.options_.refinements; ++i) {
+      for (std::int64_t begin = 0; begin < f_.cols_; begin += block_size) refine_at(begin);
+    }
+  }
+
+  void store(std::uint8_t* codes, std::uint8_t* scales) const {
+    for (std::int64_t p = 0; p < f_.cols_; ++p) {
+      const std::int64_t column = f_.order_[static_cast<std::size_t>(p)];
+      for (std::int64_t row = 0; row < count_; ++row) codes[row * f_.cols_ + column] = codes_[static_cast<std::size_t>(p)].lane[row];
+    }
+    const std::int64_t blocks = f_.cols_ / block_size;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const std::int64_t block = f_.order_[static_cast<std::size_t>(b * block_size)] / block_size;
+      for (std::int64_t row = 0; row < count_; ++row) scales[row * blocks + block] = scales_[static_cast<std::size_t>(b)].lane[row];
+    }
+  }
+
+  OutputError output_error() const {
+    Matrix product(weights_.size());
+    multiply(weights_, product);
+    return {energy(errors_, gradient_), energy(weights_, product)};
+  }
+
+ private:
+  struct Floats {
+    Lanes lane;
+  };
+  struct Bytes {
+    std::uint8_t lane[lanes];
+  };
+  using Matrix = std::vector<Floats>;  // [cols] of lanes
+
+  static float* at(Matrix& m, std::int64_t p) { return m[static_cast<std::size_t>(p)].lane; }
+  static const Lanes* rows(const Matrix& m, std::int64_t p = 0) { return &m[static_cast<std::size_t>(p)].lane; }
+  static Lanes* rows(Matrix& m, std::int64_t p = 0) { return &m[static_cast<std::size_t>(p)].lane; }
+
+  void keep(std::int64_t begin, const RoundedBlock& block) {
+    for (int j = 0; j < block_size; ++j) std::memcpy(codes_[static_cast<std::size_t>(begin + j)].lane, block.codes[j], lanes);
+    std::memcpy(scales_[static_cast<std::size_t>(begin / block_size)].lane, block.scales, lanes);
+  }
+
+  void round_at(std::int64_t begin) {
+    const float* feedback = f_.feedback_.data() + begin * f_.cols_;
+    Lanes targets[block_size];
+    std::memcpy(targets, rows(weights_, begin), sizeof targets);
+    accumulate({feedback, f_.cols_, 1}, block_size, rows(errors_), begin, targets);
+    std::uint8_t base[lanes];
+    for (int lane = 0; lane < lanes; ++lane) {
+      float block[block_size];
+      for (int j = 0; j < block_size; ++j) block[j] = targets[j][lane];
+      base[lane] = block_scale(f_.type_, ScaleRule::ocp, block);
+    }
+    RoundedBlock best = {};
+    std::fill_n(best.loss, lanes, std::numeric_limits<float>::infinity());
+    std::memcpy(best.scales, base, lanes);
+    try_scales(f_.type_, targets, rows(weights_, begin), feedback + begin, f_.cols_, f_.pivots_.data() + begin, base, best);
+    std::memcpy(rows(errors_, begin), best.errors, sizeof best.errors);
+    keep(begin, best);
+  }
+
+  // Given the other blocks, e^T H e = (q - q*)^T H_BB (q - q*) + constant, q* = q + H_BB^-1 gradient_B, gradient = H e.
+  void refine_at(std::int64_t begin) {
+    const float* inverse = f_.block_inverses_.data() + begin * block_size;
+    const float* feedback = f_.block_feedback_.data() + begin * block_size;
+    const float* pivots = f_.block_pivots_.data() + begin;
+    Lanes targets[block_size], steps[block_size];
+    std::memset(steps, 0, sizeof steps);
+    accumulate({inverse, block_size, 1}, block_size, rows(gradient_, begin), block_size, steps);
+    for (int j = 0; j < block_size; ++j) {
+      const float *weight = at(weights_, begin + j), *error = at(errors_, begin + j);
+      for (int lane = 0; lane < lanes; ++lane) targets[j][lane] = (weight[lane] - error[lane]) + steps[j][lane];
+    }
+    RoundedBlock best = present(begin, steps, feedback, pivots);
+    std::uint8_t base[lanes];
+    std::memcpy(base, best.scales, lanes);
+    try_scales(f_.type_, targets, targets, feedback, block_size, pivots, base, best);
+    move(begin, best);
+    keep(begin, best);
+  }
+
+  // What is there now as a rounding of the targets: its errors are the steps.
+  RoundedBlock present(std::int64_t begin, const Lanes* steps, const float* feedback, const float* pivots) const {
+    RoundedBlock now;
+    std::memcpy(now.errors, steps, sizeof now.errors);
+    std::memcpy(now.scales, scales_[static_cast<std::size_t>(begin / block_size)].lane, lanes);
+    std::fill_n(now.loss, lanes, 0.0f);
+    for (int j = 0; j < block_size; ++j) {
+      std::memcpy(now.codes[j], codes_[static_cast<std::size_t>(begin + j)].lane, lanes);
+      Lanes miss;
+      std::memcpy(miss, steps[j], sizeof miss);
+      accumulate({feedback + j * block_size, block_size, 1}, 1, steps, j, &miss);
+      for (int lane = 0; lane < lanes; ++lane) now.loss[lane] += pivots[j] * (miss[lane] * miss[lane]);
+    }
+    for (float& loss : now.loss) loss *= 1.0f - 1e-5f;  // no steps that only rounding calls better
+    return now;
+  }
+
+  // New errors and gradients.
+  void move(std::int64_t begin, const RoundedBlock& block) {
+    Lanes change[block_size];
+    bool any = false;
+    for (int j = 0; j < block_size; ++j) {
+      const float* weight = at(weights_, begin + j);
+      float* error = at(errors_, begin + j);
+      for (int lane = 0; lane < lanes; ++lane) {
+        const float value = values_of(f_.type_)[block.codes[j][lane]] * power_of_two(block.scales[lane] - scale_bias);
+        const float now = weight[lane] - value;
+        change[j][lane] = now - error[lane];
+        any = any || change[j][lane] != 0.0f;
+        error[lane] = now;
+      }
+    }
+    if (!any) return;
+    // By the moments' symmetry: rows are read from end to end.
+    accumulate({f_.moments_.data() + begin * f_.cols_, 1, f_.cols_}, f_.cols_, change, block_size, rows(gradient_));
+  }
+
+  // product += H v
+  void multiply(const Matrix& v, Matrix& product) const {
+    accumulate({f_.moments_.data(), f_.cols_, 1}, f_.cols_, rows(v), f_.cols_, rows(product));
+  }
+
+  // sum over rows of v^T H v without the damping, in the units of the moments given; product = H v with it.
+  double energy(const Matrix& v, const Matrix& product) const {
+    double sum = 0.0;
+    for (std::int64_t p = 0; p < f_.cols_; ++p) {
+      const float *own = *rows(v, p), *with = *rows(product, p);
+      for (int lane = 0; lane < lanes; ++lane) {
+        const double x = static_cast<double>(own[lane]);
+        sum += x * (static_cast<double>(with[lane]) - f_.damping_ * x);
+      }
+    }
+    return sum * f_.unit_;
+  }
+
+  const ErrorFeedback& f_;
+  std::int64_t count_;
+  Matrix weights_, errors_, gradient_;
+  std::vector<Bytes> codes_, scales_;
+};
+
+ErrorFeedback::ErrorFeedback(Type type, const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads)
+    : type_(type), cols_(cols), options_(options) {
+  if (cols <= 0 || cols % block_size != 0) throw std::invalid_argument("error feedback: the columns are not a multiple of 32");
+  if (!(options.damping > 0.0)) throw std::invalid_argument("error feedback: damping must be above 0");
+  choose_order(moments);
+  factorize(num_threads);
+  invert_blocks();
+}
+
+void ErrorFeedback::choose_order(const float* moments) {
+  const auto energy = [&](std::int64_t column) { return moments[column * cols_ + column]; };
+  const auto block_energy = [&](std::int64_t block) {
+    double sum = 0.0;
+    for (std::int64_t c = block * block_size; c < (block + 1) * block_size; ++c) sum += static_cast<double>(energy(c));
+    return sum;
+  };
+  std::vector<std::int64_t> blocks(static_cast<std::size_t>(cols_ / block_size));
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::stable_sort(blocks.begin(), blocks.end(), [&](std::int64_t a, std::int64_t b) { return block_energy(a) > block_energy(b); });
+  for (const std::int64_t block : blocks) {
+    for (std::int64_t c = block * block_size; c < (block + 1) * block_size; ++c) order_.push_back(c);
+    std::stable_sort(order_.end() - block_size, order_.end(), [&](std::int64_t a, std::int64_t b) { return energy(a) > energy(b); });
+  }
+
+  double mean = 0.0;
+  for (std::int64_t c = 0; c < cols_; ++c) mean += static_cast<double>(energy(c)) / static_cast<double>(cols_);
+  unit_ = mean > 0.0 ? mean : 1.0;
+  damping_ = mean > 0.0 ? options_.damping : 1.0;
+  moments_.resize(static_cast<std::size_t>(cols_ * cols_));
+  for (std::int64_t p = 0; p < cols_; ++p) {
+    for (std::int64_t r = 0; r <= p; ++r) {
+      const std::int64_t a = order_[static_cast<std::size_t>(p)], b = order_[static_cast<std::size_t>(r)];
+      const double given = static_cast<double>(moments[std::max(a, b) * cols_ + std::min(a, b)]);
+      const auto value = static_cast<float>(given / unit_ + (p == r ? damping_ : 0.0));
+      if (!std::isfinite(value)) throw std::invalid_argument("error feedback: the moments of the inputs are not finite");
+      moments_[static_cast<std::size_t>(p * cols_ + r)] = moments_[static_cast<std::size_t>(r * cols_ + p)] = value;
+    }
+  }
+}
+
+void ErrorFeedback::factorize(int num_threads) {
+  std::vector<double> h(moments_.begin(), moments_.end());
+  factorize_matrix(h.data(), cols_, num_threads);
+  feedback_.resize(moments_.size());
+  pivots_.resize(static_cast<std::size_t>(cols_));
+  for (std::int64_t j = 0; j < cols_; ++j) {
+    for (std::int64_t i = 0; i < j; ++i)
+      feedback_[static_cast<std::size_t>(j * cols_ + i)] = static_cast<float>(h[static_cast<std::size_t>(j * cols_ + i)]);
+    pivots_[static_cast<std::size_t>(j)] = static_cast<float>(h[static_cast<std::size_t>(j * cols_ + j)]);
+  }
+}
+
+void ErrorFeedback::invert_blocks() {
+  constexpr std::int64_t n = block_size;
+  block_inverses_.resize(static_cast<std::size_t>(cols_ * n));
+  block_feedback_.resize(static_cast<std::size_t>(cols_ * n));
+  block_pivots_.resize(static_cast<std::size_t>(cols_));
+  for (std::int64_t begin = 0; begin < cols_; begin += n) {
+    double h[n * n];
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < n; ++i)
+        h[j * n + i] = static_cast<double>(moments_[static_cast<std::size_t>((begin + j) * cols_ + begin + i)]);
+    }
+    factorize_panel(h, n, 0, n);
+    for (std::int64_t column = 0; column < n; ++column) {  // M D M^T y = unit vector
+      double y[n] = {};
+      y[column] = 1.0;
+      for (std::int64_t i = n - 1; i >= 0; --i) {
+        for (std::int64_t j = i + 1; j < n; ++j) y[i] -= h[j * n + i] * y[j];
+      }
+      for (std::int64_t i = 0; i < n; ++i) y[i] /= h[i * n + i];
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t i = 0; i < j; ++i) y[j] -= h[j * n + i] * y[i];
+      }
+      for (std::int64_t i = 0; i < n; ++i) block_inverses_[static_cast<std::size_t>((begin + i) * n + column)] = static_cast<float>(y[i]);
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < j; ++i)
+        block_feedback_[static_cast<std::size_t>((begin + j) * n + i)] = static_cast<float>(h[j * n + i]);
+      block_pivots_[static_cast<std::size_t>(begin + j)] = static_cast<float>(h[j * n + j]);
+    }
+  }
+}
+
+std::int64_t ErrorFeedback::quantize(const float* x, std::int64_t rows, std::uint8_t* codes, std::uint8_t* scales,
+                                     OutputError* error) const {
+  for (std::int64_t i = 0; i < rows * cols_; ++i) {
+    if (!std::isfinite(x[i])) return i;
+  }
+  for (std::int64_t row = 0; row < rows; row += lanes) {
+    const std::int64_t count = std::min<std::int64_t>(lanes, rows - row);
+    const float* weights = x + row * cols_;
+    std::uint8_t *to = codes + row * cols_, *to_scales = scales + row * (cols_ / block_size);
+    if (!has_moderate_size(weights, count * cols_)) {
+      mxfp6::quantize(type_, ScaleRule::mse, weights, count, cols_, to, to_scales);
+      continue;
+    }
+    Rows group(*this, weights, count);
+    group.round();
+    group.refine();
+    group.store(to, to_scales);
+    if (error == nullptr) continue;
+    const OutputError one = group.output_error();
+    error->error += one.error;
+    error->weight += one.weight;
+  }
+  return -1;
+}
+
+}  // namespace specdec::mxfp6

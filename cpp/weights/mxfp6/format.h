@@ -1,0 +1,100 @@
+// The MXFP6 weight format: element codes, block scale, tile layout. No other file states them.
+//
+// Block: 32 weights along the input dimension share one E8M0 scale byte s, of value 2^(s - 127); 255 is NaN.
+// 6.25 bits per weight. The quantizer writes scales 1..253 only, so that s << 23 is the scale as a normal float.
+//
+// Element, 6 bits, no infinities, no NaN:
+//   E2M3  sign(1) exponent(2, bias 1) mantissa(3)   e = 0: m / 8    else 2^(e-1) (1 + m / 8)   at most 7.5
+//   E3M2  sign(1) exponent(3, bias 3) mantissa(2)   e = 0: m / 16   else 2^(e-3) (1 + m / 4)   at most 28
+//
+// Tile: 16 rows x 32 columns in 400 bytes: 384 of codes, then 16 scales (one per row). The tiles of a band of 16 rows
+// lie along the columns, bands one after another: tiles uint8 [rows / 16, cols / 32, 400].
+// The 32 columns are 8 groups of 4. Column 4g + i of row r has the place p = 4r + i (64 places) in group g.
+// Half h (0, 1) holds groups 4h .. 4h+3 in three planes of 64 bytes: byte p of plane j (0..2) has the code of
+// group 4h + j in its low 6 bits; the top 2 bits of planes 0, 1, 2 are bits 0-1, 2-3, 4-5 of group 4h + 3's code.
+#pragma once
+
+#include <cstdint>
+
+namespace specdec::mxfp6 {
+
+enum class Type : std::uint8_t { e2m3, e3m2 };
+
+constexpr int block_size = 32;
+constexpr int tile_rows = 16;
+constexpr int tile_columns = 32;
+constexpr int group_columns = 4;
+constexpr int groups = tile_columns / group_columns;
+constexpr int group_places = tile_rows * group_columns;
+constexpr int planes_per_half = 3;
+constexpr int half_bytes = planes_per_half * group_places;
+constexpr int tile_code_bytes = 2 * half_bytes;
+constexpr int tile_bytes = tile_code_bytes + tile_rows;
+constexpr int num_codes = 64;
+
+static_assert(tile_columns == block_size, "a tile row is exactly one scaled block");
+static_assert(tile_code_bytes * 8 == tile_rows * tile_columns * 6, "six bits per code, none wasted");
+static_assert(tile_bytes == 400 && tile_bytes * 8 * 4 == 25 * tile_rows * tile_columns, "6.25 bits per weight");
+static_assert(tile_bytes % tile_rows == 0 && tile_bytes / tile_rows == 25, "25 bytes per row and block");
+
+constexpr int min_scale = 1;
+constexpr int max_scale = 253;
+constexpr int scale_bias = 127;
+
+// What tells the two element types apart.
+struct Element {
+  int mantissa_bits;
+  int bias;
+  int max_exponent;  // floor(log2(largest value))
+  float max_value;
+  int fraction_bits;  // value * 2^fraction_bits is an integer for every code
+};
+
+// Functions here are static: an inline one with external linkage, compiled in an ISA file, could be linked into
+// code that runs on CPUs without that ISA.
+static constexpr Element element(Type type) { return type == Type::e2m3 ? Element{3, 1, 2, 7.5f, 3} : Element{2, 3, 4, 28.0f, 4}; }
+
+// The code's value times 8 (E2M3: -60..60) or 16 (E3M2: -448..448), exact. Minus zero is 0 here.
+static constexpr int code_multiple(Type type, int code) {
+  const Element e = element(type);
+  const int exponent = (code & 31) >> e.mantissa_bits;
+  const int mantissa = code & ((1 << e.mantissa_bits) - 1);
+  const int magnitude = exponent == 0 ? mantissa : (mantissa + (1 << e.mantissa_bits)) << (exponent - 1);
+  return (code & 32) != 0 ? -magnitude : magnitude;
+}
+
+template <typename Entry>
+struct CodeTable {
+  alignas(64) Entry entry[num_codes];
+};
+
+static constexpr CodeTable<float> make_value_table(Type type) {
+  CodeTable<float> table{};
+  for (int code = 0; code < num_codes; ++code) {
+    const float magnitude = static_cast<float>(code_multiple(type, code & 31)) / static_cast<float>(1 << element(type).fraction_bits);
+    table.entry[code] = (code & 32) != 0 ? -magnitude : magnitude;
+  }
+  return table;
+}
+
+// The value of each code as f32; minus zero keeps its sign.
+inline constexpr CodeTable<float> e2m3_values = make_value_table(Type::e2m3);
+inline constexpr CodeTable<float> e3m2_values = make_value_table(Type::e3m2);
+
+static_assert(code_multiple(Type::e2m3, 0x1f) == 60 && e2m3_values.entry[0x3f] == -7.5f, "E2M3 range");
+static_assert(code_multiple(Type::e3m2, 0x1f) == 448 && e3m2_values.entry[0x3f] == -28.0f, "E3M2 range");
+static_assert(e2m3_values.entry[1] == 0.125f && e3m2_values.entry[1] == 0.0625f, "smallest values");
+
+// Where the code of row r, column c (both inside the tile) lies: plane byte and, for groups 0-2 of a half, low 6 bits.
+static constexpr int tile_half(int column) { return column / (4 * group_columns); }
+static constexpr int tile_group(int column) { return column / group_columns % 4; }
+static constexpr int tile_place(int row, int column) { return group_columns * row + column % group_columns; }
+
+static constexpr int tile_code(const std::uint8_t* tile, int row, int column) {
+  const std::uint8_t* plane = tile + tile_half(column) * half_bytes + tile_place(row, column);
+  const int group = tile_group(column);
+  if (group < planes_per_half) return plane[group * group_places] & 63;
+  return (plane[0] >> 6) | (plane[group_places] >> 6) << 2 | (plane[2 * group_places] >> 6) << 4;
+}
+
+}  // namespace specdec::mxfp6

@@ -1,0 +1,24 @@
+// AVX2 kernels.
+#include <immintrin.h>
+
+#include "weights/mxfp6/matmul.h"
+
+namespace specdec::mxfp6 {
+namespace {
+
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
+constexpr bool has_vnni = false;
+
+SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) {
+  sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, a), _mm256_set1_epi16(1)));
+  __asm__("" : "+x"(sum));  // here and now, as add_to
+}
+
+#include "weights/mxfp6/matmul_ymm.h"
+
+}  // namespace
+
+extern const Kernels avx2_kernels = {"avx2", cpu::avx2 | cpu::fma, quantize, matmul, matmul_f32};
+
+}  // namespace specdec::mxfp6

@@ -1,0 +1,22 @@
+// AVX-512 VNNI in 256-bit registers: cores that have it but not VBMI, as Cascade Lake. The code of AVX-VNNI, encoded another way.
+#include <immintrin.h>
+
+#include "weights/mxfp6/matmul.h"
+
+namespace specdec::mxfp6 {
+namespace {
+
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
+constexpr bool has_vnni = true;
+
+SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm256_dpbusd_epi32(sum, w, a); }
+
+#include "weights/mxfp6/matmul_ymm.h"
+
+}  // namespace
+
+extern const Kernels avx512vl_vnni_kernels = {"avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni,
+                                              quantize, matmul, matmul_f32};
+
+}  // namespace specdec::mxfp6

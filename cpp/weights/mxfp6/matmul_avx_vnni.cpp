@@ -1,0 +1,21 @@
+// AVX-VNNI kernels: Intel cores without AVX-512 since Alder Lake, and AMD's since Zen 5.
+#include <immintrin.h>
+
+#include "weights/mxfp6/matmul.h"
+
+namespace specdec::mxfp6 {
+namespace {
+
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
+constexpr bool has_vnni = true;
+
+SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm256_dpbusd_avx_epi32(sum, w, a); }
+
+#include "weights/mxfp6/matmul_ymm.h"
+
+}  // namespace
+
+extern const Kernels avx_vnni_kernels = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::avx_vnni, quantize, matmul, matmul_f32};
+
+}  // namespace specdec::mxfp6
