@@ -1,5 +1,6 @@
 # cmake -P BuildOnce.cmake SOURCE BUILD TARGETS(a;b) OPTIONS...: configures and builds a project in a folder that several build
-# trees share; one at a time, and an up-to-date one is left as it is.
+# trees share; one at a time. A complete one is left as it is, whichever cmake and ninja these trees have: the folders' names
+# have the hash of their sources.
 set(source "${CMAKE_ARGV3}")
 set(build "${CMAKE_ARGV4}")
 set(targets "${CMAKE_ARGV5}")
@@ -9,7 +10,24 @@ foreach(i RANGE 6 ${last})
   list(APPEND options "${CMAKE_ARGV${i}}")
 endforeach()
 
+# What it is built from, beside what BUILD's name says: these options, and SOURCE's own top-level files.
+set(recipe "${targets};${options}")
+list(FILTER recipe EXCLUDE REGEX "^-DCMAKE_MAKE_PROGRAM=")
+file(GLOB files "${source}/*.txt" "${source}/*.cpp")
+foreach(file IN LISTS files)
+  file(MD5 "${file}" hash)
+  list(APPEND recipe "${hash}")
+endforeach()
+
 file(MAKE_DIRECTORY "${build}")
 file(LOCK "${build}/.lock" TIMEOUT 3600)
+if(EXISTS "${build}/.complete")
+  file(READ "${build}/.complete" complete)
+  if(complete STREQUAL recipe)
+    return()
+  endif()
+endif()
+file(REMOVE "${build}/.complete")
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${build}" ${options} --log-level=WARNING COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target ${targets} COMMAND_ERROR_IS_FATAL ANY)
+file(WRITE "${build}/.complete" "${recipe}")

@@ -1,23 +1,26 @@
 # The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (the CPU backend's
 # own headers, for the op hook in cpp/llama only).
 #
-# It is fetched and built once per set of options into the cache folder, outside the build tree, so that neither our own
+# It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that neither our own
 # changes nor a second build tree (wheel, sanitizers) compile it again.
 
-set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (it is changed by prepare.py)")
+set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (a copy is patched and built)")
 set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
 
 set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/prepare.py" "${fetch_dir}/barrier_wait.h")
+file(GLOB patches CONFIGURE_DEPENDS "${fetch_dir}/patches/*.patch")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/patches.py" ${patches})
+set(checkout "")
 if(SPECDEC_LLAMA_CPP_DIR)
-  set(LLAMA_SOURCE "${SPECDEC_LLAMA_CPP_DIR}")
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/prepare.py" "${LLAMA_SOURCE}" COMMAND_ERROR_IS_FATAL ANY)
-else()
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/fetch.py" "${SPECDEC_CACHE_DIR}"
-    OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(checkout "${SPECDEC_LLAMA_CPP_DIR}")
+  file(GLOB_RECURSE checkout_files "${checkout}/ggml/*" "${checkout}/include/*" "${checkout}/src/*")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${checkout_files})
 endif()
+execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/fetch.py" "${SPECDEC_CACHE_DIR}" ${checkout}
+  OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
-# By their real paths, so that a build found through another link is the same build.
+# All by their real paths, so that a build found through another link is the same build.
+get_filename_component(llama_cache "${LLAMA_SOURCE}" DIRECTORY)  # SPECDEC_CACHE_DIR's
 file(REAL_PATH "${CMAKE_C_COMPILER}" llama_c_compiler)
 file(REAL_PATH "${CMAKE_CXX_COMPILER}" llama_cxx_compiler)
 set(LLAMA_OPTIONS
@@ -53,7 +56,7 @@ endif()
 string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
 string(SUBSTRING "${options_hash}" 0 8 options_hash)
 get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
-set(LLAMA_BUILD "${SPECDEC_CACHE_DIR}/build-${source_name}-${options_hash}")
+set(LLAMA_BUILD "${llama_cache}/build-${source_name}-${options_hash}")
 
 # Libraries that ggml and llama install, in link order.
 set(llama_libraries llama ggml ggml-cpu ggml-rpc ggml-base)

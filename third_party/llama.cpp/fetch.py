@@ -1,7 +1,8 @@
-"""Fetch the pinned llama.cpp: python fetch.py CACHE_FOLDER -> prints the unpacked source folder.
+"""The llama.cpp that is built: python fetch.py CACHE_FOLDER [CHECKOUT] -> prints the folder of its patched source.
 
-llama.cpp is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The archive
-is checked against PIN below, unpacked once into CACHE_FOLDER and prepared (prepare.py).
+The pinned one is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The archive
+is checked against SHA256 below. A checkout of the user's is copied, never changed. Either is put into CACHE_FOLDER once, with
+our patches applied (patches.py), in a folder named after its content and theirs.
 """
 
 import hashlib
@@ -12,9 +13,10 @@ import sys
 import tarfile
 import tempfile
 
-import prepare
+import patches
 
-PACKAGE, VERSION = "llama-cpp-python", "0.3.36"  # llama.cpp 0c1e57098 of 2026-10-01, ggml 0.25.3
+PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
+COMMIT = "0c1e57098 of 2026-10-01"  # of llama.cpp, ggml 0.25.3
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 PREFIX = f"llama_cpp_python-{VERSION}/vendor/llama.cpp/"
 # What the engine, the benchmarks against llama.cpp's own tools and the vendored headers need; the rest stays packed.
@@ -54,17 +56,59 @@ def unpack(archive: pathlib.Path, destination: pathlib.Path) -> None:
                 shutil.copyfileobj(content, out)
 
 
-def main() -> None:
-    cache = pathlib.Path(sys.argv[1]).resolve()
-    source = cache / f"llama.cpp-{SHA256[:12]}-{prepare.fingerprint()}"
+def files_of(checkout: pathlib.Path) -> list[pathlib.Path]:
+    """What is copied of a user's checkout, relative to it."""
+    if not (checkout / "ggml" / "CMakeLists.txt").is_file():
+        sys.exit(f"{checkout} is not a llama.cpp checkout: it has no ggml/CMakeLists.txt")
+    found = [path for folder in FOLDERS for path in (checkout / folder).rglob("*")] + [checkout / name for name in FILES]
+    return sorted(path.relative_to(checkout) for path in found if path.is_file())
+
+
+def fingerprint(checkout: pathlib.Path) -> str:
+    """Short hash of a checkout's files: an edited one is copied, patched and built afresh."""
+    digest = hashlib.sha256()
+    for name in files_of(checkout):
+        content = (checkout / name).read_bytes()
+        digest.update(f"{name.as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:12]
+
+
+def copy(checkout: pathlib.Path, destination: pathlib.Path) -> None:
+    for name in files_of(checkout):
+        (destination / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(checkout / name, destination / name)
+
+
+def prepare(cache: pathlib.Path, checkout: pathlib.Path | None) -> pathlib.Path:
+    """The folder of the patched source; made unless it is there."""
+    origin = f"checkout-{fingerprint(checkout)}" if checkout else SHA256[:12]
+    source = cache / f"llama.cpp-{origin}-{patches.fingerprint()}"
     if not source.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
             fresh = pathlib.Path(temporary) / "source"
-            unpack(download(pathlib.Path(temporary)), fresh)
-            prepare.prepare(fresh)
+            if checkout:
+                copy(checkout, fresh)
+            else:
+                unpack(download(pathlib.Path(temporary)), fresh)
+            patches.apply(fresh)
             fresh.rename(source)  # appears whole or not at all
-    print(source)
+    return source
+
+
+def main() -> None:
+    cache, *checkouts = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    try:
+        print(prepare(cache, checkouts[0] if checkouts else None))
+    except patches.PatchError as error:
+        where = checkouts[0] if checkouts else f"{PACKAGE} {VERSION}"
+        pinned = f"llama.cpp {COMMIT} ({PACKAGE} {VERSION})"
+        where = checkouts[0] if checkouts else pinned
+        sys.exit(
+            f"our patches do not fit {where}: {error}.\nThey are for {pinned}: give a checkout near that commit, or adapt "
+            f"{patches.FOLDER}"
+        )
 
 
 if __name__ == "__main__":
