@@ -1,4 +1,4 @@
-// specdec_native.sampling: the sampling mathematics on numpy arrays. Checks what the C++ side takes on trust.
+// specdec_native.sampling: the sampling mathematics on numpy arrays. Checks the arguments that the C++ functions assume valid.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -26,7 +26,7 @@ namespace {
 
 using namespace specdec::sampling;
 
-// Token ids are read as doubles too (exact below 2^53): numpy would silently truncate a list of 1.5 to integers.
+// Token ids are read as doubles too (exact below 2^53): as an integer array, numpy would silently truncate 1.5 to 1.
 using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 std::string shape_text(const py::array& array) {
@@ -35,7 +35,7 @@ std::string shape_text(const py::array& array) {
   return text + (array.ndim() == 1 ? ",)" : ")");
 }
 
-// shape: the one required, -1 for any length; layout: the same in words.
+// shape: the required shape, -1 for any length; layout: the same as text for the message.
 void check_shape(const py::array& array, const std::string& name, const std::vector<py::ssize_t>& shape, const std::string& layout) {
   bool same = array.ndim() == static_cast<py::ssize_t>(shape.size());
   for (std::size_t i = 0; same && i < shape.size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<Token> checked_tokens(const Doubles& tokens, py::ssize_t vocabulary,
 Distribution checked_distribution(const double* row, py::ssize_t vocabulary, const std::string& name) {
   double sum = 0.0;
   for (py::ssize_t i = 0; i < vocabulary; ++i) {
-    const bool plausible = row[i] >= 0.0 && row[i] <= 2.0;  // not NaN, not inf; that the sum is 1 bounds the rest
+    const bool plausible = row[i] >= 0.0 && row[i] <= 2.0;  // excludes NaN and inf; the sum is checked below
     if (!plausible) throw_invalid(element(name, static_cast<std::size_t>(i)), row[i], "a probability");
     sum += row[i];
   }
@@ -126,7 +126,7 @@ py::array_t<double> residual_of(const Doubles& target_probs, const Doubles& draf
   return to_dense(out, vocabulary);
 }
 
-// A token of draft probability zero was not drawn from that row: something else was recorded than was sampled.
+// A token of draft probability zero was not drawn from that row, so draft_probs is not what was sampled from.
 void check_drawn(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs) {
   for (std::size_t i = 0; i < drafted.size(); ++i) {
     if (draft_probs[i].probability(drafted[i]) > 0.0) continue;
@@ -163,10 +163,10 @@ Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Do
   return verification(drafted, draft_rows, target_rows, checked_uniforms(uniforms));
 }
 
-Token race_of(const Doubles& probs, std::uint64_t seed, std::int64_t position) {
+Token gumbel_max_of(const Doubles& probs, std::uint64_t seed, std::int64_t position) {
   check_shape(probs, "probs", {-1}, "[V]");
   if (position < 0) throw_invalid("position", static_cast<double>(position), "0 or more");
-  return race(checked_distribution(probs.data(), probs.size(), "probs"), PhiloxUniforms(seed, 0), position);
+  return gumbel_max(checked_distribution(probs.data(), probs.size(), "probs"), PhiloxUniforms(seed, 0), position);
 }
 
 double speedup(double rate, int num_draft_tokens, double t_draft, double t_target, std::optional<double> t_target_batch) {
@@ -180,63 +180,65 @@ Bad values raise ValueError (TypeError for what is not an array of numbers): NaN
 (to 1e-6), token ids outside the vocabulary, uniforms outside [0, 1).)";
 
 constexpr const char* kTransformDoc =
-    R"(The distribution that a row of logits stands for, float64 [V], summing to 1.
+    R"(The distribution to sample from, given a row of logits: float64 [V], summing to 1.
 
-logits: [V], any real dtype, computed in float64; -inf is probability zero. Order, as in llama.cpp: logit bias,
-penalties, top-k, top-p, min-p, temperature. Ties are broken by the lower token id.
+logits: [V], any real dtype, computed in float64; -inf means probability zero. Order, as in llama.cpp: logit bias,
+penalties, top-k, top-p, min-p, temperature. Ties go to the lower token id.
 
 temperature: >= 0; below 1e-5 gives the one-hot of the highest logit
 top_k: keep the k highest; 0 is off
 top_p: in (0, 1]: keep the smallest set of most probable tokens whose probabilities reach top_p (before temperature)
 min_p: in [0, 1]: keep tokens at least min_p times as probable as the most probable one (before temperature)
-repeat_penalty: > 0: divides positive, multiplies negative logits of the tokens in the last penalty_last_n of history
-frequency_penalty, presence_penalty: subtracted per occurrence there, and once
+repeat_penalty: > 0: divides positive and multiplies negative logits of tokens among the last penalty_last_n of history
+frequency_penalty: subtracted from the logit once per occurrence among those tokens
+presence_penalty: subtracted once if the token occurs among them
 penalty_last_n: -1 is all of history, 0 turns the penalties off
 logit_bias: {token: bias}, added; -inf bans the token
 history: integers [n], the tokens so far, the newest last
 
-ValueError: NaN or +inf logits, nothing finite among them, a parameter or token id out of range.)";
+ValueError: NaN or +inf logits, no finite logit, a parameter or token id out of range.)";
 
 constexpr const char* kResidualDoc =
-    R"(normalise(max(0, target - draft)), float64 [V]: the law of the correction token after a rejection.
+    R"(normalise(max(0, target - draft)), float64 [V]: the distribution of the correction token after a rejection.
 
-target_probs, draft_probs: [V], each summing to 1. Where they are equal nothing is left and target_probs is returned.
+target_probs, draft_probs: [V], each summing to 1. If they are equal, the residual is empty and target_probs is returned.
 Chen et al., arXiv:2302.01318, algorithm 2; Leviathan et al., arXiv:2211.17192, section 2.3.)";
 
 constexpr const char* kVerifyTokenDoc =
     R"(Modified Rejection Sampling: how many drafted tokens to keep, and the token that follows them.
 
 draft_tokens: integers [K], draft_tokens[i] drawn from draft_probs[i]
-draft_probs:  [K, V], the distributions really sampled from (one-hot rows for argmax drafting)
+draft_probs:  [K, V], the distributions that were sampled from (one-hot rows for argmax drafting)
 target_probs: [K+1, V]
 uniforms:     [K+1], each in [0, 1), independent of the drafting: uniforms[i] decides on draft_tokens[i], uniforms[K]
               draws the last token by inverse CDF in ascending token order
 
 draft_tokens[i] is accepted iff uniforms[i] * draft_prob < target_prob; the first rejection draws the correction token
 from residual(target_probs[i], draft_probs[i]), full acceptance the bonus token from target_probs[K]. Then
-draft_tokens[:num_accepted] followed by next_token has the target's law, for any draft.
+draft_tokens[:num_accepted] followed by next_token has the target's distribution, for any draft.
 Chen et al., arXiv:2302.01318, algorithm 2 and theorem 1; Leviathan et al., arXiv:2211.17192, algorithm 1.
 
 ValueError, besides the module's: a drafted token of draft probability zero.)";
 
 constexpr const char* kVerifyBlockDoc =
-    R"(Block verification: which drafted tokens to keep, and the token after them. Arguments as for verify_token.
+    R"(Block verification: how many drafted tokens to keep, and the token that follows them. Arguments as for verify_token.
 
-The drafts are judged together: the longest prefix whose test succeeds is kept, uniforms[i] testing the one that ends with
-draft_tokens[i]. The law is the target's, as with verify_token; the expected number of tokens kept is at least as large.
+The drafts are judged together: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that ends with
+draft_tokens[i]. The output has the target's distribution, as with verify_token; the expected number of accepted tokens is
+at least as large.
 Sun et al., arXiv:2403.10444, algorithm 2.)";
 
-constexpr const char* kRaceDoc =
-    R"(The token that a seed chooses at a position of the text, with the law `probs`: argmin E / probs over exponential noise E
-of the seed, the position and the token, the same as argmax(log(probs) + Gumbel noise).
+constexpr const char* kGumbelMaxDoc =
+    R"(Gumbel-max sampling: argmax(log(probs) + Gumbel noise), which is distributed as probs. The noise of a token depends only
+on the seed, the position and the token id.
 
-probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the text, 0 or more
+probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the sequence, 0 or more
 
-Drafter-invariant speculative decoding accepts drafts while they are what the target chooses so; similar distributions
-choose the same token often. Daliri, Musco and Suresh, arXiv:2408.07978.)";
+Drafter-invariant speculative decoding accepts a draft if it equals the target's choice by this function. Similar
+distributions usually choose the same token. Daliri, Musco and Suresh, arXiv:2408.07978.)";
 
 constexpr const char* kSpeedupDoc =
-    R"(Speculative over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch), K = num_draft_tokens.
+    R"(Predicted speedup over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch), K = num_draft_tokens.
 
 rate: tokens per cycle / (K + 1) = (1 + acceptance_rate * K) / (K + 1), in (0, 1]
 t_draft, t_target: time of one draft pass and of one target pass over one token, in the same unit
@@ -248,11 +250,11 @@ void register_verdict(py::module_& m) {
     return "Verdict(num_accepted=" + std::to_string(v.num_accepted) + ", next_token=" + std::to_string(v.next_token) + ")";
   };
   const auto as_tuple = [](const Verdict& v) { return py::make_tuple(v.num_accepted, v.next_token); };
-  py::class_<Verdict>(m, "Verdict", "What one verification decides. Unpacks as (num_accepted, next_token).")
+  py::class_<Verdict>(m, "Verdict", "The result of a verification. Unpacks as (num_accepted, next_token).")
       .def(py::init([](int num_accepted, Token next_token) { return Verdict{num_accepted, next_token}; }), py::arg("num_accepted"),
            py::arg("next_token"))
       .def_readonly("num_accepted", &Verdict::num_accepted, "How many drafted tokens are kept, 0..K.")
-      .def_readonly("next_token", &Verdict::next_token, "The correction token, or after full acceptance the bonus token.")
+      .def_readonly("next_token", &Verdict::next_token, "The correction token; after full acceptance, the bonus token.")
       .def("__repr__", text)
       .def(
           "__eq__", [](const Verdict& a, const py::object& b) { return py::isinstance<Verdict>(b) && a == b.cast<Verdict>(); },
@@ -275,7 +277,7 @@ void register_sampling(py::module_& m) {
         py::arg("uniforms"));
   m.def("verify_block", &verify<verify_block>, kVerifyBlockDoc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
         py::arg("uniforms"));
-  m.def("race", &race_of, kRaceDoc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
+  m.def("gumbel_max", &gumbel_max_of, kGumbelMaxDoc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
   m.def("predicted_speedup", &speedup, kSpeedupDoc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"), py::arg("t_target"),
         py::arg("t_target_batch") = py::none());
 }

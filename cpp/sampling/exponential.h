@@ -1,11 +1,11 @@
 // exp(x) for x <= 0 without branches or calls, so that compilers vectorise loops over it: 2^n * polynomial(r), where
-// x = n ln2 + r and |r| <= ln2 / 2. The same bits on every machine (no fused multiply-adds: -ffp-contract=off).
+// x = n ln2 + r and |r| <= ln2 / 2. Gives the same bits on every machine (-ffp-contract=off: no fused multiply-adds).
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-// Compiled for several instruction sets, chosen at load time, where the compiler offers that.
+// Compiles a function for several instruction sets and chooses one at load time, where the compiler supports that.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define SPECDEC_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -48,7 +48,7 @@ inline double exp_not_positive(double x) {
 // Relative error below 1e-7; 0 below -87.
 inline float exp_not_positive(float x) {
   const float clamped = x < -87.0f ? -87.0f : x;
-  const float n = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f;  // to the nearest integer: 1.5 * 2^23
+  const float n = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to nearest; the constant is 1.5 * 2^23
   const float r = (clamped - n * 0.693145752f) - n * 1.42860677e-6f;    // ln2 in two parts
   float p = 1.0f / 5040;
   p = p * r + 1.0f / 720;

@@ -6,9 +6,9 @@
 
 namespace specdec::sampling {
 
-Token race(const Distribution& probs, const UniformSource& noise, std::int64_t position) {
-  Token winner = probs.tokens.front();
-  double winning_time = std::numeric_limits<double>::infinity();
+Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position) {
+  Token best = probs.tokens.front();
+  double lowest = std::numeric_limits<double>::infinity();  // E / prob of best
   std::int32_t group = -1;
   PhiloxCounter high{};
   for (std::size_t i = 0; i < probs.tokens.size(); ++i) {
@@ -17,17 +17,17 @@ Token race(const Distribution& probs, const UniformSource& noise, std::int64_t p
     const std::size_t member = static_cast<std::size_t>(token) % 4;
     if (token / 4 != group) {
       group = token / 4;
-      high = noise.race_bits(position, group, RaceBits::high);
+      high = noise.gumbel_bits(position, group, GumbelBits::high);
     }
-    // E = -log(1 - u) >= u >= its high bits: nearly every token is seen to lose before the rest of it is needed.
-    if (high[member] * 0x1p-32 >= winning_time * prob) continue;
-    const double u = uniform53(high[member], noise.race_bits(position, group, RaceBits::low)[member]);
-    const double time = -std::log1p(-u) / prob;
-    if (time >= winning_time) continue;
-    winning_time = time;
-    winner = token;
+    // E = -log(1 - u) >= u >= the high bits of u. This bound rules out nearly every token without the low bits and the log.
+    if (high[member] * 0x1p-32 >= lowest * prob) continue;
+    const double u = uniform53(high[member], noise.gumbel_bits(position, group, GumbelBits::low)[member]);
+    const double ratio = -std::log1p(-u) / prob;
+    if (ratio >= lowest) continue;
+    lowest = ratio;
+    best = token;
   }
-  return winner;
+  return best;
 }
 
 }  // namespace specdec::sampling

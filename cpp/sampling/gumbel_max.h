@@ -1,10 +1,10 @@
-// Sampling by an exponential race, for drafter-invariant speculative decoding: Daliri, Musco and Suresh, "Coupling without
-// communication and drafter-invariant speculative decoding", arXiv:2408.07978 (there as Gumbel sampling).
+// Gumbel-max sampling, for drafter-invariant speculative decoding: Daliri, Musco and Suresh, "Coupling without
+// communication and drafter-invariant speculative decoding", arXiv:2408.07978.
 //
-// The token of least E(token) / prob(token), with independent E ~ Exp(1), has the law `probs`. It is the same as
-// argmax(log prob + G) with the Gumbel noise G = -log E, less the logarithms. Draft and target race over the same E, which
-// depends on the seed, the position in the text and the token alone: similar distributions then choose the same token, and
-// what the target chooses does not depend on what was drafted.
+// argmax(log prob + G) over the tokens, with independent Gumbel noise G, is distributed as `probs`. With G = -log E and
+// E ~ Exp(1) that is argmin(E / prob), which needs fewer logarithms. E depends only on the seed, the token's position in the
+// sequence and the token id, so draft and target use the same E: similar distributions usually choose the same token, and the
+// target's choice does not depend on what was drafted.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace specdec::sampling {
 
-// position: index in the text of the token to be chosen. A tie goes to the lower token id.
-Token race(const Distribution& probs, const UniformSource& noise, std::int64_t position);
+// position: index in the sequence of the token to choose. Ties go to the lower token id.
+Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position);
 
 }  // namespace specdec::sampling

@@ -8,7 +8,7 @@
 namespace specdec::sampling {
 SPECDEC_VECTOR_CLONES
 double log_softmax(const float* logits, int size, Token token) {
-  // Sixteen maxima, then sums, side by side; a sum has at most 64 terms before it is widened.
+  // One maximum and one sum per lane, for vectorisation. A float sum has at most 64 terms before it is added to the double.
   constexpr int lanes = 16, chunk = lanes * 64;
   float maxima[lanes];
   for (float& m : maxima) m = logits[0];

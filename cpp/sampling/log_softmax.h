@@ -1,4 +1,4 @@
-// The log-probability of one token under a raw row of logits: what a caller is shown, never what is sampled from.
+// The log-probability of one token under a row of raw logits. It is reported to callers, and not used for sampling.
 #pragma once
 
 #include "sampling/distribution.h"
@@ -6,7 +6,7 @@
 namespace specdec::sampling {
 
 // log(exp(logits[token]) / sum(exp(logits))), logits [size], finite or -inf. Absolute error below 1e-6: the exponentials
-// are single precision, their sum is double.
+// are computed in float32 and summed in float64.
 double log_softmax(const float* logits, int size, Token token);
 
 }  // namespace specdec::sampling

@@ -1,5 +1,5 @@
 // Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3" (SC 2011): a keyed bijection of 128-bit counters. No state: a rewind costs nothing.
+// 1, 2, 3" (SC 2011): a keyed bijection of 128-bit counters. It has no state, so rolling back needs no bookkeeping.
 #pragma once
 
 #include <array>

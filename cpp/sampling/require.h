@@ -1,4 +1,4 @@
-// The one form of this folder's errors about arguments: "top_p = 1.5: must be in (0, 1]".
+// Argument errors of this folder, all in one form: "top_p = 1.5: must be in (0, 1]".
 #pragma once
 
 #include <sstream>

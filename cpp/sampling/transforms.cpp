@@ -40,8 +40,8 @@ inline bool any_above(const Logit* logits, Logit floor) {
   return above != 0;
 }
 
-// Where the next block with something above the floor begins, from begin on in steps of kBlock; the first that is not
-// whole if there is none.
+// The start of the first whole block, at begin + n * kBlock, that has a logit above the floor (or NaN). If there is none,
+// the start of the partial block at the end.
 SPECDEC_VECTOR_CLONES Token next_block_above(const float* logits, Token begin, int size, float floor) {
   while (begin + kBlock <= size && !any_above(logits + begin, floor)) begin += kBlock;
   return begin;
@@ -52,7 +52,7 @@ SPECDEC_VECTOR_CLONES Token next_block_above(const double* logits, Token begin, 
 }
 
 // Calls visit(logit, token) for every logit above floor, in ascending token order; visit returns the new floor.
-// NaN and +inf are never at or below a floor, so they are found on the way, at no cost.
+// NaN and +inf are never at or below a floor, so the same comparison finds them.
 template <class Logit, class Visit>
 void visit_above_floor(const Logit* logits, int size, double floor, Visit visit) {
   for (Token begin = 0; begin < size; begin += kBlock) {
@@ -67,7 +67,7 @@ void visit_above_floor(const Logit* logits, int size, double floor, Visit visit)
   }
 }
 
-// out[count]: maxima of `depth` logits each, kLanes apart; a multiple of kLanes. NaN is passed over.
+// out[count]: each the maximum of `depth` logits that lie kLanes apart. count is a multiple of kLanes. NaN is skipped.
 constexpr int kLanes = 16;
 template <class Logit>
 inline void maxima_of_parts(const Logit* logits, int depth, double* out, std::size_t count) {
@@ -90,7 +90,7 @@ SPECDEC_VECTOR_CLONES void maxima(const double* logits, int depth, double* out, 
   maxima_of_parts(logits, depth, out, count);
 }
 
-// Sum of exp(logit - max_logit), in sixteen sums side by side.
+// Sum of exp(logit - max_logit), as sixteen partial sums for vectorisation.
 template <class Logit>
 inline double sum_of_weights(const Logit* logits, int size, double max_logit) {
   constexpr int lanes = 16;
@@ -106,7 +106,7 @@ inline double sum_of_weights(const Logit* logits, int size, double max_logit) {
 SPECDEC_VECTOR_CLONES double row_mass(const float* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
 SPECDEC_VECTOR_CLONES double row_mass(const double* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
 
-constexpr double smallest_exponent = -708.0;  // below it a weight would not be a normal double
+constexpr double smallest_exponent = -708.0;  // exp() of anything lower is not a normal double
 
 SPECDEC_VECTOR_CLONES double exponentials(double* weights, std::size_t count) {
   constexpr std::size_t lanes = 16;
@@ -135,7 +135,7 @@ void SamplingParams::validate() const {
   require(top_k >= 0, "top_k", top_k, ">= 0 (0: off)");
   require(top_p > 0.0 && top_p <= 1.0, "top_p", top_p, "in (0, 1]");
   require(min_p >= 0.0 && min_p <= 1.0, "min_p", min_p, "in [0, 1]");
-  // Wide enough for any use; logits stay finite.
+  // Wide enough for any use, and narrow enough that logits stay finite.
   require(repeat_penalty >= 1e-6 && repeat_penalty <= 1e6, "repeat_penalty", repeat_penalty, "in [1e-6, 1e6]");
   require(std::abs(frequency_penalty) <= 1e6, "frequency_penalty", frequency_penalty, "in [-1e6, 1e6]");
   require(std::abs(presence_penalty) <= 1e6, "presence_penalty", presence_penalty, "in [-1e6, 1e6]");
@@ -213,7 +213,7 @@ void Transforms::penalise(double* logits, int size, const Token* history, int hi
   for (int i = history_size - window; i < history_size; ++i) {
     if (!known(history[i])) continue;
     int& count = counts_[static_cast<std::size_t>(history[i])];
-    if (count == 0) continue;  // a repetition: done
+    if (count == 0) continue;  // this token has been penalised already
     double& logit = logits[history[i]];
     logit = logit > 0.0 ? logit / params_.repeat_penalty : logit * params_.repeat_penalty;
     logit -= count * params_.frequency_penalty + params_.presence_penalty;
@@ -223,7 +223,7 @@ void Transforms::penalise(double* logits, int size, const Token* history, int hi
 
 // Top-k, top-p, min-p, temperature.
 
-// The order that top-k and top-p keep a prefix of.
+// Best first: top-k and top-p keep a prefix of the tokens in this order.
 bool Transforms::precedes(const Candidate& a, const Candidate& b) noexcept {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
@@ -246,8 +246,9 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out) {
   softmax(max_logit, out);
 }
 
-// Without top-k: all that top-p and min-p can leave. Of a row of n, tokens below an n-th of 1 - top_p of the likeliest one's
-// weight have less than 1 - top_p together, so they are not in top-p's prefix; often far fewer tokens reach top_p already.
+// Without top-k: gathers every token that top-p and min-p can keep. Weights are relative to the likeliest token's. In a row
+// of n tokens, those of weight below (1 - top_p) / n have less than 1 - top_p of the mass together, so top-p's prefix ends
+// before them. Often the tokens of weight above 1e-3 already reach top_p: that bound is tried first.
 template <class Logit>
 void Transforms::keep_likely(const Logit* logits, int size, double max_logit, double total) {
   const double surely_enough = params_.top_p < 1.0 ? (1.0 - params_.top_p) / size : 0.0;
@@ -265,10 +266,11 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
   }
 }
 
-// The k-th highest of the maxima of disjoint parts is no higher than the k-th best logit. Only what reaches it is gathered.
+// The k-th highest of the maxima of disjoint parts is a lower bound of the k-th best logit. Only logits that reach it are
+// gathered.
 template <class Logit>
 void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
-  const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // so many leave few logits too many
+  const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // more parts give a tighter bound
   const int depth = static_cast<int>(static_cast<std::size_t>(size) / num_parts);
   double floor = -kInfinity;
   if (depth > 1) {
@@ -276,7 +278,7 @@ void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
     maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
     const auto kth = part_maxima_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
     std::nth_element(part_maxima_.begin(), kth, part_maxima_.end(), std::greater<double>());
-    floor = std::nextafter(*kth, -kInfinity);  // ties are told apart below
+    floor = std::nextafter(*kth, -kInfinity);  // keeps ties: truncate_to_best resolves them
   }
   candidates_.clear();
   visit_above_floor(logits, size, floor, [&](double logit, Token token) {
@@ -293,15 +295,15 @@ void Transforms::truncate_to_best(std::size_t count) {
   candidates_.resize(count);
 }
 
-// Un-tempered softmax weights, relative to the maximum's, of the candidates in [first, last).
+// The sum of exp(logit - max_logit), without temperature, over candidates [first, last).
 double Transforms::mass(std::size_t first, std::size_t last, double max_logit) const noexcept {
   double sum = 0.0;
   for (std::size_t i = first; i < last; ++i) sum += std::exp(candidates_[i].logit - max_logit);
   return sum;
 }
 
-// The smallest prefix of the candidates, best first, whose share of the un-tempered softmax reaches top_p. Found by
-// bisection, with no sort: the prefix has all of [0, first), whose mass is `before`, and ends within (first, last].
+// Keeps the smallest prefix of the candidates, best first, whose softmax mass (without temperature) reaches top_p. Found by
+// bisection, without sorting: the prefix contains [0, first), whose mass is `before`, and ends in (first, last].
 void Transforms::keep_top_p(double max_logit, double total) {
   std::size_t first = 0, last = candidates_.size();
   double before = 0.0;
@@ -325,15 +327,15 @@ void Transforms::keep_min_p(double max_logit) {
   if (params_.min_p > 0.0) drop_lighter(params_.min_p, max_logit);
 }
 
-// Drops what weighs less than weight (in units of the maximum's), by logits: no exponential per candidate.
+// Drops candidates of less than `weight` times the maximum's weight. Compares logits, which needs no exponentials.
 void Transforms::drop_lighter(double weight, double max_logit) {
   const double bound = std::log(weight);
   const auto lighter = [=](const Candidate& candidate) { return candidate.logit - max_logit < bound; };
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
 }
 
-// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows. A weight that would not be
-// a normal double is left out, so that there is no zero among the probabilities; the maximum's weight is 1.
+// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows, and the maximum's weight is 1.
+// Weights that would not be normal doubles are left out, so that no probability is zero.
 void Transforms::softmax(double max_logit, Distribution& out) {
   const auto ascending = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), ascending)) {
@@ -355,7 +357,7 @@ void Transforms::softmax_all(const Logit* logits, int size, double max_logit, Di
   out.tokens.resize(static_cast<std::size_t>(size));
   out.probs.resize(static_cast<std::size_t>(size));
   std::size_t count = 0;
-  for (Token token = 0; token < size; ++token) {  // what is left out is overwritten
+  for (Token token = 0; token < size; ++token) {  // entries left out are overwritten by the next
     const double exponent = (static_cast<double>(logits[token]) - max_logit) / params_.temperature;
     out.tokens[count] = token;
     out.probs[count] = exponent;

@@ -1,4 +1,4 @@
-// From a row of logits to the distribution that is sampled: llama.cpp's transforms in its default order, in float64.
+// Turns a row of logits into the distribution to sample from: llama.cpp's transforms in its default order, in float64.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace specdec::sampling {
 
-// Defaults are llama.cpp's own. The comments give the valid ranges; validate() holds them.
+// Defaults are llama.cpp's. The comments give the valid ranges; validate() checks them.
 struct SamplingParams {
   double temperature = 0.8;                          // >= 0, finite; below 1e-5 is greedy
   int top_k = 40;                                    // >= 0; 0: off
@@ -18,7 +18,7 @@ struct SamplingParams {
   double repeat_penalty = 1.0;                       // > 0, finite; 1: off
   double frequency_penalty = 0.0;                    // finite; 0: off
   double presence_penalty = 0.0;                     // finite; 0: off
-  int penalty_last_n = 64;                           // >= -1; how many tokens back the penalties look, -1: all
+  int penalty_last_n = 64;                           // >= -1; number of latest tokens the penalties count, -1: all
   std::vector<std::pair<Token, double>> logit_bias;  // added to the logit of an id >= 0; finite, or -inf: ban
 
   bool greedy() const noexcept { return temperature < 1e-5; }
@@ -27,9 +27,9 @@ struct SamplingParams {
 
 // Turns rows of logits into distributions:
 //   logit bias -> penalties -> top-k -> top-p -> min-p -> temperature -> softmax
-// Ties are broken by the lower token id everywhere. Holds reusable buffers: one per sequence, not thread-safe.
+// Ties go to the lower token id everywhere. Holds reusable buffers: one object per sequence, not thread-safe.
 //
-// logits [size] of float or double: -inf is probability zero; NaN, +inf, or a row of nothing but -inf throw
+// logits [size] of float or double: -inf means probability zero; NaN, +inf, and rows with only -inf throw
 // std::invalid_argument. history: the tokens so far, the newest last. Bias and history ids >= size are ignored.
 class Transforms {
  public:
@@ -40,7 +40,7 @@ class Transforms {
   void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out);
   void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out);
 
-  // The highest logit after bias and penalties. apply() gives its one-hot when params().greedy().
+  // The token of the highest logit after bias and penalties. When params().greedy(), apply() gives its one-hot distribution.
   Token argmax(const float* logits, int size, const Token* history, int history_size);
   Token argmax(const double* logits, int size, const Token* history, int history_size);
 
@@ -77,8 +77,8 @@ class Transforms {
   void softmax_all(const Logit* logits, int size, double max_logit, Distribution& out);
 
   SamplingParams params_;
-  std::vector<Candidate> candidates_;  // what the transforms so far have left, in any order
-  std::vector<double> part_maxima_;    // of the row, for top-k
+  std::vector<Candidate> candidates_;  // tokens that the transforms so far have kept, in any order
+  std::vector<double> part_maxima_;    // maxima of disjoint parts of the row, for top-k
   std::vector<double> adjusted_;       // [size] the row after bias and penalties
   std::vector<int> counts_;            // [size] occurrences in the penalty window; all zero between calls
 };

@@ -1,5 +1,5 @@
-// Where every random number of a generation comes from, named by what it decides: results do not depend on threads,
-// on rewinds, or on how many numbers were used before.
+// The random numbers of a generation, each named by the decision it is used for. So results do not depend on threads, on
+// rollbacks, or on how many numbers were used before.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,25 @@
 
 namespace specdec::sampling {
 
-// draft: draws the drafted token of a place. accept: decides on it. next: draws the last token of a cycle, that is
-// the correction token or the bonus token. race: chooses a token in the drafter-invariant mode, see race.h.
-enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, race = 3 };
+// draft: draws the drafted token of a place. accept: accepts or rejects it. next: draws the last token of a cycle (the
+// correction or bonus token). gumbel: the noise of the drafter-invariant mode, see gumbel_max.h.
+enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, gumbel = 3 };
 
-enum class RaceBits : std::uint32_t { high = 0, low = 1 };
+enum class GumbelBits : std::uint32_t { high = 0, low = 1 };
 
 class UniformSource {
  public:
   virtual ~UniformSource() = default;
   // In [0, 1). position: index of the first token of the cycle; place: 0..K within it.
   virtual double uniform(std::int64_t position, int place, Purpose purpose) const = 0;
-  // For a race at an index of the text, whatever the cycle: 32 bits of each token of a group, 4 * group .. 4 * group + 3.
-  virtual PhiloxCounter race_bits(std::int64_t position, std::int32_t group, RaceBits half) const = 0;
+  // Noise for gumbel_max() at an index of the sequence, the same in whichever cycle it is asked for: 32 bits for each of the
+  // tokens 4 * group .. 4 * group + 3.
+  virtual PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t group, GumbelBits half) const = 0;
 };
 
-// The key is the seed. The counter is (position, low; position, high; place and purpose; request): two different
-// arguments never share a counter while request, of 64 bits, and position are below 2^32, and place below 2^30.
-// The place of race bits is 2 * group + half.
+// The key is the seed. The counter is (low half of position; its high half; place and purpose; request): different
+// arguments never share a counter while request (64 bits) and position are below 2^32 and place is below 2^30.
+// For gumbel_bits, place is 2 * group + half.
 class PhiloxUniforms final : public UniformSource {
  public:
   PhiloxUniforms(std::uint64_t seed, std::uint64_t request) noexcept : seed_(seed), request_(request) {}
@@ -35,8 +36,8 @@ class PhiloxUniforms final : public UniformSource {
     return uniform53(bits[0], bits[1]);
   }
 
-  PhiloxCounter race_bits(std::int64_t position, std::int32_t group, RaceBits half) const noexcept override {
-    return words(position, static_cast<std::uint32_t>(group) << 1 | static_cast<std::uint32_t>(half), Purpose::race);
+  PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t group, GumbelBits half) const noexcept override {
+    return words(position, static_cast<std::uint32_t>(group) << 1 | static_cast<std::uint32_t>(half), Purpose::gumbel);
   }
 
  private:

@@ -1,10 +1,11 @@
 // Block verification: Sun, Mendlovic, Leviathan, Aharoni, Ro, Beirami and Suresh, "Block verification accelerates
-// speculative decoding", arXiv:2403.10444, algorithm 2. The law is the target's, as with token verification, but the drafts
-// are judged together: the number accepted is the largest that it can be in expectation, for one cycle.
+// speculative decoding", arXiv:2403.10444, algorithm 2. The output has the target's distribution, as with token verification,
+// but the drafts are judged together: within one cycle, no exact method accepts more of them in expectation.
 //
-// Exact for any rule that decides on the way how many drafts there are, from drafts 0..i-1 and draft_probs[i] but not drafted[i]:
-// by induction from the last draft, P(at least i accepted | drafts 0..i-1) = keep(i) whatever the rule does further on, so that
-// token x follows them with draft(x) * keep(i+1) + max(0, keep(i) * target(x) - draft(x)) = keep(i) * target(x).
+// It stays exact if a rule chooses the number of drafts during the cycle, as long as the decision to make draft i depends only
+// on drafts 0..i-1 and draft_probs[i], not on drafted[i]. Proof by induction from the last draft: P(at least i accepted |
+// drafts 0..i-1) = keep(i) for any such rule, so token x follows them with probability
+// draft(x) * keep(i+1) + max(0, keep(i) * target(x) - draft(x)) = keep(i) * target(x).
 #pragma once
 
 #include <algorithm>
@@ -16,10 +17,10 @@
 
 namespace specdec::sampling {
 
-// Arguments as for verify_token. The cycle keeps the longest prefix whose test succeeds, so that a refusal does not end the
-// search: target_row is asked for in order, each at most once, as far as a longer prefix is still possible; uniform(i) decides
-// on the prefix that ends with drafted[i], uniform(num_drafted) draws next_token.
-// excess, correction: room for two residuals; must be none of the other distributions.
+// Arguments as for verify_token. The cycle keeps the longest prefix whose test succeeds; a rejected prefix does not end the
+// search. target_row is called in order, at most once per place, as long as a longer prefix is possible. uniform(i) decides on
+// the prefix that ends with drafted[i], uniform(num_drafted) draws next_token.
+// excess, correction: scratch space for two residuals; must be none of the other distributions.
 template <class TargetRow, class Uniform>
 Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
                      Distribution& excess, Distribution& correction) {
@@ -33,7 +34,7 @@ Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* 
       std::swap(excess, correction);
       normalise(correction, rest, target_probs);
     }
-    // In this order the minimum of NaN and 1 is NaN, which accepts nothing.
+    // With the arguments in this order, the minimum of NaN and 1 is NaN, and NaN accepts nothing.
     keep = std::min(keep * target_probs.probability(drafted[i]) / draft_probs[i].probability(drafted[i]), 1.0);
   }
   const bool all = num_drafted == 0 || uniform(num_drafted - 1) < keep;
@@ -41,7 +42,7 @@ Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* 
   return {num_accepted, draw(correction, uniform(num_drafted))};
 }
 
-// The same with every row at hand. Lengths: drafted and draft_probs K, target_probs and uniforms K + 1; others throw
+// The same with all rows in memory. Lengths: drafted and draft_probs K, target_probs and uniforms K + 1; others throw
 // std::invalid_argument.
 Verdict verify_block(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs,
                      const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms);

@@ -1,6 +1,6 @@
 // Token verification, also called Modified Rejection Sampling: Chen et al., arXiv:2302.01318, algorithm 2, theorem 1;
-// Leviathan et al., arXiv:2211.17192, algorithm 1. Whatever the draft, the tokens that come out follow the target's
-// law exactly, given that drafted[i] was drawn from draft_probs[i] and that the uniforms are independent of it.
+// Leviathan et al., arXiv:2211.17192, algorithm 1. The output has exactly the target's distribution for any draft, given
+// that drafted[i] was drawn from draft_probs[i] and that the uniforms are independent of it.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ inline bool operator==(const Verdict& a, const Verdict& b) noexcept {
   return a.num_accepted == b.num_accepted && a.next_token == b.next_token;
 }
 
-// With probability min(1, target_prob / draft_prob), for uniform in [0, 1). `<`, not `<=`: at uniform = 0 a token
-// of probability zero is still refused.
+// True with probability min(1, target_prob / draft_prob), for uniform in [0, 1). `<`, not `<=`, so that a token of target
+// probability zero is rejected even at uniform = 0.
 inline bool accepts(double uniform, double draft_prob, double target_prob) noexcept { return uniform * draft_prob < target_prob; }
 
 // drafted, draft_probs: [num_drafted].
-// target_row(place) -> const Distribution&: the target's row at place 0..num_drafted; asked for in order, each at
-// most once, and only as far as drafted tokens are accepted.
+// target_row(place) -> const Distribution&: the target's distribution at place 0..num_drafted. Called in order, at most
+// once per place, and not beyond the first rejected token.
 // uniform(place) -> double in [0, 1): decides on the drafted token of that place; place num_drafted draws next_token.
-// scratch: room for the residual; must be none of the other distributions.
+// scratch: space for the residual; must be none of the other distributions.
 template <class TargetRow, class Uniform>
 Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
                      Distribution& scratch) {
@@ -46,7 +46,7 @@ Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* 
 // Throws std::invalid_argument unless the lengths are K, K, K + 1 and K + 1.
 void check_lengths(std::size_t drafted, std::size_t draft_probs, std::size_t target_probs, std::size_t uniforms);
 
-// The same with every row at hand. Lengths: drafted and draft_probs K, target_probs and uniforms K + 1; others throw
+// The same with all rows in memory. Lengths: drafted and draft_probs K, target_probs and uniforms K + 1; others throw
 // std::invalid_argument.
 Verdict verify_token(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs,
                      const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms);

@@ -15,7 +15,7 @@
 namespace specdec {
 namespace {
 
-// Where the target's choice is certain: greedy, or given the noise of its position.
+// Verification where the target's choice is determined: greedy decoding, or Gumbel-max with the noise of the position.
 template <class TargetChoice>
 sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, TargetChoice&& target_choice) {
   for (int place = 0;; ++place) {
@@ -31,7 +31,7 @@ Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_l
 
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
-  // All that the text can become, drafts included, so that no cycle allocates.
+  // Reserves the largest size the sequence can reach, drafts included, so that cycles do not allocate.
   const std::size_t room =
       static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
   s.tokens.reserve(s.tokens.size() + room);
@@ -51,7 +51,7 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
 
 int Decoder::capacity(const std::vector<Sequence*>& sequences) const {
   int longest = 0;
-  for (const Sequence* s : sequences) longest = std::max(longest, s->num_draft_tokens);  // auto adapts itself
+  for (const Sequence* s : sequences) longest = std::max(longest, s->num_draft_tokens);  // "auto" (-1) adapts to the room
   return std::max(1, target_.row_capacity() / (1 + longest));
 }
 
@@ -66,7 +66,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     }
     if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
     try {
-      for (const Sequence* s : sequences) cache_tokens(target_, *s, s->num_committed - 1);  // nothing, unless a failed pass lost them
+      for (const Sequence* s : sequences) cache_tokens(target_, *s, s->num_committed - 1);  // only after a failed pass lost tokens
       {
         Stopwatch proposing(propose_seconds);
         propose(sequences);
@@ -113,8 +113,8 @@ int Decoder::keep_prefix(int slot, int length) {
   return target_.length(slot);
 }
 
-// The largest K, clipped so that neither model's context nor the number of tokens asked for is exceeded. A cycle yields up to K + 1
-// tokens and writes the target's cells num_committed - 1 .. num_committed - 1 + K.
+// The largest K that exceeds neither model's context nor the number of tokens requested. A cycle yields up to K + 1 tokens and
+// writes the target's cells num_committed - 1 .. num_committed - 1 + K.
 int Decoder::room_for_drafts(const Sequence& s, int num_sequences) const {
   if (proposer_ == nullptr) return 0;
   const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed, proposer_->room(s.num_committed),
@@ -161,7 +161,7 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   const Token* drafted = s.tokens.data() + s.num_committed;
   const int num_drafted = s.num_drafted(), size = target_.vocabulary_size();
   const auto logits = [&](int place) { return target_.logits(first_row + place); };
-  // The penalties of place i see the drafts before it.
+  // The penalties at place i count the drafts before it.
   const auto history = [&](int place) { return s.num_committed + place; };
   if (s.transforms.params().greedy()) {
     return accept_while_equal(drafted, num_drafted,
@@ -179,7 +179,7 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   switch (s.verification) {
     case Verification::invariant:
       return accept_while_equal(drafted, num_drafted,
-                                [&](int place) { return sampling::race(target_row(place), *s.uniforms, history(place)); });
+                                [&](int place) { return sampling::gumbel_max(target_row(place), *s.uniforms, history(place)); });
     case Verification::block:
       return sampling::verify_block(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_, longest_residual_);
     default:
@@ -187,7 +187,7 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   }
 }
 
-// Nothing follows an end-of-generation token, wherever in the accepted drafts it stands.
+// Drops everything after an end-of-generation token, also if it is among the accepted drafts.
 void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_row) {
   s.drop_drafts_after(num_accepted);
   s.tokens.push_back(next_token);
@@ -206,7 +206,7 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   if (s.finish == Finish::none && s.num_committed > target_.context_length()) s.finish = Finish::context;
 }
 
-// The invariant between cycles, from any state.
+// Establishes the invariant between cycles from any state.
 void Decoder::restore(Sequence& s) {
   s.drop_drafts_after(0);
   keep_prefix(s.slot, std::max(0, s.num_committed - 1));

@@ -15,11 +15,11 @@ namespace specdec {
 DraftModelProposer::DraftModelProposer(LanguageModel& draft, int vocabulary_size)
     : draft_(draft), vocabulary_size_(std::min(draft.vocabulary_size(), vocabulary_size)) {}
 
-// K drafts read positions up to num_committed + K - 2: the last one is sampled but never read.
+// K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read.
 int DraftModelProposer::room(int num_committed) const { return std::max(0, draft_.context_length() + 1 - num_committed); }
 
 void DraftModelProposer::prefill(const Sequence& sequence, int length) {
-  // A text longer than the draft's context will not be drafted for.
+  // Sequences longer than the draft's context get no drafts.
   if (room(sequence.num_committed) > 0) cache_tokens(draft_, sequence, length);
 }
 
@@ -27,8 +27,8 @@ void DraftModelProposer::truncate(int slot, int length) { draft_.truncate(slot, 
 
 void DraftModelProposer::copy(int from, int to) { draft_.copy(from, to); }
 
-// The rows that the first drafts are sampled from. More than the last token is read where the cache is behind: by one
-// after a cycle that accepted every draft, by more after cycles that drafted nothing: that takes longer, and is what it returns.
+// Computes the rows that the first drafts are sampled from. The draft's cache can be behind: by one token after a cycle that
+// accepted every draft, by more after cycles without drafts. Returns true in the second case, where the pass takes longer.
 bool DraftModelProposer::read_last_tokens(const std::vector<ProposalRequest>& requests) {
   int tokens = 0;
   for (const ProposalRequest& request : requests) tokens += request.sequence->num_committed - draft_.length(request.sequence->slot);
@@ -53,7 +53,7 @@ void DraftModelProposer::read_drafts() {
   draft_.decode(inputs_);
 }
 
-// Appends a token drawn from the row; false where the row makes a draft not worth it, or means nothing.
+// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits.
 bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
   try {
     return reading_logits_of("draft", [&] { return draw(request, logits); });
@@ -84,7 +84,7 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
     row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
     if (!worth_a_draft(row_confidence)) return false;
     token = s.verification == Verification::invariant
-                ? sampling::race(row, *s.uniforms, history)
+                ? sampling::gumbel_max(row, *s.uniforms, history)
                 : sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
     confidence = row.probability(token);
   }

@@ -1,5 +1,5 @@
-"""Sampling and verification on numpy arrays: the engine's own code, for tests, teaching and other engines."""
+"""The engine's sampling and verification functions on numpy arrays, for tests, teaching and other engines."""
 
-from ._core.sampling import Verdict, predicted_speedup, race, residual, transform, verify_block, verify_token
+from ._core.sampling import Verdict, gumbel_max, predicted_speedup, residual, transform, verify_block, verify_token
 
-__all__ = ["Verdict", "predicted_speedup", "race", "residual", "transform", "verify_block", "verify_token"]
+__all__ = ["Verdict", "gumbel_max", "predicted_speedup", "residual", "transform", "verify_block", "verify_token"]

@@ -1,5 +1,5 @@
-// Exact laws of a speculative cycle, by enumeration: over every drafted sequence, and over the uniforms, of which a
-// verification is a piecewise constant function with known breakpoints. Nothing here is sampled.
+// The exact output distribution ("law") of a speculative cycle, by enumeration of all drafted sequences and of the uniforms:
+// a verdict is a piecewise constant function of the uniforms, with known breakpoints. Nothing here is sampled.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ using specdec::sampling::Verdict;
 
 using Sequence = std::vector<Token>;
 using Law = std::map<Sequence, double>;                      // sums to 1
-using Model = std::function<Distribution(const Sequence&)>;  // the next token's law after a prefix
+using Model = std::function<Distribution(const Sequence&)>;  // the distribution of the next token after a prefix
 using Verify = std::function<Verdict(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                      const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms)>;
 
 struct Cell {
   double left, right;
 };
-// For each uniform, the intervals on which a verification is constant.
+// For each uniform, the intervals on which the verdict is constant.
 using Cells = std::function<std::vector<std::vector<Cell>>(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                                            const std::vector<Distribution>& target_probs, int vocabulary)>;
 
@@ -41,7 +41,7 @@ inline Sequence followed_by(Sequence prefix, Token token) {
   return prefix;
 }
 
-// The law of what model says in length tokens after each sequence of law, each sequence filled up to that length.
+// Extends each sequence of `law` to `length` tokens with tokens of `model`.
 inline Law extended(const Law& law, const Model& model, std::size_t length) {
   Law out;
   for (const auto& [sequence, weight] : law) {
@@ -73,7 +73,7 @@ inline std::vector<Cell> cells_between(std::vector<double> breakpoints) {
   std::sort(breakpoints.begin(), breakpoints.end());
   std::vector<Cell> cells;
   for (std::size_t i = 1; i < breakpoints.size(); ++i) {
-    const bool real = breakpoints[i] - breakpoints[i - 1] > 1e-14 && breakpoints[i] <= 1.0;  // else one point, rounded
+    const bool real = breakpoints[i] - breakpoints[i - 1] > 1e-14 && breakpoints[i] <= 1.0;  // else equal up to rounding
     if (real) cells.push_back({breakpoints[i - 1], breakpoints[i]});
   }
   return cells;
@@ -88,8 +88,8 @@ inline void add_cdf(const std::vector<double>& weights, std::vector<double>& bre
   }
 }
 
-// Breakpoints written down from the paper, not from the code: the acceptance threshold at each place, and for the
-// last token the CDFs of all that it may be drawn from: each place's target row and residual.
+// Breakpoints taken from the paper, not from the code: the acceptance threshold at each place, and for the last token the
+// CDFs of every distribution it may be drawn from (the target row and the residual of each place).
 inline std::vector<std::vector<Cell>> cells_of(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                                const std::vector<Distribution>& target_probs, int vocabulary) {
   std::vector<std::vector<Cell>> cells;
@@ -138,8 +138,8 @@ inline Sequence emitted(const Sequence& drafted, const Verdict& verdict) {
   return followed_by({drafted.begin(), drafted.begin() + verdict.num_accepted}, verdict.next_token);
 }
 
-// The law of the tokens one cycle emits, of one to num_drafted + 1 tokens. drafting: what the drafted tokens are
-// drawn from; recorded: what verification is told they were drawn from (the same, unless it is done wrong).
+// The law of the 1 to num_drafted + 1 tokens that one cycle emits. drafting: the distributions the drafts are drawn from;
+// recorded: the distributions passed to verification (the same, except in negative controls).
 inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
                      const Verify& verify, const Cells& cells_for = cells_of) {
   Law law;
@@ -148,7 +148,7 @@ inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& 
     const auto target_probs = rows_along(target, drafted, num_drafted + 1);
     const auto cells = cells_for(drafted, draft_probs, target_probs, vocabulary);
 
-    std::vector<std::size_t> cell(num_drafted + 1, 0);  // counts through the product of the cells
+    std::vector<std::size_t> cell(num_drafted + 1, 0);  // index into the product of the cells
     std::size_t place = 0;
     while (place <= num_drafted) {
       double weight = drafted_weight;
@@ -185,7 +185,7 @@ inline double distance(const Law& a, const Law& b) {
   return largest;
 }
 
-// How far the first num_drafted + 1 tokens (the cycle's, then the target's own) are from the target's law.
+// The error of the law of the first num_drafted + 1 tokens (those of the cycle, then tokens of the target).
 inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
                              const Verify& verify = verify_by_the_book, const Cells& cells_for = cells_of) {
   const Law cycle = cycle_law(drafting, recorded, target, num_drafted, vocabulary, verify, cells_for);

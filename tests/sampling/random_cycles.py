@@ -1,4 +1,4 @@
-"""Random drafts with their rows and uniforms, and drawing by the inverse CDF: for references in numpy."""
+"""Random drafts with their rows and uniforms, and sampling by inverse CDF, for the numpy references."""
 
 import numpy as np
 from hypothesis import strategies as st

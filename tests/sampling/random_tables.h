@@ -1,4 +1,4 @@
-// Models to enumerate: tables of random rows, of several shapes.
+// Random tables of several shapes, used as models in enumerations.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline Model constant(const std::vector<double>& row) {
   return [row](const Sequence&) { return normalised(row); };
 }
 
-// How the random tables of a model are drawn: weight(u, token) of uniform u, some of them zero.
+// The shape of a random table: the weight of a token as a function of a uniform u; some weights are zero.
 using Shape = double (*)(double u, Token token);
 inline double full(double u, Token) { return u; }
 inline double sparse(double u, Token) { return u < 0.5 ? 0.0 : u; }

@@ -55,11 +55,10 @@ TEST(draw_where_the_cdf_ends_early) {
 }
 
 TEST(draw_never_returns_a_zero_probability_token) {
-  const Distribution with_zeros{{0, 1, 2, 3}, {0.0, 0.5, 0.0, 0.0}};  // not from our own code: it keeps zeros out
+  const Distribution with_zeros{{0, 1, 2, 3}, {0.0, 0.5, 0.0, 0.0}};  // by hand: the setters leave zeros out
   for (const double u : {0.0, 0.25, 0.5, kBelowOne}) CHECK(draw(with_zeros, u) == 1);
 }
 
-// design.md section 5.
 TEST(residual_golden) {
   Distribution out;
   residual(dense({0.3, 0.45, 0.1, 0.15}), dense({0.4, 0.3, 0.2, 0.1}), out);

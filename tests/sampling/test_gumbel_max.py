@@ -1,4 +1,4 @@
-"""sampling.race against the Gumbel trick on noise made here, from the published Philox4x32-10 and the documented counters."""
+"""sampling.gumbel_max against argmax(log p + G), with noise made here from Philox4x32-10 and the documented counters."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ MASK = 0xFFFFFFFF
 
 
 def philox(counter, key):
-    """Salmon et al., SC 2011: ten rounds, the key bumped by Weyl constants."""
+    """Salmon et al., SC 2011: ten rounds; each adds the Weyl constants to the key."""
     (c0, c1, c2, c3), (k0, k1) = counter, key
     for _ in range(10):
         a, b = 0xD2511F53 * c0, 0xCD9E8D57 * c2
@@ -30,7 +30,7 @@ def noise(seed, position, token):
 
 
 @pytest.mark.parametrize("vocabulary", [1, 2, 5, 40])
-def test_against_the_gumbel_trick(vocabulary):
+def test_against_the_definition(vocabulary):
     rng = np.random.default_rng(vocabulary)
     for trial in range(60):
         seed, position = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(2**40))
@@ -38,12 +38,12 @@ def test_against_the_gumbel_trick(vocabulary):
         probs[trial % vocabulary] += 0.01
         probs /= probs.sum()
         scores = [np.log(p) + noise(seed, position, token) if p > 0 else -np.inf for token, p in enumerate(probs)]
-        assert sampling.race(probs, seed=seed, position=position) == int(np.argmax(scores))
+        assert sampling.gumbel_max(probs, seed=seed, position=position) == int(np.argmax(scores))
 
 
 def test_chi_square():
     probs = np.array([0.4, 0.3, 0.0, 0.2, 0.1])
-    counts = np.bincount([sampling.race(probs, seed=7, position=i) for i in range(20000)], minlength=5)
+    counts = np.bincount([sampling.gumbel_max(probs, seed=7, position=i) for i in range(20000)], minlength=5)
     assert counts[2] == 0
     kept = probs > 0
     expected = 20000 * probs[kept]
@@ -61,4 +61,4 @@ def test_chi_square():
 def test_bad_input(arguments, message):
     probs, seed, position = arguments
     with pytest.raises(ValueError, match=message):
-        sampling.race(probs, seed=seed, position=position)
+        sampling.gumbel_max(probs, seed=seed, position=position)

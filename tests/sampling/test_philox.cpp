@@ -24,7 +24,7 @@ TEST(uniform53_covers_zero_and_stops_below_one) {
   CHECK(uniform53(0xffffffff, 0xffffffff) == 1.0 - 0x1p-53);
 }
 
-// The layout is part of the promise that a seed gives the same text tomorrow.
+// The counter layout is fixed: a change would change the output of every seed.
 TEST(uniforms_are_philox_at_the_documented_counter) {
   const PhiloxUniforms uniforms(0x0123456789abcdef, 7);
   const PhiloxCounter words = philox4x32({0x2a, 0x1, 5 << 2 | 2, 7}, {0x89abcdef, 0x01234567});

@@ -1,4 +1,4 @@
-// What only C++ sees; the numbers are checked against an independent numpy version in test_transforms.py.
+// What can be tested only from C++; test_transforms.py checks the numbers against an independent numpy version.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-SamplingParams off() {  // temperature 1 and nothing else
+SamplingParams off() {  // temperature 1, all other transforms off
   SamplingParams params;
   params.temperature = 1.0;
   params.top_k = 0;
@@ -40,7 +40,7 @@ Distribution apply(const SamplingParams& params, const std::vector<float>& logit
   return out;
 }
 
-// Token ids of the k highest logits, lower ids first among equals, by sorting everything.
+// Token ids of the k highest logits, ties to the lower id, by sorting the whole row.
 std::vector<Token> best_by_sorting(const std::vector<float>& logits, int k) {
   std::vector<Token> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -218,7 +218,7 @@ TEST(bad_logits) {
       CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain NaN (first at id 17)");
       logits[5] = infinity;
       CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain +inf (first at id 5)");
-      params.logit_bias = {{5, -kInfinity}};  // a ban does not hide what the model got wrong
+      params.logit_bias = {{5, -kInfinity}};  // banning the token does not hide its bad logit
       CHECK_THROWS(apply(params, logits), std::invalid_argument, "(first at id 5)");
     }
   }

@@ -21,9 +21,9 @@ def adjusted(logits, *, repeat_penalty, frequency_penalty, presence_penalty, pen
 
 
 def reference(row, *, temperature, top_k, top_p, min_p):
-    """The distribution of an adjusted row: best first, three prefixes, then the tempered softmax of what is left.
+    """The distribution of a row after bias and penalties: sorts it, cuts it three times, then applies temperature and softmax.
 
-    Second result: how far the nearest decision was from going the other way by rounding.
+    Second result: the smallest distance of any decision to a tie.
     """
     margin = np.inf
     order = np.lexsort((np.arange(len(row)), -row))  # by logit, highest first; equal ones by id
@@ -50,7 +50,7 @@ def reference(row, *, temperature, top_k, top_p, min_p):
 
 
 def check(logits, history=(), **parameters):
-    """Compares; False where there is nothing to compare, or a decision is a matter of rounding."""
+    """Compares with the reference. False if nothing was compared, or a decision depends on rounding."""
     defaults = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
     shape = {name: parameters.pop(name, value) for name, value in defaults.items()}
     adjust = {"repeat_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0, "penalty_last_n": 64, "logit_bias": {}}
@@ -134,10 +134,10 @@ def test_huge_and_tiny_logits():
 
 def test_order_of_the_transforms():
     third = np.log([0.6, 0.3, 0.1])
-    # top-p sees what top-k left: 0.6 of 0.9 is not enough for 0.65 but is for 0.66.
+    # top-p works on what top-k keeps: 0.6 of 0.9 reaches 0.65 but not 0.67.
     assert np.count_nonzero(sampling.transform(third, top_k=2, top_p=0.65)) == 1
     assert np.count_nonzero(sampling.transform(third, top_k=2, top_p=0.67)) == 2
-    # min-p comes before temperature: 0.1 / 0.6 stays below 0.2 however flat temperature makes it.
+    # min-p comes before temperature: 0.1 / 0.6 is below 0.2 at any temperature.
     assert np.count_nonzero(sampling.transform(third, min_p=0.2, temperature=100)) == 2
     # Bias comes before the repetition penalty: 1 - 3 is negative and multiplied.
     biased = sampling.transform([1.0, 0.0], logit_bias={0: -3.0}, repeat_penalty=2.0, history=[0])

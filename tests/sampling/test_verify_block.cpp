@@ -91,7 +91,7 @@ TEST(drafting_nothing_draws_from_the_target) {
   CHECK((verify_block({}, {}, target, {kBelowOne}) == Verdict{0, 2}));
 }
 
-// A refusal does not end the search, a token that the target cannot say does.
+// A failed test does not end the search; a token of target probability zero does.
 TEST(rows_are_asked_for_as_far_as_a_longer_prefix_is_possible) {
   const Token drafted[] = {0, 1, 0};
   const std::vector<Distribution> draft(3, normalised({1, 1}));
@@ -140,7 +140,7 @@ TEST(lengths_must_agree) {
   CHECK_THROWS(verify_block({0}, one, two, {0.5}), std::invalid_argument, "K = 1 drafted tokens need");
 }
 
-// Negative controls: the enumeration must see what people get wrong.
+// Negative controls: the enumeration must detect common mistakes.
 
 TEST(control_residual_of_token_verification) {
   const Verify wrong = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
@@ -153,7 +153,7 @@ TEST(control_residual_of_token_verification) {
     verdict.next_token = draw(rest, uniforms.back());
     return verdict;
   };
-  // The cells must hold the breakpoints of the wrong residual, too.
+  // The cells must also include the breakpoints of the wrong residual.
   const Cells cells = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                          const std::vector<Distribution>& target_probs, int vocabulary) {
     auto all = block_cells_of(drafted, draft_probs, target_probs, vocabulary);
@@ -174,7 +174,7 @@ TEST(control_residual_of_token_verification) {
   CHECK(error_of_cycle(draft, draft, target, 2, 3, wrong, cells) > 0.01);
 }
 
-TEST(control_first_refusal_ends_the_search) {
+TEST(control_first_rejection_ends_the_search) {
   const Verify wrong = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                           const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
     for (std::size_t length = 0; length < drafted.size(); ++length) {

@@ -52,7 +52,7 @@ TEST(equal_rows_accept_every_uniform) {
   }
 }
 
-// design.md section 5: acceptance .75, 1, .5, 1.
+// Acceptance probabilities .75, 1, .5, 1.
 TEST(acceptance_golden) {
   const double draft[] = {0.4, 0.3, 0.2, 0.1}, target[] = {0.3, 0.45, 0.1, 0.15};
   const double acceptance[] = {0.75, 1.0, 0.5, 1.0};
@@ -98,7 +98,7 @@ TEST(lengths_must_agree) {
   CHECK_THROWS(verify_token({0}, one, two, {0.5}), std::invalid_argument, "K = 1 drafted tokens need");
 }
 
-// Negative controls: the enumeration must see what people get wrong.
+// Negative controls: the enumeration must detect common mistakes.
 
 TEST(control_argmax_drafted_but_softmax_recorded) {
   CHECK(error_of_cycle(one_hot_draft(1, 3), full_draft(1, 3), full_target(1, 3), 2, 3) > 0.02);
@@ -114,7 +114,7 @@ TEST(control_residual_skipped) {
   CHECK(error_of_cycle(full_draft(1, 3), full_draft(1, 3), full_target(1, 3), 2, 3, from_the_target) > 0.02);
 }
 
-// "Stop drafting when the drafted token was unlikely", after it was sampled. design.md section 5: .55 in place of .5.
+// "Stop drafting when the drafted token was unlikely", decided after it was sampled: .55 instead of .5.
 TEST(control_unlikely_token_dropped_after_it_was_sampled) {
   const Verify dropping = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                              const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
@@ -128,8 +128,8 @@ TEST(control_unlikely_token_dropped_after_it_was_sampled) {
   CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2), 0.0, kExact);
 }
 
-// `<` in place of `<=` is what makes uniforms in [0, 1) exact: with the N values 0, 1/N, .. (N-1)/N, equally likely,
-// and probabilities that are multiples of 1/N, acceptance has exactly the probability it should, for `<` alone.
+// Uniforms in [0, 1) need `<`, not `<=`: for the N equally likely values 0, 1/N, .. (N-1)/N, and probabilities that are
+// multiples of 1/N, the acceptance probability is exactly right with `<` and wrong with `<=`.
 TEST(control_less_or_equal) {
   constexpr int kGrid = 8;
   const auto accepted = [](auto&& rule, double draft_prob, double target_prob) {
@@ -146,7 +146,7 @@ TEST(control_less_or_equal) {
 }
 
 TEST(at_uniform_zero_no_token_of_probability_zero_comes_out) {
-  int refused_by_less_alone = 0;
+  int accepted_by_less_or_equal = 0;  // would be, with `<=`
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const std::vector<Distribution> draft = {table(seed, 4, full)({})};
     const std::vector<Distribution> target = {table(seed + 1000, 4, sparse)({}), table(seed + 2000, 4, sparse)({})};
@@ -154,10 +154,10 @@ TEST(at_uniform_zero_no_token_of_probability_zero_comes_out) {
       const Sequence out = emitted({token}, verify_token({token}, draft, target, {0.0, 0.0}));
       for (std::size_t i = 0; i < out.size(); ++i) CHECK(target[i].probability(out[i]) > 0.0);
       const double target_prob = target[0].probability(token);
-      if (0.0 * draft[0].probability(token) <= target_prob && !(target_prob > 0.0)) ++refused_by_less_alone;
+      if (0.0 * draft[0].probability(token) <= target_prob && !(target_prob > 0.0)) ++accepted_by_less_or_equal;
     }
   }
-  CHECK(refused_by_less_alone > 100);
+  CHECK(accepted_by_less_or_equal > 100);
 }
 
 TEST_MAIN()

@@ -1,4 +1,4 @@
-"""sampling.verify_token, residual and predicted_speedup on numpy arrays. The exact laws are checked in C++."""
+"""sampling.verify_token, residual and predicted_speedup on numpy arrays. The C++ tests check the exact distributions."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_residual_against_numpy(data, vocabulary):
 
 
 def chi_square_of_two_tokens(drafting, recorded, target, cycles=20000):
-    """Of the first two tokens, against the target's law: a cycle with K = 2, and one more target token if it is short."""
+    """Chi-square of the first two tokens against the target: one cycle with K = 2, then a target token if it gave only one."""
     rng = np.random.default_rng(20260101)
     vocabulary = len(target)
     counts = np.zeros((vocabulary, vocabulary))
@@ -106,7 +106,7 @@ def test_chi_square():
 
 def test_chi_square_sees_argmax_drafting_with_a_recorded_softmax():
     assert chi_square_of_two_tokens(np.eye(4)[0], DRAFT, TARGET, cycles=5000) > 10 * CRITICAL
-    assert chi_square_of_two_tokens(np.eye(4)[0], np.eye(4)[0], TARGET, cycles=5000) < CRITICAL  # said as it was: exact
+    assert chi_square_of_two_tokens(np.eye(4)[0], np.eye(4)[0], TARGET, cycles=5000) < CRITICAL  # recorded as one-hot: exact
 
 
 HALF = [0.5, 0.5]

@@ -125,12 +125,12 @@ class EnumeratedUniforms final : public sampling::UniformSource {
     return explorer_.choose(cdf(rest));
   }
 
-  // Tokens 0 and 1 only: token 1 wins a race iff v = E1 / (E0 + E1), which is uniform, is below its probability. Every row
-  // that may ever race at this position has the same v, so all of them cut its interval.
-  sampling::PhiloxCounter race_bits(std::int64_t position, std::int32_t, sampling::RaceBits half) const override {
+  // Tokens 0 and 1 only: token 1 is chosen iff v = E1 / (E0 + E1), which is uniform, is below its probability. All rows that
+  // can be sampled at this position share v, so each of them contributes breakpoints.
+  sampling::PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t, sampling::GumbelBits half) const override {
     CHECK(setting_.vocabulary == 2);
     if (noise_ignores_position) position = 0;
-    if (race_.count(position) == 0) {
+    if (fractions_.count(position) == 0) {
       std::vector<double> breakpoints;
       const std::int64_t length = noise_ignores_position ? setting_.length - 1 : position - sequence_start;
       for (int bits = 0; bits < 1 << length; ++bits) {
@@ -143,14 +143,14 @@ class EnumeratedUniforms final : public sampling::UniformSource {
           context.push_back(bits >> i & 1);
         }
       }
-      race_[position] = explorer_.choose(breakpoints);
+      fractions_[position] = explorer_.choose(breakpoints);
     }
-    const double ratio = race_[position] / (1.0 - race_[position]);  // E1 / E0
+    const double ratio = fractions_[position] / (1.0 - fractions_[position]);  // E1 / E0
     sampling::PhiloxCounter words{};
     for (const std::size_t token : {0u, 1u}) {
       const double exponential = token == 0 ? std::min(1.0, 1.0 / ratio) : std::min(1.0, ratio);
       const auto bits = static_cast<std::uint64_t>(-std::expm1(-exponential) * 0x1p53) << 11;  // as uniform53 reads them
-      words[token] = static_cast<std::uint32_t>(half == sampling::RaceBits::high ? bits >> 32 : bits);
+      words[token] = static_cast<std::uint32_t>(half == sampling::GumbelBits::high ? bits >> 32 : bits);
     }
     return words;
   }
@@ -225,9 +225,9 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   const toy::Model& target_;
   const toy::Model& draft_;
   const Setting& setting_;
-  mutable int rejected_at_ = -1;                 // token verification
-  mutable int kept_ = 0;                         // block verification
-  mutable std::map<std::int64_t, double> race_;  // v of a position
+  mutable int rejected_at_ = -1;                      // token verification
+  mutable int kept_ = 0;                              // block verification
+  mutable std::map<std::int64_t, double> fractions_;  // v of a position
 };
 
 const Text prompt = {0, 1, 0};
@@ -253,7 +253,7 @@ class StoppingProposer final : public Proposer {
         row.set_one_hot(row.tokens[static_cast<std::size_t>(best)]);
         s.tokens.push_back(row.tokens[0]);
       } else if (s.verification == Verification::invariant) {
-        s.tokens.push_back(sampling::race(row, *s.uniforms, position));
+        s.tokens.push_back(sampling::gumbel_max(row, *s.uniforms, position));
       } else {
         s.tokens.push_back(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)));
       }
