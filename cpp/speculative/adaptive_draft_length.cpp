@@ -8,13 +8,13 @@
 namespace specdec {
 namespace {
 
-constexpr double trial_share = 0.01;  // of the time
-constexpr double optimism = 2.0;      // standard deviations by which a length's cost may be better than believed
+constexpr double trial_share = 0.01;  // share of the time that trials may take
+constexpr double optimism = 2.0;      // standard deviations that the optimistic cost of a length is below its mean
 constexpr int longest_tried = 24;     // drafts
-constexpr int leap = 4;               // passes grow up to so many times the longest one measured
-constexpr double rate_memory = 0.95;  // kept from cycle to cycle
-constexpr double warm_after = 2e-3;   // seconds: caches, pages, graphs
-constexpr int plan_lasts = 16;        // plain cycles: of tiny models they take little longer than making a plan
+constexpr int leap = 4;               // a pass may have this many times the columns of the largest one measured
+constexpr double rate_memory = 0.95;  // decay of the current rate, per cycle
+constexpr double warm_after = 2e-3;   // seconds of plain cycles before the first draft: caches and pages are cold at first
+constexpr int plan_lasts = 16;        // plain cycles; for tiny models, making a plan takes as long as a cycle
 
 }  // namespace
 
@@ -23,7 +23,8 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
-// What is being made, by no more sequences than there are now, and at least what plain decoding would make.
+// The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of plain
+// decoding.
 double AdaptiveDraftLength::tokens_per_second() const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   if (recent_seconds_ <= 0.0) return plain;
@@ -60,7 +61,7 @@ void AdaptiveDraftLength::plan() {
   typical_ = typical_acceptance();
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
-  // The first cycles are plain, so that there is something to compare with.
+  // The first cycles are plain, to have a cost to compare with.
   if (target_costs_.empty() || seconds_run_ < warm_after) return;
   const int most_columns = std::max(num_sequences_, leap * target_costs_.longest());
   for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
@@ -70,9 +71,9 @@ void AdaptiveDraftLength::plan() {
   choose_trial();
 }
 
-// What a change takes is due if this pass differs from the last, and again if the next will differ from this one: that has the
-// steady length, where there is something to propose, or is plain. The steady length is moved when what was lost by not moving
-// it would have paid a change.
+// Adds the cost of a change of pass size: once if this pass differs from the last one, and again if the next one will differ
+// from this one. The next pass is assumed to have the steady length if there is something to propose, else to be plain. The
+// steady length moves once the time lost by keeping it exceeds the cost of a change.
 void AdaptiveDraftLength::add_changes() {
   const auto best = weigh();
   steady_ = std::min(steady_, losses_.size() - 1);
@@ -87,7 +88,7 @@ void AdaptiveDraftLength::add_changes() {
   }
 }
 
-// Seconds that each length loses to the present rate, with drafts as they typically are; the best.
+// Fills losses_ for drafts of typical acceptance. Returns the length that loses least.
 std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   losses_.clear();
   const double rate = tokens_per_second();
@@ -99,8 +100,8 @@ std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   return std::min_element(losses_.cbegin(), losses_.cend());
 }
 
-// Of the lengths that are not believed best, the one that would be best by the most if luck had it; where no draft pays, the
-// cheapest one tells whether that is still so.
+// Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and not drafting
+// is best, chooses the draft length that loses least, to check whether drafting still does not pay.
 void AdaptiveDraftLength::choose_trial() {
   const auto best = weigh();
   double most = 0.0;
@@ -118,7 +119,8 @@ void AdaptiveDraftLength::choose_trial() {
   if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
 }
 
-// Of all sequences that may yet have as many drafts as this one; those with more pay for their columns already.
+// Summed survival of the other sequences that may still get as many drafts as this one. Sequences with more are left out:
+// their columns are paid for already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
   for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
@@ -127,7 +129,7 @@ double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
 
 bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, bool row_is_known) const {
   const std::size_t num_drafted = static_cast<std::size_t>(s.num_drafted()), longest = static_cast<std::size_t>(longest_);
-  if (row_is_known && num_drafted < longest) return true;  // its columns are paid for
+  if (row_is_known && num_drafted < longest) return true;  // another sequence's longer draft has paid for this column
   const double rate = tokens_per_second();
   double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_;
   double drafting = row_is_known ? 0.0 : draft_pass_;
@@ -185,7 +187,7 @@ void AdaptiveDraftLength::learn(const DraftPlan::Confidence& confidence, bool ac
   accepted_by_draft_.learn(confidence.draft, accepted);
 }
 
-// Drafts after the first refused one were never judged.
+// Drafts after the first rejected one were not judged.
 void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token target_token) {
   const int num_drafted = static_cast<int>(s.plan.places.size());
   for (int place = 0; place < std::min(num_accepted + 1, num_drafted); ++place) {
@@ -197,7 +199,8 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
 }
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
-  // The very first one finds caches and pages cold: plain decoding would look dear for long, since nobody tries it again.
+  // The first cycle is not recorded, because caches and pages are cold: plain decoding would look expensive for a long time,
+  // because it is not re-measured.
   if (std::exchange(is_first_, false)) return;
   seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
@@ -211,8 +214,8 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   const int num_asked = num_sequences_ - num_not_asked_;
   if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, 50.0);
 
-  // A draft that was not asked for long has to catch up: such a trial costs more than expected, and leaves a debt. Savings are
-  // no more than one costs, so that many in a row never follow long drafting.
+  // A trial may cost more than expected, because a draft model that was not used for long must first read the tokens it
+  // missed; then the budget goes negative. It is capped at the cost of one trial, so that trials never come in a row.
   const double one_trial = 2.0 * (target_costs_.seconds(num_sequences_) + draft_pass_);
   budget_ = std::min(one_trial, budget_ + trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;

@@ -1,4 +1,4 @@
-// num_draft_tokens = "auto": draft for as long as it pays, by measured costs and learnt acceptance.
+// num_draft_tokens = "auto": chooses the draft length from measured costs and learnt acceptance.
 #pragma once
 
 #include <array>
@@ -11,16 +11,17 @@
 
 namespace specdec {
 
-// The rule behind num_draft_tokens = "auto": draft while the tokens expected of it are more than could be made in the time
-// that it costs. With R tokens made per second at present, s the probability that all drafts so far are accepted, a that
-// of the next one, and t the measured costs, m more drafts on top of a pass of n tokens are worth
+// Drafts while the expected number of accepted tokens exceeds what the current rate would make in the same time. Let R be the
+// current tokens per second, s the probability that all drafts so far are accepted, a that of the next one, t the measured
+// costs. Adding m drafts to a pass of n tokens gains
 //   s (a + a^2 + .. + a^m) - R (m t_draft + t_target(n + m) - t_target(n))
-// tokens; drafting goes on while some m makes that positive. a is learnt by confidence. Several sequences decide together:
-// the target's pass has as many columns for each as the longest draft needs, so s is summed over those that may go on.
-// A pass of another length than the one before, or than the one to come, costs what a change does.
+// tokens; drafting continues while this is positive for some m. a is predicted from the proposer's confidence. Several
+// sequences decide together: the target's pass has as many columns per sequence as the longest draft needs, so s is summed
+// over the sequences that may continue. A pass whose size differs from the one before (or from the expected next one) also
+// costs PassCosts::change().
 //
-// What is believed is checked: now and then a cycle has another length, one that might be better for all that is known or,
-// where none is worth its time, a draft all the same. That may cost a hundredth of the time. The rule holds no clock.
+// Exploration: some cycles (trials) use another length than the best known one: a length that its uncertainty allows to be
+// better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
   AdaptiveDraftLength();
@@ -35,7 +36,7 @@ class AdaptiveDraftLength final : public DraftLength {
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
  private:
-  // The mean of the latest outcomes, beginning with a prior worth four of them.
+  // Running mean of the latest outcomes. The prior has the weight of four outcomes.
   struct Share {
     double mean;
     double weight = 4.0;
@@ -54,37 +55,37 @@ class AdaptiveDraftLength final : public DraftLength {
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   void learn(const DraftPlan::Confidence& confidence, bool accepted);
 
-  PassCosts target_costs_;                             // all of a cycle but the drafting, by columns of the target's pass
-  PassCosts draft_costs_;                              // by rows
-  double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // the seconds as they should have been, undisturbed
-  double recent_sequence_seconds_ = 0.0;               // of every sequence
+  PassCosts target_costs_;                             // seconds of a cycle without drafting, by columns of the target's pass
+  PassCosts draft_costs_;                              // seconds of a draft pass, by rows
+  double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // decaying sums; seconds as predicted, without disturbances
+  double recent_sequence_seconds_ = 0.0;               // seconds times number of sequences
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
   std::array<double, 24> row_confidences_;  // the latest
   std::size_t next_row_ = 0;
-  Share proposing_{1.0};  // of the sequences whose proposer was asked, those for which there was something to propose
+  Share proposing_{1.0};  // share of requests for which the proposer had something to propose
   double budget_ = 0.0;   // seconds that trials may cost
-  bool is_first_ = true;  // cycle
+  bool is_first_ = true;  // the first cycle has not ended yet
   double seconds_run_ = 0.0;
 
-  // The plan, which lasts for some cycles where nothing is drafted.
-  double typical_ = 0.0;             // acceptance of rows that are not known yet
-  double draft_pass_ = 0.0;          // seconds
-  std::vector<double> target_pass_;  // [drafts of the longest], changes included, as far as passes may be tried
-  double next_trial_ = 0.0;          // what the cheapest one would lose, in seconds
-  int plan_age_ = 0;
-  int plan_follows_ = 0;    // columns of the pass before
-  std::size_t steady_ = 0;  // length that cycles come back to
-  double regret_ = 0.0;     // seconds lost by not having moved it
+  // The plan. It is reused for some cycles while nothing is drafted.
+  double typical_ = 0.0;             // expected acceptance of rows that are not known yet
+  double draft_pass_ = 0.0;          // seconds of a draft pass
+  std::vector<double> target_pass_;  // [longest draft] seconds of the target's pass, changes of size included
+  double next_trial_ = 0.0;          // seconds that the cheapest trial would lose
+  int plan_age_ = 0;                 // cycles
+  int plan_follows_ = 0;             // columns of the target's pass before the plan was made
+  std::size_t steady_ = 0;           // the draft length that cycles usually have
+  double regret_ = 0.0;              // seconds lost so far by not changing steady_
 
-  // Of the running cycle.
+  // The running cycle.
   int num_sequences_ = 1;
-  std::vector<double> standing_;               // [number of drafts] survival, summed over the sequences that have so many and may go on
-  int longest_ = 0;                            // draft
+  std::vector<double> standing_;               // [number of drafts] survival, summed over the sequences with that many that may continue
+  int longest_ = 0;                            // drafts of the sequence with most drafts
   int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
   double draft_seconds_ = 0.0;
-  int trial_ = -1;              // drafts for each sequence, whatever seems best; -1: none
-  double trial_loss_ = 0.0;     // expected of it, in seconds
-  std::vector<double> losses_;  // [drafts] seconds lost to the present rate
+  int trial_ = -1;              // draft length of this cycle's trial; -1: no trial
+  double trial_loss_ = 0.0;     // seconds that the trial is expected to lose
+  std::vector<double> losses_;  // [drafts] seconds that each length loses compared with the current rate
 };
 
 }  // namespace specdec

@@ -1,8 +1,7 @@
 // The speculative decoding loop: draft, score in one target pass, verify, roll back.
 //
-// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; the other verifications are named in
-// sampling/. The law of the output is the target's whatever the proposer does. Every cycle yields at least one token of the target, so
-// there is no live-lock.
+// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; sampling/ has the other kinds of verification.
+// The output has the target's distribution for any proposer. Every cycle yields at least one token, so the loop ends.
 #pragma once
 
 #include <limits>
@@ -18,35 +17,35 @@
 
 namespace specdec {
 
-// Invariant between cycles: the target's cache holds every committed token but the last, the proposer's cache a prefix of
-// the committed tokens. Whatever is thrown, both hold again afterwards and the sequences can go on.
+// Invariant between cycles: the target's cache holds all committed tokens but the last, the proposer's cache a prefix of the
+// committed tokens. It also holds after an exception, so the sequences can continue.
 class Decoder {
  public:
-  // proposer: may be null, then every cycle makes one token with the target alone.
-  // draft_length: serves the sequences that ask for auto_draft_tokens; null: as many as there is room for.
+  // proposer: null decodes without a draft, one token per cycle.
+  // draft_length: used for sequences with auto_draft_tokens; null: drafts as many tokens as there is room for.
   Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length = nullptr);
 
-  // Reads all committed tokens but the last into both caches, from wherever these are now, max_tokens of them at most; true
-  // once none is left.
+  // Reads the committed tokens but the last that are not yet cached into both caches, at most max_tokens per call. Returns
+  // true once none is left.
   bool prefill(Sequence& sequence, int max_tokens = std::numeric_limits<int>::max());
 
-  // How many sequences like these one cycle can take without shortening anyone's number of drafts: 1 or more.
+  // The number of sequences like these that one cycle can take without shortening any draft: 1 or more.
   int capacity(const std::vector<Sequence*>& sequences) const;
 
-  // One cycle of every sequence, slots ascending: fills `emitted` (1 .. K + 1 tokens, committed) and sets `finish` where the text
-  // ends; or `error`.
+  // Runs one cycle of every sequence, slots ascending. Each gets `emitted` (1 .. K + 1 committed tokens) and, at its end,
+  // `finish`; or `error`.
   void cycle(const std::vector<Sequence*>& sequences);
 
-  // Shortens the committed text and both caches with it.
+  // Shortens the committed tokens and both caches.
   void truncate(Sequence& sequence, int num_committed);
 
-  // Moves a sequence to another slot, of which nothing is kept.
+  // Moves a sequence to another slot; discards that slot's contents.
   void move(Sequence& sequence, int slot);
 
   int num_cached(int slot) const { return target_.length(slot); }
-  // Gives a slot what is cached in another one, cut to the first `length` tokens.
+  // Copies the first `length` cached tokens of slot `from` to slot `to`.
   void copy_prefix(int from, int to, int length);
-  // Cuts what is cached in a slot to at most `length` tokens; how many are left in the target's cache.
+  // Truncates a slot's caches to at most `length` tokens. Returns the length of the target's cache.
   int keep_prefix(int slot, int length);
 
  private:
@@ -61,7 +60,7 @@ class Decoder {
   LanguageModel& target_;
   Proposer* proposer_;
   DraftLength* draft_length_;
-  Stats cycle_;  // of the running or last cycle
+  Stats cycle_;  // of the current or last cycle
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;
   sampling::Distribution row_, residual_, longest_residual_;

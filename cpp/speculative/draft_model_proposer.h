@@ -1,4 +1,4 @@
-// Drafts from a small language model, sampled or its most likely tokens: one pass per place for all sequences together.
+// Drafts from a small language model, sampled or argmax: one pass per place for all sequences together.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace specdec {
 
 class DraftModelProposer final : public Proposer {
  public:
-  // vocabulary_size: the target's; ids beyond it are never proposed.
+  // vocabulary_size: the target's; ids outside it are not proposed.
   DraftModelProposer(LanguageModel& draft, int vocabulary_size);
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
@@ -26,7 +26,7 @@ class DraftModelProposer final : public Proposer {
   bool draw(const ProposalRequest& request, const float* logits);
 
   LanguageModel& draft_;
-  int vocabulary_size_;  // common to both models
+  int vocabulary_size_;  // the smaller of both models'
   std::vector<ProposalRequest> running_, going_on_;
   std::vector<PassInput> inputs_;
 };

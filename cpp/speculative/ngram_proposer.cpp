@@ -8,7 +8,7 @@
 namespace specdec {
 namespace {
 
-// Where the latest earlier copy of the last `n` tokens ends, or 0 if there is none.
+// The end index of the latest earlier occurrence of the last `n` tokens, or 0 if there is none.
 int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   const int size = static_cast<int>(tokens.size());
   const auto suffix = tokens.end() - n;
@@ -18,15 +18,16 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
-// How many tokens up to `end` are those that end the text: the match is often longer than the n-gram that found it.
+// The number of tokens before `end` that equal the last ones of the sequence. Often more than the n-gram that was searched.
 int length_of_copy(const std::vector<Token>& tokens, int end) {
-  constexpr int longest_told_apart = 48;
-  const int limit = std::min(longest_told_apart, end);
+  constexpr int longest_counted = 48;
+  const int limit = std::min(longest_counted, end);
   const auto copy = std::make_reverse_iterator(tokens.begin() + end);
   return static_cast<int>(std::mismatch(copy, copy + limit, tokens.rbegin()).first - copy);
 }
 
-// How sure another token of a repetition is, that so far has `length` tokens: a scale, on which acceptance is learnt.
+// Confidence in the next token of a repetition of `length` tokens so far: a monotonic scale; AcceptanceModel maps it to
+// acceptance probabilities.
 double confidence_in_repetition(int length) { return 1.0 - std::pow(0.9, length); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Prompt lookup: the text's own continuation of its last few tokens, wherever they stood before. Costs no model.
+// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last few tokens. Needs no model.
 #pragma once
 
 #include "speculative/proposer.h"
@@ -7,10 +7,10 @@ namespace specdec {
 
 class NgramProposer final : public Proposer {
  public:
-  // Looks for the last max_ngram tokens, then for fewer, down to min_ngram.
+  // Searches for the last max_ngram tokens, then for fewer, down to min_ngram.
   explicit NgramProposer(int max_ngram = 3, int min_ngram = 1);
 
-  // One-hot proposals: dropping or shortening them is free of bias.
+  // Proposals are one-hot, so they may be dropped or shortened without bias.
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int) const override { return max_draft_tokens; }
   void prefill(const Sequence&, int) override {}

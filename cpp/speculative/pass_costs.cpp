@@ -6,17 +6,17 @@
 namespace specdec {
 namespace {
 
-// The first guess: a pass reads all weights once, and that takes as long as computing so many tokens.
+// The prior: a pass reads all weights once, which takes as long as computing this many tokens.
 constexpr double tokens_per_reading = 16.0;
 double first_guess(int num_tokens) { return std::log(num_tokens + tokens_per_reading); }
 
-constexpr double walk_variance = 0.1;    // per unit of log(num_tokens): a doubling may cost e^0.26 more than guessed, or less
-constexpr double speed_variance = 1e-4;  // from pass to pass, of all sizes: the machine's speed drifts by 1 %
-constexpr double shape_variance = 5e-5;  // from pass to pass, of each size: the cache grows
+constexpr double walk_variance = 0.1;    // per unit of log(num_tokens): one doubling deviates from the prior by a factor e^0.26
+constexpr double speed_variance = 1e-4;  // per pass, common to all sizes: the machine's speed drifts by 1 %
+constexpr double shape_variance = 5e-5;  // per pass and size: the KV cache grows
 constexpr double least_noise = 0.01;
-constexpr double longest_change = 1e-3;         // seconds, more or less: building a graph takes no longer for larger weights
-constexpr double change_variance = 0.04;        // in units of that, or of the first pass if it is shorter
-constexpr double change_drift_variance = 1e-6;  // from pass to pass
+constexpr double longest_change = 1e-3;         // seconds, roughly: building a graph takes no longer for larger weights
+constexpr double change_variance = 0.04;        // in units of longest_change, or of the first pass if that is shorter
+constexpr double change_drift_variance = 1e-6;  // per pass
 
 }  // namespace
 
@@ -53,7 +53,7 @@ double PassCosts::covariance(const View& v, const View& w) const {
   return (1.0 - w.share) * covariance(v, w.below) + w.share * covariance(v, w.above);
 }
 
-// Disturbances make passes longer, never shorter: no pass takes longer than a longer one.
+// Monotonic: an estimate is limited by those of larger sizes, because disturbances only make passes longer.
 double PassCosts::seconds(int num_tokens) const {
   if (empty()) return 0.0;
   const View v = view(num_tokens);
@@ -73,7 +73,7 @@ double PassCosts::doubt(int num_tokens) const {
   return std::sqrt(std::max(0.0, covariance(v, v) + v.variance + covariance_[best][best] - 2.0 * covariance(v, best)));
 }
 
-// Where there is no room, the size that was not measured for longest is forgotten.
+// If all slots are used, replaces the size whose last measurement is oldest.
 std::size_t PassCosts::find_or_insert(int num_tokens) {
   const View v = view(num_tokens);
   if (sizes_[v.below] == num_tokens) return v.below;
@@ -90,9 +90,9 @@ std::size_t PassCosts::find_or_insert(int num_tokens) {
   return slot;
 }
 
-// A pass that takes much longer than expected was disturbed, and counts for no more than twice the usual deviation. Nothing makes
-// a pass shorter than it should be: where one is by three deviations, this size was believed too slow (caches have warmed up,
-// another program has ended), and others as far as they lean on it.
+// A pass that takes much longer than expected was disturbed: the deviation is clipped at two standard deviations. Passes are
+// not shorter by chance: if one is, by three deviations, the estimate was too slow (caches have warmed up, another program has
+// ended). Then the variance of this size is raised, and that of the others in proportion to their covariance with it.
 void PassCosts::record(int num_tokens, double seconds) {
   const double measured = std::log(std::max(seconds, 1e-9));
   const bool is_change = num_tokens != latest_;
@@ -114,9 +114,9 @@ void PassCosts::record(int num_tokens, double seconds) {
     covariance_[i][i] += shape_variance;
   }
   covariance_[change_slot][change_slot] += change_drift_variance;
-  const double noise_variance = 1.5 * noise_ * noise_;  // as of a normal distribution with that mean deviation
+  const double noise_variance = 1.5 * noise_ * noise_;  // of a normal distribution with mean deviation noise_
 
-  // How the logarithm of what was measured depends on the state (an extended Kalman filter: to first order).
+  // First-order dependence of the logarithm of the measured time on the state (an extended Kalman filter).
   const double unchanged = std::exp(state_[size]), expected = unchanged + (is_change ? change() : 0.0);
   const double too_fast = std::min(0.0, measured - std::log(expected));
   const double missing_variance = too_fast * too_fast / 9.0 - (covariance_[size][size] + noise_variance);

@@ -1,4 +1,4 @@
-// Reading a text into a model's cache, in passes the model can take.
+// Reads tokens into a model's cache, in passes of at most batch_size() tokens.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// Brings the model's cache of the sequence up to its first `length` committed tokens. No logits are computed.
+// Extends the model's cache of the sequence to its first `length` committed tokens. Computes no logits.
 inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   for (int cached = model.length(sequence.slot); cached < length;) {
     const int count = std::min(length - cached, model.batch_size());

@@ -1,4 +1,4 @@
-// Where drafts come from: a small model, or the text itself.
+// The interface of proposers: sources of drafts, such as a draft model or n-gram lookup.
 #pragma once
 
 #include <vector>
@@ -11,30 +11,30 @@ namespace specdec {
 
 struct ProposalRequest {
   Sequence* sequence;
-  int num_tokens;                   // K for this cycle at most, >= 1
-  DraftLength* adaptive = nullptr;  // decides how many of these; null: all
+  int num_tokens;                   // the largest K for this cycle, >= 1
+  DraftLength* adaptive = nullptr;  // chooses K up to num_tokens; null: K = num_tokens
 };
 
 class Proposer {
  public:
   virtual ~Proposer() = default;
 
-  // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs (row i belongs to draft i) the
-  // distribution that each was really sampled from; greedy sequences need no rows. Whether place i + 1 is drafted may
-  // depend on drafts 1..i and on the row that draft i + 1 would be sampled from, never on a draft that is then withdrawn: every
-  // token sampled is submitted. (One-hot proposals, and any under Verification::invariant, may be withdrawn freely.)
-  // A sequence whose draft row means nothing gets an `error`; the others are served.
+  // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs the distributions they were sampled from
+  // (row i belongs to draft i; greedy sequences need no rows). Whether place i + 1 is drafted may depend on drafts 1..i and on
+  // the row that draft i + 1 would be sampled from. Every sampled token must be submitted. (Exceptions: one-hot proposals, and
+  // all proposals under Verification::invariant, may be withdrawn.)
+  // A sequence with invalid draft logits gets an `error`; the others are served.
   virtual void propose(const std::vector<ProposalRequest>& requests, Stats& stats) = 0;
 
-  // The largest K this proposer can serve after num_committed tokens (its own context may be the shorter one).
+  // The largest K this proposer can serve after num_committed tokens; limited by its own context.
   virtual int room(int num_committed) const = 0;
 
-  // Reads the first `length` committed tokens ahead of the first proposal.
+  // Reads the first `length` committed tokens before the first proposal.
   virtual void prefill(const Sequence& sequence, int length) = 0;
 
-  // Forgets what it knows of the slot's tokens from `length` on.
+  // Drops the slot's state for tokens from `length` on.
   virtual void truncate(int slot, int length) = 0;
-  // Makes what it knows of slot `to` what it knows of slot `from`.
+  // Replaces the state of slot `to` by a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Logits that no distribution can be made of, reported as a failure of their model.
+// Reports invalid logits as an error of the model that computed them.
 #pragma once
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace specdec {
 
-// Runs body(); logits that no distribution can be made of (NaN, nothing finite) become the error of the model they are from.
+// Runs body(). Turns std::invalid_argument, thrown for invalid logits (NaN, +inf, none finite), into ModelError.
 template <class Body>
 auto reading_logits_of(const char* model, Body&& body) -> decltype(std::forward<Body>(body)()) {
   try {

@@ -1,4 +1,4 @@
-// What a generation cost and what the draft was worth. Plain counters, summed over cycles.
+// Counters and times of a generation, summed over cycles.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 namespace specdec {
 
 struct Stats {
-  std::int64_t prompt_tokens = 0;         // tokens of the prompt
-  std::int64_t prompt_cached_tokens = 0;  // of these, found in the cache
+  std::int64_t prompt_tokens = 0;
+  std::int64_t prompt_cached_tokens = 0;  // prompt tokens found in the cache
   double prompt_seconds = 0.0;            // both models
 
   std::int64_t tokens = 0;  // produced
@@ -19,9 +19,9 @@ struct Stats {
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
   double sampling_seconds = 0.0;  // transforms and verification of both models' rows
-  double seconds = 0.0;           // all cycles, what is not in the three above included
+  double seconds = 0.0;           // all cycles: the three times above and the rest
 
-  // What the passes and cycles of `other` took; not what they made.
+  // Adds the other's times and call counts, not its token counts.
   void add_passes(const Stats& other) {
     target_calls += other.target_calls;
     draft_calls += other.draft_calls;
@@ -38,7 +38,7 @@ struct Stats {
   double tokens_per_second() const { return seconds <= 0.0 ? 0.0 : static_cast<double>(tokens) / seconds; }
 };
 
-// Adds the time of its life to a counter.
+// Adds its lifetime to a counter of seconds.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
