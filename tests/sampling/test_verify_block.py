@@ -1,4 +1,4 @@
-"""sampling.verify_block on numpy arrays, against a reference written from the paper. The C++ tests check the exact distributions."""
+"""sampling.verify_block on numpy arrays, against a reference written from the paper. C++ tests check the distributions."""
 
 import numpy as np
 import pytest
