@@ -10,7 +10,7 @@ namespace {
 struct Lanes {
   __m256 low, high;
 };
-constexpr int full_tile = 4;  // 8 sums, a strip of 2 and an operand of the 16 registers
+constexpr int full_tile = 4;  // uses 8 registers for sums, 2 for a strip and 1 for an operand, of 16
 constexpr int tile_strips(int rows) { return rows > 2 ? 1 : 2; }
 
 inline Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }

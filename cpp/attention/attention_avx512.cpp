@@ -8,7 +8,7 @@ namespace {
 #include "attention/attention_x86.h"
 
 using Lanes = __m512;
-constexpr int full_tile = 8;  // 16 sums, 2 strips of the 32 registers
+constexpr int full_tile = 8;  // uses 16 registers for sums and 2 for strips, of 32
 constexpr int tile_strips(int rows) { return rows > 4 ? 2 : 4; }
 
 inline Lanes load(const float* x) { return _mm512_loadu_ps(x); }
@@ -23,7 +23,7 @@ inline Lanes load_i8(const std::int8_t* x) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));
 }
 
-// Swaps the halves, then the quarters, the eighths, the sixteenths: every lane ends with the result.
+// Reduces by swapping halves, quarters, eighths, sixteenths; every lane gets the result.
 template <class F>
 inline float fold(Lanes v, F f) {
   v = f(v, _mm512_shuffle_f32x4(v, v, 0x4E));

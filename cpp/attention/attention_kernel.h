@@ -51,7 +51,7 @@ inline __attribute__((always_inline)) void load_cells(const char* row, std::int6
   }
 }
 
-// Cells of one head: those of a block, and where the ones that are needed next begin.
+// The cells of one head in a block, and the address of the cells that are needed next.
 template <CacheType type>
 struct Cells {
   const char* row;
@@ -59,7 +59,7 @@ struct Cells {
   std::int64_t stride;
   int size;
 
-  // Sixteen of the next cells come into the second cache level while as many of these are converted.
+  // Prefetches sixteen of the next cells into L2, called while sixteen of these are converted.
   void prefetch(int cell) const {
     const int bytes = type == CacheType::f16 ? 2 * size : size / 32 * 34;
     for (int i = 0; i < lanes; ++i) {
@@ -125,7 +125,7 @@ struct Product {
     }
   }
 
-  // Strips outside, rows inside: the strips of a tile stay in the first cache level.
+  // Strips in the outer loop, rows in the inner one: the strips of a tile stay in L1.
   template <int rows>
   void tiles(int row, int row_end, int num_strips) const {
     constexpr int strips = tile_strips(rows);
@@ -142,7 +142,7 @@ struct Product {
   void run(int num_rows, int num_strips) const { tiles<full_tile>(0, num_rows, num_strips); }
 };
 
-// The same results for the rows of a single tile, straight from the cells: nothing is gained by keeping them converted.
+// The same results for rows that fit one tile, converting cells on the fly: with one tile, converted cells are used only once.
 template <int rows, CacheType type>
 void score_directly(const float* queries, const Cells<type>& cells, float* scores) {
   for (int cell = 0; cell < block_cells; cell += lanes) {
@@ -189,7 +189,7 @@ void sum_directly(const float* weights, const float* factors, const Cells<type>&
   for (; d < cells.size; d += lanes) sum_strips_directly<rows, 1>(weights, factors, cells, d, out, out_stride);
 }
 
-// Calls f(Count) with the number of rows known to the compiler, for 1 .. most.
+// Calls f(Count<rows>()), so that f has the number of rows, 1 .. most, as a constant.
 template <int count>
 struct Count {
   static constexpr int value = count;
@@ -203,7 +203,7 @@ void with_rows(int rows, F f) {
   f(Count<most>());
 }
 
-// Where a call's memory goes; scratch_floats counts it.
+// Layout of a call's scratch memory; scratch_floats gives its size.
 struct Scratch {
   Scratch(float* memory, int head_size, int value_size) : keys(memory) {
     values = keys + block_cells / lanes * strip_floats(head_size);
@@ -214,13 +214,13 @@ struct Scratch {
   float *keys, *values;
   float* queries;  // [rows][head_size], scaled
   float* scores;   // [rows][block_cells], then the weights exp(score - maximum)
-  float* factors;  // [rows] for what was summed under the old maximum
+  float* factors;  // [rows] exp(old maximum - new maximum), which rescales the sums so far
 };
 
 float& maximum_in(float* state, int value_size) { return state[value_size]; }
 float& total_in(float* state, int value_size) { return state[value_size + 1]; }
 
-// Scores of num_rows rows to weights; masks[row] as many. Updates the states but for their sums.
+// Turns the scores of num_rows rows into weights; masks [num_rows]. Updates the states except their sums.
 void softmax(const Scratch& s, const std::uint16_t* const* masks, int num_rows, float* states, int value_size) {
   const int state = state_floats(value_size);
   for (int row = 0; row < num_rows; ++row) {
@@ -288,7 +288,8 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
       hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
     for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
-      // What is needed next: the next head of this block, or the first of the next block (at the end, whatever is there).
+      // Prefetched next: the next head of this block, or the first head of the next block (possibly beyond the last one, which
+      // is harmless).
       const bool last = head + 1 == rows.head_end;
       const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
       const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
@@ -296,7 +297,7 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
       const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
       const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
       bool is_converted = false;
-      for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows that see something of the block
+      for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows for which the block is not all masked
         for (end = row; end < num_rows && !hidden[end];) ++end;
         if (end == row) continue;
         float* run_states = states + (head - rows.head_begin) * head_states + row * state;
@@ -334,7 +335,7 @@ void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* s
 void merge(int value_size, std::int64_t num_rows, float* states, const float* later) {
   for (; num_rows > 0; --num_rows, states += state_floats(value_size), later += state_floats(value_size)) {
     const float first = states[value_size], second = later[value_size];
-    if (second == minus_infinity) continue;  // nothing seen there
+    if (second == minus_infinity) continue;  // all cells of that chunk are masked
     const float top = second > first ? second : first;
     const Lanes factor = exp_not_positive(broadcast(first - top)), factor_later = exp_not_positive(broadcast(second - top));
     // The last sixteen hold the total.

@@ -8,7 +8,7 @@ namespace {
 struct Lanes {
   float32x4_t x[4];
 };
-constexpr int full_tile = 4;  // 16 sums, a strip of 4 and an operand of the 32 registers
+constexpr int full_tile = 4;  // uses 16 registers for sums, 4 for a strip and 1 for an operand, of 32
 constexpr int tile_strips(int rows) { return rows > 2 ? 1 : 2; }
 
 template <class F>

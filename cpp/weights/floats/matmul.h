@@ -1,15 +1,14 @@
-// Plain floating-point weights times activations: F16, BF16 or F32 rows as a model file holds them, F32 activations.
+// Products of floating-point weights (rows of F16, BF16 or F32, as in a model file) with F32 activations.
 //
 //   W (rows, k),  x (n, k) f32,  out[c * ldo + row] = sum over k of W[row, :] * x[c, :]
 //
-// Every weight is converted to f32, which is exact, and activations are not rounded. One output is sixteen sums and a tree:
+// Every weight is converted to f32, which is exact; activations are not rounded. An output is a tree of sixteen sums:
 //   sum[l] = 0;  sum[l] = fma(W[row, 16 b + l], x[c, 16 b + l], sum[l])  for b = 0, 1, ..., with zeros from k on;
 //   then sum[l] += sum[l + h] for h = 8, 4, 2, 1, and sum[0] is the result.
-// So it does not depend on n, on how threads split the rows, or on the instruction set. NaN and infinity take part as in any
-// sum.
+// So it does not depend on n, on how threads split the rows, or on the instruction set. NaN and infinity propagate.
 //
-// The caller owns memory and threads: every thread packs its share of the activations, all wait, then every thread multiplies
-// its share of rows. No function here allocates, throws, or needs alignment beyond that of its types.
+// The caller owns memory and threads: every thread packs its share of the activations, all wait at a barrier, then every
+// thread multiplies its share of rows. No function here allocates, throws, or needs alignment beyond that of its types.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +24,9 @@ constexpr int lanes = 16;
 
 static constexpr std::int64_t num_blocks(std::int64_t k) { return (k + lanes - 1) / lanes; }
 
-// Panel: the activations in the order they are read. Columns lie in groups as equal as may be, none of more than the kernel
-// takes at once; a group of w columns is f32 [blocks][w][16], zeros after the last activation. Side by side, since columns k
-// floats apart would compete for the same lines of the first cache level where k is a power of two.
+// Panel: the activations in the order the kernel reads them. The columns form groups of nearly equal width, at most as wide
+// as the kernel's tile. A group of w columns is f32 [blocks][w][16], with zeros after the last activation. The columns are
+// interleaved because columns k floats apart would compete for the same L1 lines when k is a power of two.
 struct Groups {
   constexpr Groups(std::int64_t n_, int width) : n(n_), count((n_ + width - 1) / width) {}
   constexpr std::int64_t first(std::int64_t group) const { return n * group / count; }
@@ -47,15 +46,15 @@ struct Matrix {
 struct Kernels {
   const char* name;
   CpuFeatures needs;
-  int panel_width;  // the most columns of a group
+  int panel_width;  // maximum number of columns in a group
 
-  // Writes out[c * ldo + row] for all n columns and rows [row_begin, row_end), best multiples of tile_rows.
+  // Writes out[c * ldo + row] for all n columns and rows [row_begin, row_end). Fastest if these are multiples of tile_rows.
   void (*matmul)(const Matrix& w, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
                  std::int64_t ldo) noexcept;
 };
 constexpr int tile_rows = 24;  // a multiple of the rows that any kernel multiplies at once
-// Weights that stay in the second cache level while all columns are multiplied by them. For many columns, calls of fewer rows
-// than that fetch the panel more often than need be.
+// Bytes of weights that stay in L2 while all columns are multiplied by them. With many columns, calls of fewer rows read the
+// panel more often than necessary.
 constexpr std::int64_t band_bytes = 640 << 10;
 
 extern const Kernels kernels_scalar;

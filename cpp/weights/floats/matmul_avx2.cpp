@@ -17,7 +17,7 @@ constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2
 inline Vector zero() { return _mm256_setzero_ps(); }
 inline Vector load(const float* x) {
   Vector v = _mm256_loadu_ps(x);
-  __asm__("" : "+v"(v));  // else gcc loads it again for every multiply-add
+  __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add
   return v;
 }
 inline __m128i load_words(const std::uint16_t* x) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x)); }
@@ -26,7 +26,7 @@ inline Vector load_bf16(const std::uint16_t* x) { return _mm256_castsi256_ps(_mm
 inline Vector fused(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 
 inline Vector fold(const Sum& s) { return _mm256_add_ps(s.part[0], s.part[1]); }
-// Halves of a and of b.
+// Adds the halves of a and those of b.
 inline Vector fold_halves(Vector a, Vector b) {
   return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }

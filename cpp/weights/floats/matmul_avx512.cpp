@@ -17,7 +17,7 @@ constexpr int rows_at_once(int columns) { return columns <= 3 ? 8 : columns == 4
 inline Vector zero() { return _mm512_setzero_ps(); }
 inline Vector load(const float* x) {
   Vector v = _mm512_loadu_ps(x);
-  __asm__("" : "+v"(v));  // else gcc loads it again for every multiply-add, and one load per cycle is all there is
+  __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add, and loads become the bottleneck
   return v;
 }
 inline __m256i load_words(const std::uint16_t* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
@@ -25,7 +25,7 @@ inline Vector load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(load_wor
 inline Vector load_bf16(const std::uint16_t* x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_words(x)), 16)); }
 inline Vector fused(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 
-// Halves of a and of b.
+// Adds the halves of a and those of b.
 inline Vector fold_halves(Vector a, Vector b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE)); }
 inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d, float* out) {
   const Vector ab = fold_halves(a.part[0], b.part[0]), cd = fold_halves(c.part[0], d.part[0]);

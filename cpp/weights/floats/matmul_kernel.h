@@ -14,12 +14,12 @@ inline Vector load_weights(const char* w) {
   if constexpr (type == Type::f32) return load(reinterpret_cast<const float*>(w));
 }
 
-// A block of some rows of weights times the same of some columns.
+// Adds the products of one block (16 weights) of `rows` rows with the same block of `columns` columns.
 template <Type type, int rows, int columns>
 inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t row_bytes, const float* x, Sum (&sums)[rows][columns]) {
 #pragma GCC unroll 16
   for (int part = 0; part < lanes / width; ++part, w += width * weight_bytes(type), x += width) {
-    if constexpr (rows <= columns) {  // the fewer ones stay in registers
+    if constexpr (rows <= columns) {  // the operand with fewer vectors stays in registers
       Vector left[rows];
 #pragma GCC unroll 8
       for (int r = 0; r < rows; ++r) left[r] = load_weights<type>(w + r * row_bytes);
@@ -43,7 +43,7 @@ inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t
   }
 }
 
-// x: of a group of `columns`, [blocks][columns][16].
+// x: a group of the panel, [blocks][columns][16].
 template <Type type, int rows, int columns>
 void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out, std::int64_t ldo) {
   constexpr int block_bytes = lanes * weight_bytes(type), line = 64, line_weights = line / weight_bytes(type);
@@ -59,8 +59,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   const char* w = static_cast<const char*>(m.weights) + row * m.row_bytes;
   const std::int64_t row_bytes = m.row_bytes;
   constexpr int stride = columns * lanes;
-  // A row alone is a stream; several fetch the same of the rows that come next. Into the second cache level: in the first
-  // they would push the activations out.
+  // Prefetch distance: 6 KiB ahead for a single row; with several, the same place in the next rows. Into L2, because in L1
+  // the weights would evict the activations.
   const std::int64_t ahead = rows == 1 ? 6 << 10 : rows * row_bytes;
   std::int64_t left = m.k;
   for (; left >= line_weights; left -= line_weights) {
@@ -82,8 +82,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo + row, totals + c * rows, sizeof(float) * rows);
 }
 
-// One row after another is what the hardware prefetches best, if a single column stays in the first cache level meanwhile.
-// Short rows belong to small models, which lie in the caches: there several at a time are faster.
+// For one column, going row by row suits the hardware prefetcher best, as long as the column stays in L1. Short rows belong to
+// small models, whose weights are in the caches: there several rows at a time are faster.
 constexpr bool one_by_one(int columns, std::int64_t k) { return columns == 1 && k >= 512 && k <= 4096; }
 
 template <Type type, int columns>

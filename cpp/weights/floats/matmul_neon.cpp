@@ -21,7 +21,7 @@ inline Vector load_bf16(const std::uint16_t* x) { return vreinterpretq_f32_u32(v
 inline Vector fused(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
 
 inline Vector fold(const Sum& s) { return vaddq_f32(vaddq_f32(s.part[0], s.part[2]), vaddq_f32(s.part[1], s.part[3])); }
-// Halves of a and of b.
+// Adds the halves of a and those of b.
 inline Vector fold_halves(Vector a, Vector b) {
   return vaddq_f32(vcombine_f32(vget_low_f32(a), vget_low_f32(b)), vcombine_f32(vget_high_f32(a), vget_high_f32(b)));
 }

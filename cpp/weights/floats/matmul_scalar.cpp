@@ -1,4 +1,4 @@
-// The lanes one by one: the reference for the others, and what runs where there is no kernel of its own.
+// Plain C++: the reference for the other kernels, and the fallback for CPUs without one.
 #include <cstring>
 
 #include "weights/floats/matmul.h"

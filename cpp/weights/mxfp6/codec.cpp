@@ -108,7 +108,7 @@ std::uint8_t block_scale_as(ScaleRule rule, const float* x, std::uint32_t larges
     const double error = unit * squared_error<type>(static_cast<std::uint8_t>(scale), x);
     if (error < best_error) best = scale, best_error = error;
   };
-  // Maxima of 2^127 and more could round up to 2^128, which is no float.
+  // Maxima of 2^127 and more could round up to 2^128, which is not a finite float.
   if (largest >> 23 < 254) consider(ocp + 1, 4.0);
   consider(ocp - 1, 0.25);
   return static_cast<std::uint8_t>(best);

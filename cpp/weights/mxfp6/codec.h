@@ -1,4 +1,4 @@
-// MXFP6 quantization in plain scalar code: the truth that every kernel is compared with.
+// MXFP6 quantization in scalar code: the reference for all kernels.
 //
 // Matrices are row-major; cols is a multiple of 32 and, where tiles are involved, rows a multiple of 16.
 // codes uint8 [rows, cols] (one code per byte), scales uint8 [rows, cols / 32], tiles uint8 [rows / 16, cols / 32, 400].
@@ -13,7 +13,7 @@ namespace specdec::mxfp6 {
 // How a block's scale is chosen from its largest magnitude a.
 enum class ScaleRule : std::uint8_t {
   ocp,  // OCP MX v1.0: floor(log2(a)) - floor(log2(largest code))
-  mse,  // of that scale and its two neighbours the one with the least squared error; `ocp` wins ties
+  mse,  // the one of least squared error among that scale and its two neighbours; ties go to `ocp`
 };
 
 // Scale byte of a block of 32 finite values, 1..253; a block of zeros gets 127 (scale 1).
@@ -27,7 +27,7 @@ void quantize_block(Type type, std::uint8_t scale, const float* x, std::uint8_t*
 std::int64_t quantize(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                       std::uint8_t* scales) noexcept;
 
-// f32 [rows, cols] -> tiles, in one go. Returns as quantize does.
+// f32 [rows, cols] -> tiles. Returns as quantize does.
 std::int64_t quantize_tiles(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
 
 // codes, scales -> f32 [rows, cols]. Only the low 6 bits of a code count; scale 255 gives NaN.

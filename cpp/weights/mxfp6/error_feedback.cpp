@@ -13,7 +13,7 @@
 namespace specdec::mxfp6 {
 namespace {
 
-// Rows rounded side by side; as many as a block has columns, so that the codec's rounding of a block serves for them.
+// Rows rounded at once; as many as a block has columns, so that the codec's function for a block can round one column of them.
 constexpr int lanes = block_size;
 using Lanes = float[lanes];
 
@@ -42,7 +42,7 @@ void factorize_panel(double* h, std::int64_t n, std::int64_t begin, std::int64_t
   }
 }
 
-// Takes the columns [begin, end) of a finished panel, a multiple of 4, out of row r before it.
+// Eliminates the columns [begin, end) of a finished panel, a multiple of 4, from row r < begin.
 inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
   double* row = h + r * n;
   for (std::int64_t l = begin; l < end; l += 4) {
@@ -52,14 +52,14 @@ inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_
   }
 }
 
-// A matrix in memory, either way round.
+// A matrix in memory, row- or column-major.
 struct Strided {
   const float* start;
   std::int64_t row_stride, column_stride;
   float at(std::int64_t row, std::int64_t column) const { return start[row * row_stride + column * column_stride]; }
 };
 
-// Floats that the compiler adds and multiplies side by side, in as many registers as they take.
+// A vector of eight floats; the compiler uses as many registers as it needs.
 typedef float Eight __attribute__((vector_size(8 * sizeof(float)), aligned(alignof(float)), may_alias));
 
 // sums[r] += sum over i < count of a(r, i) * x[i], i ascending, for `outputs` rows r. x is read once for all of them.
@@ -87,7 +87,7 @@ inline __attribute__((always_inline)) void accumulate_all(const Strided& a, std:
   for (; row < outputs; ++row) accumulate_body<1>(a, row, x, count, sums);
 }
 
-// The two loops that take the time, compiled for wider vectors as well. The results are the same: no sum is reordered.
+// The two hot loops, also compiled for AVX2. The results are the same: no sum is reordered.
 struct Loops {
   void (*eliminate)(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r);
   void (*accumulate)(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums);
@@ -128,22 +128,22 @@ void factorize_matrix(double* h, std::int64_t n, int num_threads) {
 
 // A block of up to `lanes` rows, rounded.
 struct RoundedBlock {
-  Lanes errors[block_size];  // what was to be rounded minus what became of it
+  Lanes errors[block_size];  // value before rounding minus value after it
   std::uint8_t codes[block_size][lanes];
   std::uint8_t scales[lanes];
   Lanes loss;
 };
 
-// Whether squares of errors are floats: of weights beyond 2^60, which no model has, they are not. Those are rounded to nearest.
+// Whether squared errors are finite floats: not for weights beyond 2^60, which no model has. Such rows are rounded to nearest.
 bool has_moderate_size(const float* x, std::int64_t count) {
   return std::all_of(x, x + count, [](float value) { return std::fabs(value) < 0x1p60f; });
 }
 
 const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
 
-// Rounds column after column under out.scales. Column j is to come close to targets[j] + sum over i < j of M_ij errors_i,
-// errors = own - rounded. While rows are first rounded, `own` are the weights and the targets hold the feedback of earlier
-// blocks; in the descent both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
+// Rounds column after column under out.scales. Column j is rounded from targets[j] + sum over i < j of M_ij errors_i,
+// errors = own - rounded. In the first rounding, `own` are the weights and the targets include the feedback of earlier blocks;
+// in the descent, both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
 void round_block(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
                  RoundedBlock& out) {
   const float* values = values_of(type);
@@ -176,7 +176,7 @@ void copy_lane(const RoundedBlock& from, RoundedBlock& to, int lane) {
   to.loss[lane] = from.loss[lane];
 }
 
-// The best of the scales base + offset, lane by lane; replaces `best` where its loss is lower.
+// Tries the scales base + offset and replaces `best` in each lane where the loss is lower.
 void try_scales(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
                 const std::uint8_t* base, RoundedBlock& best) {
   for (const int offset : {0, -1, 1}) {
@@ -193,7 +193,7 @@ void try_scales(Type type, const Lanes* targets, const Lanes* own, const float* 
 
 }  // namespace
 
-// Up to `lanes` rows on their way; columns are in places.
+// The state of up to `lanes` rows while they are rounded; columns in the order of order_.
 class ErrorFeedback::Rows {
  public:
   Rows(const ErrorFeedback& f, const float* x, std::int64_t count)
@@ -297,7 +297,7 @@ class ErrorFeedback::Rows {
     keep(begin, best);
   }
 
-  // What is there now as a rounding of the targets: its errors are the steps.
+  // The present codes of a block as a rounding of its targets; the errors are the steps.
   RoundedBlock present(std::int64_t begin, const Lanes* steps, const float* feedback, const float* pivots) const {
     RoundedBlock now;
     std::memcpy(now.errors, steps, sizeof now.errors);
@@ -310,11 +310,11 @@ class ErrorFeedback::Rows {
       accumulate({feedback + j * block_size, block_size, 1}, 1, steps, j, &miss);
       for (int lane = 0; lane < lanes; ++lane) now.loss[lane] += pivots[j] * (miss[lane] * miss[lane]);
     }
-    for (float& loss : now.loss) loss *= 1.0f - 1e-5f;  // no steps that only rounding calls better
+    for (float& loss : now.loss) loss *= 1.0f - 1e-5f;  // ignores improvements within rounding error
     return now;
   }
 
-  // New errors and gradients.
+  // Replaces a block; updates errors and gradients.
   void move(std::int64_t begin, const RoundedBlock& block) {
     Lanes change[block_size];
     bool any = false;
@@ -330,7 +330,7 @@ class ErrorFeedback::Rows {
       }
     }
     if (!any) return;
-    // By the moments' symmetry: rows are read from end to end.
+    // The moments are symmetric: uses their rows as columns, so that memory is read sequentially.
     accumulate({f_.moments_.data() + begin * f_.cols_, 1, f_.cols_}, f_.cols_, change, block_size, rows(gradient_));
   }
 
@@ -339,7 +339,7 @@ class ErrorFeedback::Rows {
     accumulate({f_.moments_.data(), f_.cols_, 1}, f_.cols_, rows(v), f_.cols_, rows(product));
   }
 
-  // sum over rows of v^T H v without the damping, in the units of the moments given; product = H v with it.
+  // Sum over rows of v^T H v without damping, in the units of the given moments. product = H v, with damping.
   double energy(const Matrix& v, const Matrix& product) const {
     double sum = 0.0;
     for (std::int64_t p = 0; p < f_.cols_; ++p) {
@@ -360,8 +360,8 @@ class ErrorFeedback::Rows {
 
 ErrorFeedback::ErrorFeedback(Type type, const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads)
     : type_(type), cols_(cols), options_(options) {
-  if (cols <= 0 || cols % block_size != 0) throw std::invalid_argument("error feedback: the columns are not a multiple of 32");
-  if (!(options.damping > 0.0)) throw std::invalid_argument("error feedback: damping must be above 0");
+  if (cols <= 0 || cols % block_size != 0) throw std::invalid_argument("error feedback: the number of columns must be a multiple of 32");
+  if (!(options.damping > 0.0)) throw std::invalid_argument("error feedback: damping must be > 0");
   choose_order(moments);
   factorize(num_threads);
   invert_blocks();

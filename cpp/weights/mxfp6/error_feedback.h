@@ -1,13 +1,13 @@
-// Rounds the rows of a matrix so that its outputs change least, not its weights: error feedback with the second moments of
-// the inputs (GPTQ, Frantar et al., arXiv 2210.17323, in the form of LDLQ, Chee et al., arXiv 2307.13304, section 3).
+// Rounds the rows of a matrix to minimise the error of its outputs rather than that of its weights: error feedback with the
+// second moments of the inputs (GPTQ, Frantar et al., arXiv 2210.17323, as LDLQ, Chee et al., arXiv 2307.13304, section 3).
 //
 // For a row w, its rounded values q and inputs x with moments H = sum of x x^T, the squared error of the outputs is
 // e^T H e, e = w - q. With H = M D M^T (M unit upper triangular, D diagonal) that is
 //   sum over columns j of D_j (e_j + sum over i < j of M_ij e_i)^2,
-// so columns are rounded in order, each after adding to it what the errors before it make it stand in for. A block's scale
-// is the one of three neighbours with the least such sum. `refinements` rounds of block-wise descent follow: each block is
-// rounded again, scale included, to the best values given all others; e^T H e never grows.
-// Blocks with more input energy come first, as do columns inside a block, because later columns can make up for earlier ones.
+// so columns are rounded in order, each after adding the feedback sum over i < j of M_ij e_i of the columns before it. A
+// block's scale is the one of three neighbours with the least such sum. Then follow `refinements` rounds of block-wise
+// descent: each block, scale included, is rounded again to the best values given all others; e^T H e never grows.
+// Blocks with more input energy come first, and so do columns within a block, because later columns compensate earlier ones.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace specdec::mxfp6 {
 
 struct FeedbackOptions {
-  double damping = 0.1;  // added to H's diagonal, in units of its mean: few samples say little about single columns
+  double damping = 0.1;  // added to H's diagonal, in units of its mean: with few samples, single columns are uncertain
   int refinements = 4;
 };
 
@@ -29,12 +29,12 @@ struct OutputError {
 
 class ErrorFeedback {
  public:
-  // moments: f32 [cols, cols], symmetric (only row >= column is read), cols a multiple of 32. Takes cols^2 * 8 bytes, while it
-  // is constructed as much again. Throws std::invalid_argument for moments that are not finite.
+  // moments: f32 [cols, cols], symmetric (only row >= column is read), cols a multiple of 32. Uses cols^2 * 8 bytes, twice that
+  // during construction. Throws std::invalid_argument for moments that are not finite.
   ErrorFeedback(Type type, const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads);
 
-  // f32 [rows, cols] -> codes, scales as codec.h's quantize, and returns as that. Rows are independent of each other: any
-  // thread may take any of them. Allocates about cols * 1 KiB.
+  // f32 [rows, cols] -> codes, scales, with the return value of codec.h's quantize. Rows are independent of each other, so
+  // threads can share them. Allocates about cols * 1 KiB.
   std::int64_t quantize(const float* x, std::int64_t rows, std::uint8_t* codes, std::uint8_t* scales, OutputError* error = nullptr) const;
 
  private:
@@ -47,7 +47,7 @@ class ErrorFeedback {
   Type type_;
   std::int64_t cols_;
   FeedbackOptions options_;
-  std::vector<std::int64_t> order_;  // [cols] the column in each place; blocks stay together
+  std::vector<std::int64_t> order_;  // [cols] the column at each place in the order; blocks stay together
   double unit_ = 1.0;                // the mean of the diagonal: moments below are in units of it
   double damping_ = 0.0;
   std::vector<float> moments_;   // [cols, cols] of places, both triangles, damped

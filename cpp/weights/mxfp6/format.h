@@ -1,4 +1,4 @@
-// The MXFP6 weight format: element codes, block scale, tile layout. No other file states them.
+// The MXFP6 weight format: element codes, block scale, tile layout. Defined only here.
 //
 // Block: 32 weights along the input dimension share one E8M0 scale byte s, of value 2^(s - 127); 255 is NaN.
 // 6.25 bits per weight. The quantizer writes scales 1..253 only, so that s << 23 is the scale as a normal float.
@@ -7,11 +7,11 @@
 //   E2M3  sign(1) exponent(2, bias 1) mantissa(3)   e = 0: m / 8    else 2^(e-1) (1 + m / 8)   at most 7.5
 //   E3M2  sign(1) exponent(3, bias 3) mantissa(2)   e = 0: m / 16   else 2^(e-3) (1 + m / 4)   at most 28
 //
-// Tile: 16 rows x 32 columns in 400 bytes: 384 of codes, then 16 scales (one per row). The tiles of a band of 16 rows
-// lie along the columns, bands one after another: tiles uint8 [rows / 16, cols / 32, 400].
-// The 32 columns are 8 groups of 4. Column 4g + i of row r has the place p = 4r + i (64 places) in group g.
-// Half h (0, 1) holds groups 4h .. 4h+3 in three planes of 64 bytes: byte p of plane j (0..2) has the code of
-// group 4h + j in its low 6 bits; the top 2 bits of planes 0, 1, 2 are bits 0-1, 2-3, 4-5 of group 4h + 3's code.
+// Tile: 16 rows x 32 columns in 400 bytes: 384 of codes, then 16 scales (one per row). A matrix is
+// uint8 [rows / 16, cols / 32, 400]: bands of 16 rows, each a sequence of tiles along the columns.
+// The 32 columns are 8 groups of 4. Column 4g + i of row r has place p = 4r + i (of 64) in group g.
+// Half h (0, 1) holds groups 4h .. 4h+3 in three planes of 64 bytes. The low 6 bits of byte p of plane j (0..2) are the code
+// of group 4h + j; the top 2 bits in planes 0, 1, 2 are bits 0-1, 2-3, 4-5 of the code of group 4h + 3.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ constexpr int min_scale = 1;
 constexpr int max_scale = 253;
 constexpr int scale_bias = 127;
 
-// What tells the two element types apart.
+// The parameters of an element type.
 struct Element {
   int mantissa_bits;
   int bias;
@@ -50,8 +50,8 @@ struct Element {
   int fraction_bits;  // value * 2^fraction_bits is an integer for every code
 };
 
-// Functions here are static: an inline one with external linkage, compiled in an ISA file, could be linked into
-// code that runs on CPUs without that ISA.
+// Functions here are static: the linker could use the copy of an inline function that was compiled for AVX-512 in code that
+// runs on CPUs without it.
 static constexpr Element element(Type type) { return type == Type::e2m3 ? Element{3, 1, 2, 7.5f, 3} : Element{2, 3, 4, 28.0f, 4}; }
 
 // The code's value times 8 (E2M3: -60..60) or 16 (E3M2: -448..448), exact. Minus zero is 0 here.
@@ -85,7 +85,7 @@ static_assert(code_multiple(Type::e2m3, 0x1f) == 60 && e2m3_values.entry[0x3f] =
 static_assert(code_multiple(Type::e3m2, 0x1f) == 448 && e3m2_values.entry[0x3f] == -28.0f, "E3M2 range");
 static_assert(e2m3_values.entry[1] == 0.125f && e3m2_values.entry[1] == 0.0625f, "smallest values");
 
-// Where the code of row r, column c (both inside the tile) lies: plane byte and, for groups 0-2 of a half, low 6 bits.
+// The location of the code of row r, column c of a tile: half, group and place.
 static constexpr int tile_half(int column) { return column / (4 * group_columns); }
 static constexpr int tile_group(int column) { return column / group_columns % 4; }
 static constexpr int tile_place(int row, int column) { return group_columns * row + column % group_columns; }

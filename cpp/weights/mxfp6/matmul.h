@@ -1,4 +1,4 @@
-// MXFP6 weights times activations: one table of functions per instruction set, all giving the same bits.
+// Products of MXFP6 weights with activations: one table of functions per instruction set; all give the same bits.
 //
 //   W (rows, k) in tiles,  x (n, k) f32,  out[c * ldo + row] = sum over k of W[row, :] * x[c, :]
 //
@@ -7,15 +7,15 @@
 //   acc = fma(float(sum), weight_scale * activation_scale, acc).
 // So a column's result does not depend on n, on how bands or threads split the work, or on the instruction set.
 //
-// Rounding of a block, a = max |x|:  scale = a / 127 * 2^-fraction_bits (the weights' integer multiples need that
-// factor), code = x * (127 / a) rounded to nearest even, -127..127. A block with a < 2^-110 counts as zeros (scale
-// 2^-fraction_bits); a block with NaN or infinity gets scale NaN and zero codes, so NaN comes out of every output.
+// Rounding of a block, a = max |x|:  scale = a / 127 * 2^-fraction_bits (the factor of the weights' integer multiples),
+// code = x * (127 / a) rounded to nearest even, -127..127. A block with a < 2^-110 is treated as zeros (scale
+// 2^-fraction_bits); a block with NaN or infinity gets scale NaN and zero codes, so all outputs are NaN.
 //
-// matmul_f32: no rounding of x. Per block, with v the integer multiple of each code (format.h) and p_i = 0 at first,
+// matmul_f32: x is not rounded. Per block, with v the integer multiple of each code (format.h) and p_i initially 0,
 //   p_i = fma(v[4g+i], x[4g+i], p_i) for g = 0..7;  block = (p_0 + p_1) + (p_2 + p_3);
 //   acc = fma(block, weight_scale * 2^-fraction_bits, acc), blocks in ascending order.
 //
-// The caller owns memory and threads: every thread quantizes its share of blocks, all wait, then every thread
+// The caller owns memory and threads: every thread quantizes its share of blocks, all wait at a barrier, then every thread
 // multiplies its share of bands. No function here allocates, throws, or needs alignment beyond that of its types.
 #pragma once
 
@@ -27,8 +27,8 @@
 
 namespace specdec::mxfp6 {
 
-// Panel: the columns in groups of panel_width (the last group narrower). A group of w columns is a row of blocks,
-// each 40 w bytes: int8 codes [w][32], f32 scales [w], int32 corrections [w] = -64 * sum of the block's codes.
+// Panel: the quantized activations, in groups of panel_width columns (the last may be narrower). A group of w columns is a
+// sequence of blocks of 40 w bytes: int8 codes [w][32], f32 scales [w], int32 corrections [w] = -64 * sum of the block's codes.
 constexpr int panel_width = 8;
 constexpr int panel_block_bytes = block_size + 8;  // per column
 constexpr int weight_offset = 64;                  // x86 kernels store weights + 64 as unsigned bytes
@@ -51,7 +51,7 @@ static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
   return static_cast<std::size_t>(n * (k / block_size) * panel_block_bytes);
 }
 
-// Bytes of scratch memory each thread passes to matmul: for more than one panel group, bands are decoded once into it.
+// Bytes of scratch memory that each thread passes to matmul. With more than one panel group, bands are decoded into it once.
 constexpr int scratch_bands = 4;
 static constexpr std::size_t scratch_bytes(Type type, std::int64_t n, std::int64_t k) {
   if (n <= panel_width) return 0;
@@ -71,14 +71,14 @@ struct Kernels {
   void (*matmul)(Type type, const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
                  std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept;
 
-  // The same from f32 activations x[c * ldx + column]; needs no panel and no scratch.
+  // The same with f32 activations x[c * ldx + column]; needs no panel and no scratch memory.
   void (*matmul_f32)(Type type, const std::uint8_t* tiles, std::int64_t k, const float* x, std::int64_t ldx, std::int64_t n,
                      std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo) noexcept;
 };
 
 extern const Kernels scalar_kernels;
 extern const Kernels avx2_kernels;              // x86 builds only
-extern const Kernels avx_vnni_kernels;          // x86 builds by compilers that know it
+extern const Kernels avx_vnni_kernels;          // x86 builds whose compiler supports it
 extern const Kernels avx512vl_vnni_kernels;     // x86 builds only
 extern const Kernels avx512_vnni_vbmi_kernels;  // x86 builds only
 extern const Kernels neon_dotprod_kernels;      // ARM builds only

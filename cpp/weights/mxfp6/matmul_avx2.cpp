@@ -12,7 +12,7 @@ constexpr bool has_vnni = false;
 
 SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) {
   sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, a), _mm256_set1_epi16(1)));
-  __asm__("" : "+x"(sum));  // here and now, as add_to
+  __asm__("" : "+x"(sum));  // as in add_to
 }
 
 #include "weights/mxfp6/matmul_ymm.h"

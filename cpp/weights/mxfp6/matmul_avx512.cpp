@@ -1,8 +1,8 @@
 // AVX-512 kernels with VNNI and VBMI.
 //
-// vpermb is a table of 64 bytes indexed by 6 bits (it ignores the two above): one instruction turns 64 codes into
-// unsigned weights value * 8 + 64; vpdpbusd multiplies them by int8 activations, 16 rows per register, 4 columns per
-// lane. The offset is undone by starting the sum at -64 * sum(activations).
+// vpermb looks 64 codes up in a table of 64 bytes by their low 6 bits: one instruction turns codes into unsigned weights
+// value * 8 + 64. vpdpbusd multiplies them by int8 activations, 16 rows per register, 4 columns per lane. Starting the sum at
+// -64 * sum(activations) removes the offset.
 // E3M2 multiples need more than 8 bits: value * 16 = 16 * high + low, two tables and two sums.
 #include <immintrin.h>
 
@@ -61,7 +61,7 @@ constexpr WordTable e3m2_words = make_word_table(Type::e3m2);
 
 __m512i load(const void* p) { return _mm512_loadu_si512(p); }
 
-// Codes of a half's fourth group from the top bits of its three planes; garbage above bit 5.
+// Codes of a half's fourth group from the top bits of its three planes; bits above bit 5 are undefined.
 __m512i fourth_group(__m512i plane0, __m512i plane1, __m512i plane2) {
   const __m512i low = _mm512_srli_epi16(plane0, 6);
   const __m512i middle = _mm512_srli_epi16(plane1, 4);
@@ -76,8 +76,8 @@ __m512 weight_scales(const std::uint8_t* tile) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(bytes), 23));
 }
 
-// How far ahead W columns fetch weights into the second-level cache; into the first level they would push the
-// activations out. One column, and several bands at once, keep pace with the hardware's own prefetcher.
+// Prefetch distance in tiles, into L2: in L1 the weights would evict the activations. For one column, and for several bands at
+// once, the hardware prefetcher is enough.
 constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 16; }
 
 template <int W, int B>
@@ -89,7 +89,7 @@ void prefetch_ahead(const std::uint8_t* tile) {
   }
 }
 
-// A block of W columns of the panel: those of one group, or of a whole one and the next.
+// A block of W columns of the panel: of one group, or of a full group and the next one.
 template <int W>
 struct PanelBlocks {
   static constexpr int first_width = W < panel_width ? W : panel_width, second_width = W - first_width;
@@ -175,8 +175,8 @@ void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBl
   }
 }
 
-// A band that does not fit the first-level cache pushes the activations out before the next band needs them: then few
-// columns multiply several bands at once. With more columns registers do not allow it, and it matters less.
+// A band larger than L1 evicts the activations before the next band needs them. So with few columns, several bands are
+// multiplied at once; with more, there are not enough registers and the effect is smaller.
 constexpr std::int64_t long_band_bytes = 28 << 10;
 constexpr int bands_at_once(int W) { return W <= 2 ? 4 : 1; }
 
@@ -197,7 +197,7 @@ void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std:
   }
 }
 
-// Columns that a tile is decoded for: two groups; one where two sums per column need the registers.
+// Columns per decoding of a tile: two groups; one for E3M2, whose two sums per column need the registers.
 template <Type type>
 constexpr int most_columns = type == Type::e2m3 ? 2 * panel_width : panel_width;
 
@@ -217,11 +217,11 @@ constexpr AllBandsTimesColumns by_width[2 * panel_width + 1] = {
     for_width<type, 15>(), for_width<type, 16>(),
 };
 
-// Bands that stay in the second-level cache while some columns after others are multiplied by them.
+// Bands that stay in L2 while successive columns are multiplied by them.
 constexpr std::int64_t bands_per_pass = 4;
 
-// Decoding hides behind the dot products (it uses other execution ports), so that they are decoded anew for
-// every most_columns and no scratch is needed.
+// Decoding overlaps with the dot products (it uses other execution ports), so tiles are decoded again for every most_columns
+// columns, and no scratch memory is needed.
 template <Type type>
 void matmul_as(const std::uint8_t* tiles, std::int64_t k, const char* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
                float* out, std::int64_t ldo) {
@@ -271,7 +271,7 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
   }
 }
 
-// Byte i of every lane through the table of 64 words into the lane's upper half: the multiple as f32.
+// Looks byte i of every lane up in the table of 64 words and puts the word into the lane's upper half: the multiple as f32.
 template <int i>
 __m512 multiples_f32(__m512i codes, __m512i table_low, __m512i table_high) {
   const __m512i index = i < 2 ? _mm512_slli_epi32(codes, 16 - 8 * i) : _mm512_srli_epi32(codes, 8 * i - 16);

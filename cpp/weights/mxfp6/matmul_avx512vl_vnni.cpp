@@ -1,4 +1,4 @@
-// AVX-512 VNNI in 256-bit registers: cores that have it but not VBMI, as Cascade Lake. The code of AVX-VNNI, encoded another way.
+// AVX-512 VNNI with 256-bit registers, for cores without VBMI such as Cascade Lake. The AVX-VNNI code with EVEX encoding.
 #include <immintrin.h>
 
 #include "weights/mxfp6/matmul.h"

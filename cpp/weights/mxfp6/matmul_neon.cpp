@@ -1,8 +1,8 @@
 // NEON kernels with the dot product instructions of ARMv8.2.
 //
-// tbl with four registers is a table of 64 bytes: codes become signed multiples at once. A decoded tile keeps, for each
-// quad of rows and half of the columns, four registers (one per group of 4 columns); sdot by lane multiplies them by the
-// 16 activations of that half held in one register.
+// tbl with four registers is a table of 64 bytes, which maps codes to signed multiples. A decoded tile has, for each quad of
+// rows and half of the columns, four registers (one per group of 4 columns); sdot by lane multiplies them by the 16
+// activations of that half in one register.
 // E3M2 multiples need more than 8 bits: value * 16 = 16 * high + low, both of the value's sign; two tables, two sums.
 #include <arm_neon.h>
 
@@ -118,7 +118,7 @@ SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t*
   }
 }
 
-// A band times a panel group of W columns. decoded: the band's decoded tiles, or null to decode on the way.
+// A band times a panel group of W columns. decoded: the band's decoded tiles, or null to decode on the fly.
 template <Type type, int W>
 void band_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const std::int8_t* group, float* out,
                       std::int64_t ldo) {

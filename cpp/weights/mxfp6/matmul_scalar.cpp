@@ -1,4 +1,4 @@
-// Scalar kernels: the plain statement of matmul.h, for CPUs without any of the others and for the tests.
+// Scalar kernels: matmul.h's definition in plain code, for CPUs without any of the others and as reference in tests.
 #include "weights/mxfp6/matmul.h"
 
 namespace specdec::mxfp6 {

@@ -1,13 +1,13 @@
-// The kernels over 256-bit registers; included, inside an anonymous namespace, by one file per instruction set, which defines
-//   add_products(sum, w, a)  sum += w * a, four neighbouring products (unsigned by signed bytes) into every int32, in place
-//   has_vnni                 whether that is one instruction, which knows no int16 sums.
+// The kernels for 256-bit registers; included inside an anonymous namespace by one file per instruction set, which defines
+//   add_products(sum, w, a)  sum += w * a in place; each int32 gets four neighbouring products (unsigned by signed bytes)
+//   has_vnni                 whether add_products is one instruction (vpdpbusd), without int16 intermediate sums.
 //
 // A tile is decoded to unsigned bytes first: per group of 4 columns 64 bytes, rows 0-7 in one register, 8-15 in the next.
 // Without VNNI maddubs multiplies them by int8 activations into int16 pair sums without saturating:
 //   E2M3  value * 8 + 64 is 4..124, pairs reach 124 * 127 * 2 = 31496; every pair sum is widened to int32.
 //   E3M2  value * 16 = 16 * high + low, both of the value's sign. high + 32 is 4..60 (pairs reach 15240: two fit int16),
 //         low + 16 is 1..31 (pairs reach 7874: four fit).
-// The offsets are undone by starting the sum at -64 (E3M2: -(16 * 32 + 16)) * sum(activations).
+// Starting the sum at -64 (E3M2: -(16 * 32 + 16)) * sum(activations) removes the offsets.
 
 constexpr int high_offset = 32, low_offset = 16;
 constexpr int e3m2_offset = 16 * high_offset + low_offset;
@@ -20,7 +20,7 @@ constexpr int plane_bytes = tile_rows * tile_columns;
 template <Type type>
 constexpr int decoded_bytes = (type == Type::e2m3 ? 1 : 2) * plane_bytes;
 
-// One digit (16s or units) of the E3M2 magnitudes' multiples.
+// One digit (base 16: high or low) of the multiples of E3M2 magnitudes.
 struct DigitTable {
   alignas(32) std::uint8_t entry[32];
 };
@@ -44,12 +44,12 @@ SPECDEC_INLINE __m256i table_row(const std::uint8_t* p) {
 }
 SPECDEC_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 
-// Negates where the code's sign bit, moved to bit 7, is set. A byte that is zero after the move zeroes the magnitude,
-// but then the code is zero and so is the magnitude.
+// Negates where the code's sign bit, shifted to bit 7, is set. vpsignb zeroes the magnitude if the shifted byte is zero, but
+// then the code is zero and so is the magnitude.
 SPECDEC_INLINE __m256i with_sign(__m256i magnitude, __m256i codes) { return _mm256_sign_epi8(magnitude, _mm256_slli_epi16(codes, 2)); }
 
-// Codes (two bits above each may be garbage) -> value * 8 + 64. Magnitude codes below 16 are their own multiples;
-// pshufb gives zero for them, since their index is negative, and never less than the code for the others.
+// Codes (the two bits above each are ignored) -> value * 8 + 64. Magnitude codes below 16 equal their multiples; pshufb gives
+// zero for them, because their index is negative, and at least the code for the others.
 SPECDEC_INLINE __m256i decode_e2m3(__m256i codes) {
   const __m256i upper = _mm256_broadcastsi128_si256(_mm_setr_epi8(16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60));
   const __m256i magnitude_code = _mm256_and_si256(codes, bytes(31));
@@ -59,9 +59,9 @@ SPECDEC_INLINE __m256i decode_e2m3(__m256i codes) {
 }
 
 static_assert(code_multiple(Type::e2m3, 15) == 15 && code_multiple(Type::e2m3, 16) == 16 && code_multiple(Type::e2m3, 31) == 60,
-              "what decode_e2m3 takes for granted");
+              "assumed by decode_e2m3");
 
-// Magnitude codes through a table of 32, in two halves: each index has bit 7 set where the other half counts.
+// Looks magnitude codes up in a table of 32, in two halves: each index has bit 7 set (giving zero) where the other applies.
 SPECDEC_INLINE __m256i digits(const DigitTable& table, __m256i index_below_16, __m256i index_from_16) {
   return _mm256_or_si256(_mm256_shuffle_epi8(table_row(table.entry), index_below_16),
                          _mm256_shuffle_epi8(table_row(table.entry + 16), index_from_16));
@@ -81,7 +81,7 @@ SPECDEC_INLINE void decode_bytes(__m256i codes, std::uint8_t* to) {
   }
 }
 
-// Codes of a half's fourth group from the top bits of its three planes; garbage above bit 5.
+// Codes of a half's fourth group from the top bits of its three planes; bits above bit 5 are undefined.
 SPECDEC_INLINE __m256i fourth_group(__m256i plane0, __m256i plane1, __m256i plane2) {
   const __m256i low = _mm256_and_si256(_mm256_srli_epi16(plane0, 6), bytes(0x03));
   const __m256i middle = _mm256_and_si256(_mm256_srli_epi16(plane1, 4), bytes(0x0C));
@@ -125,7 +125,7 @@ SPECDEC_INLINE __m256i activations_of(const char* codes, int column, int group) 
   return _mm256_set1_epi32(four);
 }
 
-// Adds in place, here and now: compilers regroup integer sums, and 16 registers do not hold what they then keep waiting.
+// Adds in place. The asm statement keeps compilers from reordering integer sums, which would need more than 16 registers.
 SPECDEC_INLINE void add_to(__m256i& sum, __m256i v) {
   sum = _mm256_add_epi32(sum, v);
   __asm__("" : "+x"(sum));
@@ -135,8 +135,8 @@ SPECDEC_INLINE void add_words_to(__m256i& sum, __m256i v) {
   __asm__("" : "+x"(sum));
 }
 
-// E2M3: four columns and both halves of the rows are eight sums, what 16 registers hold beside two weights and the rest.
-// E3M2 spills with four, but two at once measured slower.
+// E2M3: four columns and both halves of the rows need eight registers for sums; the weights and temporaries fit the other
+// eight. E3M2 spills with four columns, but two measured slower.
 constexpr int columns_at_once = 4;
 
 // Exact block sums of C columns: sum[column][rows 0-7, 8-15]. `correction` is -64 * sum of the activation codes.
@@ -215,14 +215,14 @@ SPECDEC_INLINE void dot_tile(const std::uint8_t* decoded, const char* codes, con
     dot_e3m2_half_vnni<C>(decoded, codes, correction, 1, sum);
   } else {
     dot_e3m2_half<C>(decoded, codes, correction, 0, sum);
-    // Not to share the activations of both halves: kept in registers they would push everything else to the stack.
+    // Keeps the compiler from sharing the activations of both halves in registers, which would spill everything else.
     __asm__("" : "+r"(codes));
     dot_e3m2_half<C>(decoded, codes, correction, 1, sum);
   }
 }
 
-// Columns [first, first + C) of a group of W: acc += block sums * scales. 16 registers do not hold the accumulators of
-// eight columns too, so they are floats in memory.
+// Columns [first, first + C) of a group of W: acc += block sums * scales. The accumulators are in memory, because 16 registers
+// do not hold those of eight columns.
 template <Type type, int W, int first, int C>
 SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group,
                                        float (&acc)[W][tile_rows]) {
@@ -270,7 +270,7 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
     const std::uint8_t* next = block + 1 < blocks ? tile + tile_bytes : tile;
     const std::uint8_t* decoded = buffer[block % 2];
     std::uint8_t* decoded_next = buffer[(block + 1) % 2];
-    // One column keeps pace with the hardware's own prefetcher.
+    // For one column, the hardware prefetcher is enough.
     if constexpr (W > 1) prefetch_ahead<12, _MM_HINT_T0>(tile);
     decode_half<type>(next, 0, decoded_next);
     accumulate_columns<type, W, 0, leading>(tile, decoded, group, acc);
@@ -328,7 +328,8 @@ constexpr BandTimesGroup from_scratch[panel_width + 1] = {
     decoded_times_group<type, 8>,
 };
 
-// Panel groups from which decoding into scratch pays; fewer decode anew (E3M2 takes twice the scratch).
+// Number of panel groups from which decoding into scratch pays; with fewer, each group decodes again (E3M2 needs twice the
+// scratch memory).
 template <Type type>
 constexpr std::int64_t groups_to_share = type == Type::e2m3 ? 2 : 4;
 
@@ -402,7 +403,7 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
     }
     const float scale = !finite ? __builtin_nanf("") : zero ? unit : largest / 127.0f * unit;
     const std::int32_t correction = -weight_offset * sum_of_lanes(sum);
-    // The packs work within 128-bit lanes: afterwards dwords are values 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, ...
+    // Packing works within 128-bit lanes: afterwards the dwords hold values 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, ...
     const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_packs_epi32(rounded[2], rounded[3]));
     const PanelBlock at = panel_block(n, k, column, block);
     store(base + at.codes, _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
