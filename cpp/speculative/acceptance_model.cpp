@@ -6,9 +6,6 @@
 namespace specdec {
 namespace {
 
-// Variance that the parameters drift by per cycle. With one or two verdicts per cycle, about the last 50 verdicts count.
-constexpr double level_drift = 4e-3, slope_drift = 1e-4;
-
 double log_odds(double probability) {
   const double p = std::clamp(probability, 0.01, 0.998);  // more extreme confidences carry no more information
   return std::log(p / (1.0 - p));
@@ -20,14 +17,14 @@ double AcceptanceModel::probability(double confidence) const { return 1.0 / (1.0
 
 // Without verdicts the variances grow back to their initial values, so the next verdict has a large effect.
 void AcceptanceModel::forget() {
-  level_variance_ = std::min(level_doubt, level_variance_ + level_drift);
-  slope_variance_ = std::min(slope_doubt, slope_variance_ + slope_drift);
+  level_variance_ = std::min(options_.level_variance, level_variance_ + options_.level_drift);
+  slope_variance_ = std::min(options_.slope_variance, slope_variance_ + options_.slope_drift);
 }
 
 // One step of an extended Kalman filter.
 void AcceptanceModel::learn(double confidence, bool accepted) {
   const double x = log_odds(confidence), expected = probability(confidence);
-  const double information = std::max(0.02, expected * (1.0 - expected));  // not near 0, or surprises would change nothing
+  const double information = std::max(options_.least_information, expected * (1.0 - expected));
   const double level_gain = level_variance_ + covariance_ * x, slope_gain = covariance_ + slope_variance_ * x;
   const double scale = 1.0 / (1.0 + information * (level_gain + slope_gain * x));
   const double surprise = (accepted ? 1.0 : 0.0) - expected;

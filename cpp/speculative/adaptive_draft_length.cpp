@@ -6,17 +6,6 @@
 #include <utility>
 
 namespace specdec {
-namespace {
-
-constexpr double trial_share = 0.01;  // share of the time that trials may take
-constexpr double optimism = 2.0;      // standard deviations that the optimistic cost of a length is below its mean
-constexpr int longest_tried = 24;     // drafts
-constexpr int leap = 4;               // a pass may have this many times the columns of the largest one measured
-constexpr double rate_memory = 0.95;  // decay of the current rate, per cycle
-constexpr double warm_after = 2e-3;   // seconds of plain cycles before the first draft: caches and pages are cold at first
-constexpr int plan_lasts = 16;        // plain cycles; for tiny models, making a plan takes as long as a cycle
-
-}  // namespace
 
 void AdaptiveDraftLength::Share::add(double outcome, double window) {
   weight = std::min(weight + 1.0, window);
@@ -32,11 +21,18 @@ double AdaptiveDraftLength::tokens_per_second() const {
   return std::max(plain, left * recent_tokens_ / recent_seconds_);
 }
 
-AdaptiveDraftLength::AdaptiveDraftLength() {
-  row_confidences_.fill(0.8);
+AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
+    : options_(options),
+      target_costs_(options.costs),
+      draft_costs_(options.costs),
+      accepted_by_row_(options.acceptance),
+      accepted_by_draft_(options.acceptance),
+      proposing_{1.0, options.share_prior} {
+  row_confidences_.fill(options.first_confidence);
   standing_.reserve(max_draft_tokens + 1);
-  target_pass_.reserve(longest_tried + 1);
-  losses_.reserve(longest_tried + 1);
+  const std::size_t num_lengths = static_cast<std::size_t>(options.longest_tried) + 1;
+  target_pass_.reserve(num_lengths);
+  losses_.reserve(num_lengths);
 }
 
 double AdaptiveDraftLength::typical_acceptance() const {
@@ -52,7 +48,7 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   longest_ = num_proposing_ = num_not_asked_ = 0;
   draft_seconds_ = 0.0;
   trial_ = -1;
-  if (!as_before || budget_ >= next_trial_ || ++plan_age_ >= plan_lasts) plan();
+  if (!as_before || budget_ >= next_trial_ || ++plan_age_ >= options_.plan_lasts) plan();
 }
 
 void AdaptiveDraftLength::plan() {
@@ -62,9 +58,9 @@ void AdaptiveDraftLength::plan() {
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
   // The first cycles are plain, to have a cost to compare with.
-  if (target_costs_.empty() || seconds_run_ < warm_after) return;
-  const int most_columns = std::max(num_sequences_, leap * target_costs_.longest());
-  for (int k = 0; k <= longest_tried && columns(k) <= most_columns; ++k) {
+  if (target_costs_.empty() || seconds_run_ < options_.warm_after) return;
+  const int most_columns = std::max(num_sequences_, static_cast<int>(options_.leap * target_costs_.longest()));
+  for (int k = 0; k <= options_.longest_tried && columns(k) <= most_columns; ++k) {
     target_pass_.push_back(target_costs_.seconds(columns(k)));
   }
   add_changes();
@@ -110,7 +106,7 @@ void AdaptiveDraftLength::choose_trial() {
     const int k = static_cast<int>(loss - losses_.cbegin());
     if (loss != best) next_trial_ = std::min(next_trial_, *loss - *best);
     const double doubt = target_costs_.doubt(columns(k));
-    const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-optimism * doubt)) - (*loss - *best);
+    const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-options_.optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
@@ -208,16 +204,16 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   accepted_by_row_.forget();
   accepted_by_draft_.forget();
   const double undisturbed = target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
-  recent_tokens_ = rate_memory * recent_tokens_ + num_made;
-  recent_seconds_ = rate_memory * recent_seconds_ + undisturbed;
-  recent_sequence_seconds_ = rate_memory * recent_sequence_seconds_ + num_sequences_ * undisturbed;
+  recent_tokens_ = options_.rate_memory * recent_tokens_ + num_made;
+  recent_seconds_ = options_.rate_memory * recent_seconds_ + undisturbed;
+  recent_sequence_seconds_ = options_.rate_memory * recent_sequence_seconds_ + num_sequences_ * undisturbed;
   const int num_asked = num_sequences_ - num_not_asked_;
-  if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, 50.0);
+  if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, options_.share_window);
 
   // A trial may cost more than expected, because a draft model that was not used for long must first read the tokens it
   // missed; then the budget goes negative. It is capped at the cost of one trial, so that trials never come in a row.
-  const double one_trial = 2.0 * (target_costs_.seconds(num_sequences_) + draft_pass_);
-  budget_ = std::min(one_trial, budget_ + trial_share * undisturbed);
+  const double one_trial = options_.trial_savings * (target_costs_.seconds(num_sequences_) + draft_pass_);
+  budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
   if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + std::max(0.0, propose_seconds - draft_seconds_);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "speculative/acceptance_model.h"
+#include "speculative/auto_options.h"
 #include "speculative/draft_length.h"
 #include "speculative/pass_costs.h"
 
@@ -24,7 +25,7 @@ namespace specdec {
 // better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
-  AdaptiveDraftLength();
+  explicit AdaptiveDraftLength(const AutoOptions& options = {});
 
   void begin_cycle(int num_sequences) override;
   bool worth_a_row(const Sequence& sequence) override;
@@ -36,10 +37,9 @@ class AdaptiveDraftLength final : public DraftLength {
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
  private:
-  // Running mean of the latest outcomes. The prior has the weight of four outcomes.
+  // Running mean of the latest outcomes. The prior has the weight of `weight` outcomes.
   struct Share {
-    double mean;
-    double weight = 4.0;
+    double mean, weight;
     void add(double outcome, double window);
   };
 
@@ -55,6 +55,7 @@ class AdaptiveDraftLength final : public DraftLength {
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   void learn(const DraftPlan::Confidence& confidence, bool accepted);
 
+  AutoOptions options_;
   PassCosts target_costs_;                             // seconds of a cycle without drafting, by columns of the target's pass
   PassCosts draft_costs_;                              // seconds of a draft pass, by rows
   double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // decaying sums; seconds as predicted, without disturbances
@@ -62,7 +63,7 @@ class AdaptiveDraftLength final : public DraftLength {
   AcceptanceModel accepted_by_row_, accepted_by_draft_;
   std::array<double, 24> row_confidences_;  // the latest
   std::size_t next_row_ = 0;
-  Share proposing_{1.0};  // share of requests for which the proposer had something to propose
+  Share proposing_;       // share of requests for which the proposer had something to propose
   double budget_ = 0.0;   // seconds that trials may cost
   bool is_first_ = true;  // the first cycle has not ended yet
   double seconds_run_ = 0.0;

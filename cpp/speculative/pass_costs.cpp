@@ -4,21 +4,8 @@
 #include <cmath>
 
 namespace specdec {
-namespace {
-
-// The prior: a pass reads all weights once, which takes as long as computing this many tokens.
-constexpr double tokens_per_reading = 16.0;
-double first_guess(int num_tokens) { return std::log(num_tokens + tokens_per_reading); }
-
-constexpr double walk_variance = 0.1;    // per unit of log(num_tokens): one doubling deviates from the prior by a factor e^0.26
-constexpr double speed_variance = 1e-4;  // per pass, common to all sizes: the machine's speed drifts by 1 %
-constexpr double shape_variance = 5e-5;  // per pass and size: the KV cache grows
-constexpr double least_noise = 0.01;
-constexpr double longest_change = 1e-3;         // seconds, roughly: building a graph takes no longer for larger weights
-constexpr double change_variance = 0.04;        // in units of longest_change, or of the first pass if that is shorter
-constexpr double change_drift_variance = 1e-6;  // per pass
-
-}  // namespace
+// The prior of log seconds, up to a constant: a pass reads all weights once, and computes for every token.
+double PassCosts::first_guess(int num_tokens) const { return std::log(num_tokens + options_.tokens_per_reading); }
 
 int PassCosts::longest() const {
   int longest = 0;
@@ -36,13 +23,13 @@ PassCosts::View PassCosts::view(int num_tokens) const {
   }
   const auto distance = [&](std::size_t size) { return std::fabs(std::log(static_cast<double>(num_tokens) / sizes_[size])); };
   const auto beyond = [&](std::size_t size) {
-    return View{size, size, 0.0, first_guess(num_tokens) - first_guess(sizes_[size]), walk_variance * distance(size)};
+    return View{size, size, 0.0, first_guess(num_tokens) - first_guess(sizes_[size]), options_.walk_variance * distance(size)};
   };
   if (below == max_slots) return beyond(above);
   if (above == max_slots) return beyond(below);
   const double up = distance(below), down = distance(above), share = up / (up + down);
   const double line = (1.0 - share) * first_guess(sizes_[below]) + share * first_guess(sizes_[above]);
-  return {below, above, share, first_guess(num_tokens) - line, walk_variance * up * down / (up + down)};
+  return {below, above, share, first_guess(num_tokens) - line, options_.walk_variance * up * down / (up + down)};
 }
 
 double PassCosts::covariance(const View& v, std::size_t slot) const {
@@ -102,24 +89,25 @@ void PassCosts::record(int num_tokens, double seconds) {
     sizes_[first_size] = num_tokens;
     state_[first_size] = measured;
     covariance_[first_size][first_size] = noise_ * noise_;
-    covariance_[change_slot][change_slot] = change_variance;
-    unit_ = std::min(longest_change, std::exp(measured));
+    covariance_[change_slot][change_slot] = options_.change_variance;
+    unit_ = std::min(options_.longest_change, std::exp(measured));
     return;
   }
   latest_ = num_tokens;
   const std::size_t size = find_or_insert(num_tokens);
   last_[size] = ++num_passes_;
   for (std::size_t i = first_size; i < num_slots_; ++i) {
-    for (std::size_t j = first_size; j < num_slots_; ++j) covariance_[i][j] += speed_variance;
-    covariance_[i][i] += shape_variance;
+    for (std::size_t j = first_size; j < num_slots_; ++j) covariance_[i][j] += options_.speed_variance;
+    covariance_[i][i] += options_.shape_variance;
   }
-  covariance_[change_slot][change_slot] += change_drift_variance;
+  covariance_[change_slot][change_slot] += options_.change_drift_variance;
   const double noise_variance = 1.5 * noise_ * noise_;  // of a normal distribution with mean deviation noise_
 
   // First-order dependence of the logarithm of the measured time on the state (an extended Kalman filter).
   const double unchanged = std::exp(state_[size]), expected = unchanged + (is_change ? change() : 0.0);
   const double too_fast = std::min(0.0, measured - std::log(expected));
-  const double missing_variance = too_fast * too_fast / 9.0 - (covariance_[size][size] + noise_variance);
+  const double missing_variance =
+      too_fast * too_fast / (options_.too_fast * options_.too_fast) - (covariance_[size][size] + noise_variance);
   if (missing_variance > 0.0) {
     const PerSlot<double> leaning = covariance_[size];
     for (std::size_t i = first_size; i < num_slots_; ++i) {
@@ -133,14 +121,14 @@ void PassCosts::record(int num_tokens, double seconds) {
   for (std::size_t i = 0; i < num_slots_; ++i) gain[i] = by_size * covariance_[i][size] + by_change * covariance_[i][change_slot];
 
   const double variance = by_size * gain[size] + by_change * gain[change_slot] + noise_variance;
-  const double surprise = std::min(measured - std::log(expected), 2.0 * std::sqrt(variance));
+  const double surprise = std::min(measured - std::log(expected), options_.outlier * std::sqrt(variance));
   for (std::size_t i = 0; i < num_slots_; ++i) {
     state_[i] += gain[i] * surprise / variance;
     for (std::size_t j = 0; j < num_slots_; ++j) covariance_[i][j] -= gain[i] * gain[j] / variance;
   }
   state_[change_slot] = std::max(0.0, state_[change_slot]);
   const double deviation = std::min(std::fabs(surprise), 3.0 * noise_);
-  noise_ = std::max(least_noise, noise_ + 0.05 * noise_variance / variance * (deviation - noise_));
+  noise_ = std::max(options_.least_noise, noise_ + options_.noise_rate * noise_variance / variance * (deviation - noise_));
 }
 
 }  // namespace specdec

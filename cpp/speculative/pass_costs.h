@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "speculative/auto_options.h"
+
 namespace specdec {
 
 // Seconds by number of tokens in a pass: a Kalman filter over the sizes measured so far. The prior for the logarithm of the
@@ -13,6 +15,8 @@ namespace specdec {
 // (its graph is rebuilt), which is learnt too. Remembers 63 sizes; does not allocate.
 class PassCosts {
  public:
+  explicit PassCosts(const AutoOptions::Costs& options = {}) : options_(options) {}
+
   void record(int num_tokens, double seconds);
   bool empty() const { return latest_ == 0; }
   int latest() const { return latest_; }                         // the size recorded last; 0 if empty
@@ -28,6 +32,7 @@ class PassCosts {
     double share, offset, variance;
   };
   View view(int num_tokens) const;
+  double first_guess(int num_tokens) const;
   double log_seconds(const View& v) const { return (1.0 - v.share) * state_[v.below] + v.share * state_[v.above] + v.offset; }
   double covariance(const View& v, std::size_t slot) const;
   double covariance(const View& v, const View& w) const;
@@ -38,6 +43,7 @@ class PassCosts {
   template <class T>
   using PerSlot = std::array<T, max_slots>;
 
+  AutoOptions::Costs options_;
   std::size_t num_slots_ = first_size;
   PerSlot<int> sizes_{};  // in the order of first measurement
   PerSlot<long> last_{};  // number of the pass that measured the size last
@@ -46,7 +52,7 @@ class PassCosts {
   double unit_ = 0.0;  // seconds
   int latest_ = 0;
   long num_passes_ = 0;
-  double noise_ = 0.1;  // mean deviation of log seconds from the prediction
+  double noise_ = options_.first_noise;  // mean deviation of log seconds from the prediction
 };
 
 }  // namespace specdec

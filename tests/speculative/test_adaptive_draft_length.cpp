@@ -1,70 +1,12 @@
-// The adaptive draft length in simulated time (simulated_decoding.h), and what it learns from.
-#include <cstdio>
-
+// The adaptive draft length in simulated time (simulated_decoding.h, simulated_worlds.h), and what it learns from.
 #include "check.h"
 #include "draft_rule.h"
-#include "simulated_decoding.h"
+#include "simulated_worlds.h"
 #include "speculative/adaptive_draft_length.h"
 
 namespace {
 
 using namespace simulated;
-
-// Milliseconds by columns, as measured for a 1.1B shape on two cores or made up.
-double smooth(int n) { return 26.0 + 1.3 * (n - 1); }
-double stepped(int n) { return 27.3 + 1.22 * n + 14.0 * ((n - 1) / 8); }  // a kernel that works on 8 columns at a time
-double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }            // F16: the second token costs most
-double computing(int n) { return n <= 16 ? 28.0 + (n - 1) : 43.0 * n / 16.0; }
-double stepped_computing(int n) { return std::max(28.0 + 1.2 * (n - 1), 27.0 * ((n + 7) / 8) + 0.6 * n); }
-double tiny(int n) { return 1.0 + 0.01 * n; }
-double bundled(int n) { return 0.135 + 0.065 * n; }
-double small(int n) { return 1.0 + 0.05 * n; }
-constexpr double (*targets[])(int) = {smooth, stepped, dear, computing, stepped_computing, tiny};
-
-// Confidence that tells nothing, and that tells much.
-std::vector<Place> blind(double acceptance) { return {{0.5, 0.85, acceptance}, {0.5, 0.4, acceptance}}; }
-const std::vector<Place> telling = {{0.3, 0.999, 0.97}, {0.2, 0.9, 0.85}, {0.2, 0.65, 0.65}, {0.2, 0.4, 0.45}, {0.1, 0.2, 0.2}};
-const std::vector<Place> mostly_sure = {{0.7, 0.9, 0.95}, {0.3, 0.35, 0.5}};
-
-World world_of(double (*target)(int), double draft_share, std::vector<Place> places, int num_sequences = 1) {
-  World world{[target](int n) { return 1e-3 * target(n); }, nullptr, std::move(places), num_sequences};
-  const double draft = draft_share * world.target_pass(1);
-  if (draft > 0.0) world.draft_pass = [draft](int rows) { return draft * (1.0 + 0.03 * (rows - 1)); };
-  return world;
-}
-
-template <class Check>
-void in_every_world(Check check) {
-  std::vector<std::vector<Place>> kinds = {telling, mostly_sure};
-  for (const double acceptance : {0.2, 0.5, 0.8, 0.95}) kinds.push_back(blind(acceptance));
-  for (const auto target : targets) {
-    for (const double draft_share : {0.0, 0.14, 0.4}) {
-      for (const auto& places : kinds) {
-        for (const int num_sequences : {1, 2, 4, 8, 16, 32}) check(world_of(target, draft_share, places, num_sequences));
-      }
-    }
-  }
-}
-
-// Shares of the best fixed K, of plain decoding.
-struct Comparison {
-  int worlds = 0, below_best = 0;
-  double least_of_best = 9.0, least_of_plain = 9.0, sum_of_best = 0.0;
-
-  void add(const World& world, double rate) {
-    const double of_best = rate / world.best_fixed();
-    ++worlds;
-    if (of_best < 0.95) ++below_best;
-    sum_of_best += of_best;
-    least_of_best = std::min(least_of_best, of_best);
-    least_of_plain = std::min(least_of_plain, rate / world.plain());
-  }
-  double mean_of_best() const { return sum_of_best / worlds; }
-  void print(const char* what) const {
-    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds, least_of_best,
-                mean_of_best(), below_best, least_of_plain);
-  }
-};
 
 Comparison long_runs(double noise, double drift) {
   Comparison comparison;
@@ -117,27 +59,14 @@ TEST(close_to_the_best_fixed_length_beside_other_processes) {
   CHECK(noisy.least_of_plain > 0.9);
 }
 
-// Of small models a pass takes so little that building the graph of another length is much of it.
 TEST(changes_of_length_are_worth_what_they_cost) {
   Comparison changing;
-  for (const auto target : {bundled, small}) {
-    for (const double draft_share : {0.0, 0.14}) {
-      for (const auto& places : {telling, mostly_sure, blind(0.2), blind(0.5), blind(0.8), blind(0.95)}) {
-        for (const double change : {0.03e-3, 0.1e-3, 0.2e-3}) {
-          for (const double proposing : {0.1, 0.4, 0.8, 1.0}) {
-            if (draft_share > 0.0 && proposing < 1.0) continue;  // a draft model always has something to propose
-            World world = world_of(target, draft_share, places);
-            world.change = change;
-            world.proposing = proposing;
-            AdaptiveDraftLength rule;
-            Machine machine(rule, static_cast<std::uint64_t>(changing.worlds));
-            machine.cycles(world, 200);
-            changing.add(world, machine.cycles(world, 800).rate());
-          }
-        }
-      }
-    }
-  }
+  in_every_changing_world([&](const World& world) {
+    AdaptiveDraftLength rule;
+    Machine machine(rule, static_cast<std::uint64_t>(changing.worlds));
+    machine.cycles(world, 200);
+    changing.add(world, machine.cycles(world, 800).rate());
+  });
   changing.print("changes of length");
   CHECK(changing.least_of_best > 0.8 && changing.below_best <= changing.worlds / 40 && changing.mean_of_best() > 0.98);
   CHECK(changing.least_of_plain > 0.93);
