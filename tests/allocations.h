@@ -1,4 +1,4 @@
-// Counts what an executable allocates with operator new, on all threads. To be included by one of its files only.
+// Counts the allocations of an executable by operator new, on all threads. Include it in one file of the executable only.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace allocations {
 inline std::atomic<int> count{0};
 inline std::atomic<bool> counting{true};
 
-// While one lives, allocations are those of somebody else: or, given true, ours again.
+// A scope whose allocations are not counted; with `true`, a nested scope whose allocations are counted again.
 class Pause {
  public:
   explicit Pause(bool counts = false) : before_(counting.exchange(counts)) {}
@@ -30,7 +30,7 @@ inline void* counted(void* memory) {
 
 }  // namespace allocations
 
-// The forms for arrays and without exceptions call these.
+// The array and nothrow forms call these.
 void* operator new(std::size_t size) { return allocations::counted(std::malloc(size > 0 ? size : 1)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto align = static_cast<std::size_t>(alignment);

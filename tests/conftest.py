@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: the built binary, the bundled models, prompts of real text."""
+"""Fixtures for all tests: the built binary, the bundled models, prompts from real source code."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-// Tests of a family of kernels on one instruction set: the program's argument. Skipped where this CPU lacks it.
+// Tests of a family of kernels on one instruction set, given as the program's argument. Skipped if this CPU lacks it.
 #pragma once
 
 #include <cstdio>
@@ -21,7 +21,7 @@ inline const specdec::Isa& tested_isa() {
   return *selection.isa;
 }
 
-// What the family runs on that instruction set.
+// The family's kernels for that instruction set.
 template <class Kernels>
 const Kernels& tested(const std::vector<const Kernels*>& family) {
   return specdec::pick(family, tested_isa());

@@ -1,4 +1,4 @@
-"""Every Python example of the README and the docs runs, and the README's prints what it says."""
+"""The Python examples of the README and the docs run, and the README's prints the output shown there."""
 
 import contextlib
 import io

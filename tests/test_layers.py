@@ -1,4 +1,4 @@
-"""The folders of cpp/ use each other one way only, and few of them name llama.cpp or the operating system."""
+"""Dependencies between the folders of cpp/ go one way, and only few folders use llama.cpp or the operating system."""
 
 import pathlib
 import re
@@ -39,7 +39,7 @@ def test_every_folder_is_known() -> None:
 
 
 def test_the_layers_are_in_order() -> None:
-    """No folder may use a later one: so there are no circles."""
+    """No folder may use a later one, so there are no cycles."""
     order = list(MAY_USE)
     for folder, used in MAY_USE.items():
         assert all(order.index(other) < order.index(folder) for other in used), folder
@@ -62,7 +62,7 @@ def test_few_folders_name_llama_cpp() -> None:
 
 
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
-    """A linker keeps one copy of an inline function, perhaps the one compiled for AVX-512."""
+    """The linker keeps one copy of an inline function, possibly the one compiled for AVX-512."""
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     # What follows goes into anonymous namespaces.

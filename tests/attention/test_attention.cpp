@@ -1,5 +1,5 @@
-// Attention against a plain float64 statement of it, and bit for bit across instruction sets and splits of the rows. Usage: test_attention
-// ISA.
+// Attention against a plain float64 implementation, and bit for bit across instruction sets and splits of the rows.
+// Usage: test_attention ISA.
 
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,7 @@ float half(std::uint16_t h) {
   return static_cast<float>(h & 0x8000 ? -magnitude : magnitude);
 }
 
-// Random rows of two key-value heads with a causal mask over the last cells. Keys and values as the cache holds them, and decoded.
+// Random rows of two key-value heads with a causal mask over the last cells. Keys and values in the cache's format and decoded.
 struct Case {
   Case(CacheType type_, int queries_, int group_, int head_size_, int value_size_, int cells_, int first_position)
       : type(type_), queries(queries_), group(group_), head_size(head_size_), value_size(value_size_), cells(cells_) {
@@ -207,7 +207,7 @@ TEST(a_row_with_everything_hidden_is_zero) {
   CHECK(c.error(out) < 2e-6);
 }
 
-TEST(nan_comes_out) {
+TEST(nan_propagates) {
   for (const bool in_query : {true, false}) {
     Case c(f16, 2, 2, 64, 64, 640, 639);
     if (in_query) c.q[0] = std::numeric_limits<float>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Selection of instruction sets by name and by SPECDEC_ISA, and what a family of kernels gets by it.
+// Selection of instruction sets by name and by SPECDEC_ISA, and the kernels that a family gets.
 #include <cstdlib>
 
 #include "base/isa.h"
@@ -55,7 +55,7 @@ TEST(allowed_features_count_only_where_the_cpu_has_them) {
   CHECK((&pick(family, isa) == &some) == ((cpu_features() & cpu::f16c) != 0));
 }
 
-// CTest runs this executable once per value of SPECDEC_ISA and tells what to expect.
+// CTest runs this executable once per value of SPECDEC_ISA and passes the expected result.
 TEST(the_environment_decides) {
   const char* expected = std::getenv("EXPECT_ISA");
   if (expected == nullptr) throw check::Skip("EXPECT_ISA is not set");

@@ -1,4 +1,4 @@
-// Pieces of work over threads: each once, exceptions rethrown, the caller's ticks.
+// Pieces of work on several threads: each is done once, exceptions are rethrown, ticks run on the caller.
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>

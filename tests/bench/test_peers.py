@@ -1,4 +1,4 @@
-"""bench/peers.py's bookkeeping: what it reads from outputs, what it skips when run again, what its tables say."""
+"""bench/peers.py: parsing of outputs, skipping of finished measurements, tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel as a stranger gets it, and the stubs as type checkers see them."""
+"""The wheel in a clean environment, and the type stubs."""
 
 import filecmp
 import os
@@ -26,7 +26,7 @@ def test_stubs_are_those_of_the_built_extension(tmp_path: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Built in place: objects and llama.cpp are those of earlier builds where they are up to date."""
+    """Built in place: reuses up-to-date objects and llama.cpp of earlier builds."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*command, "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=1500)

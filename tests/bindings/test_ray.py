@@ -20,7 +20,7 @@ SAMPLING: Any = {"max_tokens": 12, "seed": 5}
 
 
 def batch_of(**columns: list[Any]) -> dict[str, np.ndarray]:
-    """As Ray Data hands columns over: numbers as arrays, all else as arrays of objects."""
+    """Columns as Ray Data passes them: numbers as arrays, everything else as arrays of objects."""
     batch = {}
     for name, values in columns.items():
         batch[name] = np.array(values) if isinstance(values[0], int | float) else np.empty(len(values), object)
@@ -102,7 +102,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # short: it holds Unix sockets
         ray.init(
-            num_cpus=4,  # what Ray may plan with, whatever the machine has: two for the actors, the rest for reading
+            num_cpus=4,  # the number Ray schedules with, regardless of the machine: two for the actors, the rest for reading
             include_dashboard=False,
             log_to_driver=False,
             logging_level="ERROR",

@@ -1,4 +1,4 @@
-"""A program at a terminal of our own making."""
+"""Runs a program at a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import TracebackType
 
 
 class Terminal:
-    """Runs a command with a terminal as its standard input, output and error.
+    """Runs a command with a pseudo-terminal as its standard input, output and error.
 
     >>> with Terminal([specdec, "race"], columns=80) as terminal:
     ...     terminal.read_until(lambda text: "wins" in text)
@@ -49,7 +49,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Everything that was shown."""
+        """All output so far."""
         return self._bytes.decode(errors="replace")
 
     def resize(self, columns: int, rows: int = 24) -> None:
@@ -66,7 +66,7 @@ class Terminal:
         return self.text
 
     def read_all(self, seconds: float = 60.0) -> tuple[str, int]:
-        """To the end of the program; with its exit status."""
+        """Waits for the end of the program; returns its exit status."""
         end = time.monotonic() + seconds
         while self._read(end):
             pass
@@ -77,7 +77,7 @@ class Terminal:
         assert ready, f"nothing more came: {self.text[-2000:]!r}"
         try:
             chunk = os.read(self._primary, 65536)
-        except OSError:  # Linux reports the closed other end so
+        except OSError:  # how Linux reports that the other end is closed
             return False
         self._bytes += chunk
         return bool(chunk)

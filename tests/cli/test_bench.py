@@ -1,4 +1,4 @@
-"""`specdec bench`: its numbers agree with each other, files and memory are checked before it starts, nothing is left behind."""
+"""`specdec bench`: consistent numbers, checks of files and memory before the start, no temporary files left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUICK = ["-p", "def bfs(graph, start):", "-n", "24", "-t", "1", "-s", "7", "-k",
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Where temporary files go; to be found empty."""
+    """The folder for temporary files, which must be empty at the end."""
     path = tmp_path / "temporary"
     path.mkdir()
     return path
@@ -123,8 +123,8 @@ def test_a_file_in_mxfp6(
     assert given["files"][1]["path"] == str(quantized)
     alone = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "-m", quantized, "-md", "ngram")
     assert names(alone) == ["MXFP6", "MXFP6 + speculation"]
-    refused = run(specdec, folder, *QUICK, "-m", quantized, "-md", "ngram", "--mxfp6", quantized, code=2)
-    assert "is MXFP6 already" in refused.stderr
+    rejected = run(specdec, folder, *QUICK, "-m", quantized, "-md", "ngram", "--mxfp6", quantized, code=2)
+    assert "is MXFP6 already" in rejected.stderr
 
 
 def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
@@ -145,7 +145,7 @@ def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
         assert (row[5] == "-") == (name != "MXFP6 + speculation")
 
 
-# ---- Refusals, before anything starts
+# ---- Errors before the start
 
 
 def test_too_little_memory(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -182,16 +182,16 @@ def test_too_little_disk(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: 
     ],
 )
 def test_usage(specdec: pathlib.Path, folder: pathlib.Path, arguments: list[str], message: str) -> None:
-    refused = run(specdec, folder, *arguments, code=2)
-    assert message in refused.stderr and refused.stdout == ""
+    rejected = run(specdec, folder, *arguments, code=2)
+    assert message in rejected.stderr and rejected.stdout == ""
 
 
 def test_few_tokens_are_not_timed(specdec: pathlib.Path, folder: pathlib.Path) -> None:
-    refused = run(specdec, folder, *QUICK, "-n", 7, code=2)
-    assert "too few tokens to time; give a larger -n or more prompts, for at least 8 in all" in refused.stderr
+    rejected = run(specdec, folder, *QUICK, "-n", 7, code=2)
+    assert "too few tokens to time; give a larger -n or more prompts, for at least 8 in all" in rejected.stderr
     ended = run(specdec, folder, *QUICK, "-n", -1, "-l", "0+1000", code=1)  # by the end-of-text token, at once
     assert "F16 made only 1 tokens in a round: too few tokens to time; give more prompts" in ended.stderr
-    assert refused.stdout == ended.stdout == ""
+    assert rejected.stdout == ended.stdout == ""
     table = run(specdec, folder, "-p", "a =", "-p", "b =", "-n", 4, *QUICK[4:], "-l", "0-inf", "--repeat", 1).stdout
     assert "2 prompts of at most 4 tokens" in table
     assert "1 prompt to the end, " in run(specdec, folder, *QUICK, "-n", -1, "-c", 64, "--repeat", 1).stdout
@@ -249,13 +249,13 @@ def test_plot(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Pat
     run(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--plot", path, env=plot_environment())
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert path.stat().st_size > 10_000
-    refused = run(specdec, folder, *QUICK, "--plot", tmp_path / "none" / "plot.png", env=plot_environment(), code=1)
-    assert "none/plot.png: cannot be written" in refused.stderr and refused.stdout == ""
+    rejected = run(specdec, folder, *QUICK, "--plot", tmp_path / "none" / "plot.png", env=plot_environment(), code=1)
+    assert "none/plot.png: cannot be written" in rejected.stderr and rejected.stdout == ""
 
 
 def test_a_plot_needs_matplotlib(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
     path = tmp_path / "plot.png"
-    refused = run(specdec, folder, *QUICK, "--plot", path, env=plot_environment(tmp_path), code=1)
-    assert 'matplotlib is missing; pip install "specdec_native[plot]"' in refused.stderr
-    assert refused.stdout == "" and not path.exists()
+    rejected = run(specdec, folder, *QUICK, "--plot", path, env=plot_environment(tmp_path), code=1)
+    assert 'matplotlib is missing; pip install "specdec_native[plot]"' in rejected.stderr
+    assert rejected.stdout == "" and not path.exists()

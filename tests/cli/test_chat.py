@@ -1,4 +1,4 @@
-"""`specdec chat`, piped and at a terminal: the prompt is the model's template, answers are those of `generate`."""
+"""`specdec chat`, piped and at a terminal: prompts follow the model's template, answers equal those of `generate`."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_a_template_that_is_not_known(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, template: str
 ) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
-    refused = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
+    rejected = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
     message = "llama.cpp does not know this model's chat template; name one that is like it (--chat-template)"
-    assert refused.stderr == f"specdec chat: {path}: {message}\n"
+    assert rejected.stderr == f"specdec chat: {path}: {message}\n"
     options = [*GREEDY, "-n", 12]
     named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
     own = run(specdec, "chat", *options, "-m", model, stdin="hello\nmore\n")
@@ -141,7 +141,7 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
 
 
 def test_an_interrupt_ends_it_whenever_it_comes(specdec: pathlib.Path) -> None:
-    """While it loads, too: nothing more comes from standard input, for which it would wait."""
+    """Also while it loads. Standard input stays open without data, so that the program would otherwise wait."""
     for milliseconds in (5, 10, 20, 30, 40, 60, 80, 120, 200, 400):
         command = [str(specdec), "chat", "--no-mmap", "-t", "1"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

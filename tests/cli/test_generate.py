@@ -1,4 +1,4 @@
-"""`specdec generate` with the bundled pair: text and JSON agree, prompts from everywhere, colour, interruption."""
+"""`specdec generate` with the bundled pair: text and JSON output agree, sources of prompts, colour, interruption."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def at_a_terminal(specdec: pathlib.Path, *arguments: str, env: dict[str, str] | 
     try:
         while chunk := os.read(primary, 65536):
             output += chunk
-    except OSError:  # Linux reports the closed other end so
+    except OSError:  # how Linux reports that the other end is closed
         pass
     os.close(primary)
     return output.decode().replace("\r\n", "\n")
@@ -180,7 +180,7 @@ def test_first_interrupt_ends_cleanly(specdec: pathlib.Path) -> None:
 
 
 def test_second_interrupt_kills(specdec: pathlib.Path) -> None:
-    """Nobody reads: the program hangs in its first full pipe, where a clean end cannot be reached."""
+    """Nobody reads the output: the program blocks on a full pipe and cannot end cleanly."""
     command = [str(specdec), "generate", "-p", PROMPT, "-n", "4000", "-t", "1", "-c", "4096", "--json", "-l", "0-inf"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

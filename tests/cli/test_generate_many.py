@@ -1,4 +1,4 @@
-"""`specdec generate --prompts`: a file of texts in order, whatever fails, is interrupted or crashes on the way."""
+"""`specdec generate --prompts`: results in the order of the prompts, also after failures, interruptions and crashes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wait_for_lines(process: subprocess.Popen[Any], path: pathlib.Path, count: in
 
 
 def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of stats, what repeats: counters of the text itself."""
+    """The reproducible part of stats: counters of the sequence itself."""
     kept = ("prompt_tokens", "tokens", "drafted", "accepted")
     return [{**r, "stats": {name: r["stats"][name] for name in kept}} if "stats" in r else r for r in results]
 
@@ -91,7 +91,7 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
 
 
 def nested(depth: int) -> str:
-    """A request with an "id" that makes it so deep."""
+    """A request with an "id" nested to the given depth."""
     return '{"prompt":"x","id":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
 
 
@@ -201,7 +201,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_
     kept = part.read_text().count("\n") - 1
     assert 2 <= kept < 24
     with part.open("a") as file:
-        file.write('{"index":23,"text":"cut sho')  # as a crash in the middle of a write leaves it
+        file.write('{"index":23,"text":"cut sho')  # as after a crash in the middle of a write
     result = run(specdec, prompts, output)
     assert f"{kept} of 24 texts were there already" in result.stderr
     assert without_times(read(output)) == without_times(read(whole))
@@ -228,7 +228,7 @@ def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_pa
 
 
 def test_a_line_tells_what_repeats_it(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Also where the seed was drawn and the lengths of the drafts were measured (-k auto, the default)."""
+    """Also if the seed was random and draft lengths depended on measured times (-k auto, the default)."""
     lines: list[dict[str, Any] | str] = [{"prompt": prompt} for prompt in PROMPTS[:3]]
     lines += [{"prompt": PROMPTS[0], "num_draft_tokens": 3}, {"prompt": PROMPTS[0], "verification": "token"}]
     command = [str(specdec), "generate", "--output", str(tmp_path / "out.jsonl"), "--prompts"]
@@ -283,7 +283,7 @@ def test_prompts_from_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Pa
 
 @pytest.fixture
 def begun(specdec: pathlib.Path, tmp_path: pathlib.Path) -> Callable[[list[pathlib.Path]], list[str]]:
-    """Begins and kills a run with copies of a target and a draft; its options, to go on."""
+    """Starts and kills a run with copies of a target and a draft; returns its options, to resume it."""
 
     def begin(models: list[pathlib.Path]) -> list[str]:
         options = [word for flag, path in zip(["-m", "-md"], models, strict=False) for word in (flag, str(path))]
@@ -316,8 +316,8 @@ def test_a_model_of_the_same_size_and_name_is_another(
         end = file.read()
         file.seek(-2000, os.SEEK_END)
         file.write(bytes(byte ^ 1 for byte in end))
-    refused = run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", *options, code=1)
-    assert "holds the beginning of another run: other prompts, models or options" in refused.stderr
+    rejected = run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", *options, code=1)
+    assert "holds the beginning of another run: other prompts, models or options" in rejected.stderr
 
 
 def test_a_model_elsewhere_is_the_same(
@@ -365,13 +365,13 @@ def make_special(kind: str, path: pathlib.Path) -> None:
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
 @pytest.mark.parametrize("suffix", ["", ".part", ".sorted"])
 def test_what_is_no_file_stays(specdec: pathlib.Path, tmp_path: pathlib.Path, kind: str, suffix: str) -> None:
-    """Refused before models load: there is none here."""
+    """Rejected before models load: the model here does not exist."""
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
     special = tmp_path / f"out.jsonl{suffix}"
     make_special(kind, special)
     before = special.stat()
-    refused = run(specdec, prompts, tmp_path / "out.jsonl", "--force", "-m", tmp_path / "none.gguf", code=1)
-    assert f"{special} is not a regular file; give another --output" in refused.stderr
+    rejected = run(specdec, prompts, tmp_path / "out.jsonl", "--force", "-m", tmp_path / "none.gguf", code=1)
+    assert f"{special} is not a regular file; give another --output" in rejected.stderr
     assert (special.stat().st_ino, special.stat().st_mode) == (before.st_ino, before.st_mode)
     assert sorted(tmp_path.iterdir()) == [prompts, special]
 

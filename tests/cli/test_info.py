@@ -1,4 +1,4 @@
-"""`specdec info`: the same facts as the gguf package reads, on any GGUF, without a model library."""
+"""`specdec info`: agrees with the gguf package on any GGUF file."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ def test_hostile_strings_do_not_reach_the_terminal(specdec: pathlib.Path, odd_mo
 
 
 def test_every_type_that_the_gguf_package_knows(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Our own table of block sizes against theirs."""
+    """Our table of block sizes against that of the gguf package."""
     writer = gguf.GGUFWriter(tmp_path / "types.gguf", "test")
     for kind, (block, size) in gguf.GGML_QUANT_SIZES.items():
-        if kind.name == "Q8_1":  # 36 bytes in ggml; the package has not followed
+        if kind.name == "Q8_1":  # 36 bytes in ggml; the package's size is outdated
             continue
         writer.add_tensor(kind.name, np.zeros(3 * 1024 // block * size, np.uint8).reshape(3, -1), raw_dtype=kind)
     writer.write_header_to_file()

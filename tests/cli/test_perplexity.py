@@ -1,4 +1,4 @@
-"""`specdec perplexity` as a command: usage, what it prints, what it refuses."""
+"""`specdec perplexity` as a command: usage, output, errors."""
 
 from __future__ import annotations
 
@@ -55,35 +55,35 @@ def test_the_report(specdec: pathlib.Path, tiny: pathlib.Path) -> None:
     assert "same top token    100.00 +- 0.00 %\n" in finished.stdout
 
 
-def refusal(specdec: pathlib.Path, *arguments: object, text: str = "x" * 100) -> str:
+def rejection(specdec: pathlib.Path, *arguments: object, text: str = "x" * 100) -> str:
     finished = run(specdec, *arguments, "-c", 16, "-t", 1, text=text)
     assert finished.returncode == 1 and finished.stdout == ""
     assert finished.stderr.startswith("specdec perplexity: ")
     return finished.stderr
 
 
-def test_other_vocabularies_are_refused(specdec: pathlib.Path, tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_other_vocabularies_are_rejected(specdec: pathlib.Path, tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
     renamed = make("llama", vocabulary=Vocabulary(renamed={40: "QQQ"})).write(tmp_path / "renamed.gguf")
     larger = make("llama", vocabulary=Vocabulary(size=304)).write(tmp_path / "larger.gguf")
-    message = refusal(specdec, tiny, "-f", "-", "--against", renamed)
+    message = rejection(specdec, tiny, "-f", "-", "--against", renamed)
     assert "do not share a vocabulary: token 40 is " in message and 'in the model and "QQQ" in the reference' in message
-    assert "the model has 288 tokens, the reference 304" in refusal(specdec, tiny, "-f", "-", "--against", larger)
+    assert "the model has 288 tokens, the reference 304" in rejection(specdec, tiny, "-f", "-", "--against", larger)
 
 
 def test_bad_files(specdec: pathlib.Path, tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
     cut, latin = tmp_path / "cut.gguf", tmp_path / "latin.txt"
     cut.write_bytes(tiny.read_bytes()[:-100])
     latin.write_bytes(b"caf\xe9 " * 50)
-    assert "none.txt: cannot be opened" in refusal(specdec, tiny, "-f", tmp_path / "none.txt")
-    assert "UTF-8" in refusal(specdec, tiny, "-f", latin)
-    assert "none.gguf: no such file" in refusal(specdec, tmp_path / "none.gguf", "-f", "-")
-    assert "cut.gguf" in refusal(specdec, cut, "-f", "-")
-    assert "cut.gguf" in refusal(specdec, tiny, "-f", "-", "--against", cut)
+    assert "none.txt: cannot be opened" in rejection(specdec, tiny, "-f", tmp_path / "none.txt")
+    assert "UTF-8" in rejection(specdec, tiny, "-f", latin)
+    assert "none.gguf: no such file" in rejection(specdec, tmp_path / "none.gguf", "-f", "-")
+    assert "cut.gguf" in rejection(specdec, cut, "-f", "-")
+    assert "cut.gguf" in rejection(specdec, tiny, "-f", "-", "--against", cut)
 
 
 def test_logits_that_are_not_numbers(specdec: pathlib.Path, tiny: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = make("llama")
     model.tensors["output.weight"][7, 0] = float("nan")
     path = model.write(tmp_path / "nan.gguf")
-    assert "the evaluated model failed: the logits hold NaN" in refusal(specdec, path, "-f", "-")
-    assert "the reference model failed: the logits hold NaN" in refusal(specdec, tiny, "-f", "-", "--against", path)
+    assert "the evaluated model failed: the logits hold NaN" in rejection(specdec, path, "-f", "-")
+    assert "the reference model failed: the logits hold NaN" in rejection(specdec, tiny, "-f", "-", "--against", path)

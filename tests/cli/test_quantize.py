@@ -30,7 +30,7 @@ def text(value: str) -> bytes:
 
 
 def zeros(path: pathlib.Path, cols: int, rows: int, type: int = F32) -> pathlib.Path:
-    """A model of one tensor of zeros; takes no room on most file systems, whatever its size."""
+    """A model of one tensor of zeros; a sparse file, which takes no disk space on most file systems."""
     size = cols * rows * 4 if type == F32 else cols * rows // 32 * 34
     header = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
     header += text("a.weight") + struct.pack("<IQQIQ", 2, cols, rows, type, 0)
@@ -154,7 +154,7 @@ def test_impossible_inputs(specdec, small, name, message):
     assert files(small.parent) == ["cut.gguf", "in.gguf"]
 
 
-# ---- Room
+# ---- Disk space
 
 
 def test_a_disk_that_cannot_hold_the_result(specdec, tmp_path):

@@ -36,7 +36,7 @@ def frames(text: str) -> list[list[str]]:
 
 
 def final_lines(text: str) -> list[str]:
-    """What stays on the first screen."""
+    """What remains on the main screen."""
     return STYLE.sub("", text.rsplit(FIRST_SCREEN, 1)[1]).split("\r\n")
 
 
@@ -70,7 +70,7 @@ def test_three_columns_in_80(specdec: pathlib.Path) -> None:
 
 
 def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
-    """What is played is what was generated, and without a terminal it comes in turn."""
+    """The columns show the generated texts; without a terminal they are printed one after another."""
     greedy = [*QUICK, "--temp", "0"]
     piped = subprocess.run([specdec, "race", *greedy], capture_output=True, text=True, timeout=120, check=True)
     assert "\x1b" not in piped.stdout

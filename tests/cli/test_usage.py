@@ -1,4 +1,4 @@
-"""The command line itself: help, version, wrong use (exit code 2), where output goes, closed and full outputs."""
+"""The command line: help, version, usage errors (exit code 2), output streams, closed and full outputs."""
 
 from __future__ import annotations
 

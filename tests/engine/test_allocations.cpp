@@ -1,5 +1,5 @@
-// A whole text of the bundled pair: nothing of ours allocates per token, our attention included (these files have no MXFP6). Only
-// llama.cpp does in its passes, and a piece whose text is too long for the string that holds it.
+// A generation with the bundled pair: our code, attention included, does not allocate per token (these files have no MXFP6).
+// Only llama.cpp's passes do, and pieces whose text exceeds the small-string buffer.
 
 #include <limits>
 #include <optional>
@@ -13,7 +13,7 @@
 struct ggml_cgraph;
 struct ggml_cplan;
 
-// The linker sends every call here (--wrap). What runs a graph is our attention and plain C.
+// The linker redirects every call here (--wrap). A graph is run by our attention and by C code.
 extern "C" {
 std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
 std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
@@ -31,7 +31,7 @@ namespace {
 
 using namespace specdec;
 
-// Allocations of the second half of a text, but for long pieces.
+// Allocations in the second half of a generation, except those of long pieces.
 int allocations_of_half_a_text(Generator& generator, const Request& request) {
   generator.start(request);
   for (int i = 0; i < request.max_tokens / 2; ++i) CHECK(generator.next());
@@ -57,7 +57,7 @@ TEST(a_token_allocates_nothing) {
   request.stop = {"no such text"};
   request.sampling.logit_bias = {{0, -std::numeric_limits<double>::infinity()}};
   for (const double temperature : {0.0, 0.8}) {
-    for (const int k : {0, 3}) {  // fixed: "auto" may come to its first long draft at any time, depending on the clock
+    for (const int k : {0, 3}) {  // fixed, because "auto" may make its first long draft at any time, depending on measured times
       request.sampling.temperature = temperature;
       request.num_draft_tokens = k;
       CHECK_NEAR(allocations_of_half_a_text(generator, request), 0, 0);

@@ -1,4 +1,4 @@
-"""The generator as its users meet it, on the bundled pair."""
+"""The generator's public interface, on the bundled pair."""
 
 import math
 import os
@@ -293,7 +293,7 @@ def test_bad_options_name_themselves(options: dict[str, int], message: str) -> N
         sd.Generator(**options)  # type: ignore[arg-type]
 
 
-def test_a_context_beyond_memory_is_refused() -> None:
+def test_a_context_beyond_memory_is_rejected() -> None:
     with pytest.raises(sd.ModelError, match="not enough memory"):
         sd.Generator(n_ctx=1 << 24)
 

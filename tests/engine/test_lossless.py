@@ -1,4 +1,4 @@
-"""With a draft the text is what it would have been without: greedy token for token, sampling in distribution."""
+"""Output with a draft equals that without one: token for token when greedy, in distribution when sampling."""
 
 import collections
 import math
@@ -70,7 +70,7 @@ ALPHA = 0.001
 def first_two(
     gen: sd.Generator, k: int, first_seed: int, verification: Verification = "token"
 ) -> collections.Counter[tuple[int, ...]]:
-    """max_tokens is K + 2, so that no cycle's K is clipped below what it would be in a long text."""
+    """max_tokens is K + 2, so that K is clipped in no cycle."""
     counts: collections.Counter[tuple[int, ...]] = collections.Counter()
     options: StreamOptions = {"temperature": 0.8, "top_k": 40, "top_p": 1.0, "min_p": 0.0, "num_draft_tokens": k}
     options |= {"max_tokens": k + 2, "verification": verification}
@@ -100,7 +100,7 @@ CRITICAL = 3.0902  # standard normal quantile of 1 - ALPHA
 
 @pytest.fixture(scope="module")
 def sampler() -> sd.Generator:
-    """On one thread: these models are small and the texts many."""
+    """On one thread: the models are small and the generations many."""
     return sd.Generator(n_threads=1)
 
 

@@ -1,4 +1,4 @@
-"""Many texts at once: each is what it is alone, bit for bit; failures and cancellations stay with their own text."""
+"""Several requests at once: each has the same output as alone, bit for bit; failures and cancellations affect no other."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def many(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
 
 
 def requests(options: sd.StreamOptions, prompts: list[str] = PROMPTS) -> list[sd.Request]:
-    """Of different lengths, so that texts join while others run."""
+    """Of different lengths, so that requests join while others run."""
     return [{"prompt": prompt, **options, "max_tokens": 8 + 9 * i % 40, "seed": 100 + i} for i, prompt in enumerate(prompts)]
 
 
@@ -87,23 +87,23 @@ def test_texts_are_as_if_alone(alone: sd.Generator, many: sd.Generator, mode: sd
 
 
 def test_different_modes_share_their_passes(alone: sd.Generator, many: sd.Generator) -> None:
-    """Ragged: K differs from text to text, and some have no draft."""
+    """Ragged: K differs between requests, and some have no draft."""
     mixed = [{**request, **mode} for request, mode in zip(requests({}), itertools.cycle(MODES))]
     expected = [alone.generate(**request) for request in mixed]
     assert all(map(is_same, expected, many.generate_many(mixed)))
 
 
 def test_texts_really_share_passes(many: sd.Generator) -> None:
-    """Four plain texts of 40 tokens take 40 passes of the target, not 160."""
+    """Four plain generations of 40 tokens take 40 passes of the target, not 160."""
     completions = many.generate_many(PROMPTS[:4], max_tokens=40, num_draft_tokens=0, temperature=0)
     for completion in completions:
         assert completion.stats.target_calls == 40
-        # All of them were there for nearly all of the time.
+        # All of them ran for nearly the whole time.
         assert completion.stats.seconds > 0.5 * sum(c.stats.seconds for c in completions) / 4
 
 
 def test_more_drafts_than_a_pass_has_room_for(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> None:
-    """8 texts of 20 drafts each do not fit into 64 rows: they take turns, and K is not shortened."""
+    """8 requests of 20 drafts each do not fit into 64 rows: they take turns, and K is not shortened."""
     options: sd.StreamOptions = {"temperature": 0.9, "num_draft_tokens": 20}
     small = sd.Generator(mxfp6_target, draft_path, n_threads=2, n_batch=64, max_sequences=8)
     one = sd.Generator(mxfp6_target, draft_path, n_threads=2)

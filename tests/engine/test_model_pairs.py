@@ -1,4 +1,4 @@
-"""Speculative decoding on tiny pairs of many architectures: the target's own text, whatever the draft."""
+"""Speculative decoding on tiny pairs of many architectures: the output is the target's for any draft."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITHOUT_END = {1: -math.inf}  # logit bias: texts of full length
 
 
 def near(model: Model, noise: float = 0.15) -> Model:
-    """Another model that often agrees: its matrices with noise."""
+    """A draft that often agrees with the model: its matrices plus noise."""
     rng = np.random.default_rng(5)
     matrices = {name: t for name, t in model.tensors.items() if t.ndim >= 2}
     return model.with_tensors(
@@ -60,7 +60,7 @@ def test_greedy_text_does_not_depend_on_the_draft(name: str, tmp_path: pathlib.P
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 def test_a_model_accepts_all_of_its_own_drafts(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Exactly all: its logits have the same bits one by one and in a pass of 6."""
+    """All, because its logits have the same bits one by one and in a pass of 6."""
     f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
     for path in (f16, quantize(specdec, f16)):
         gen = generator(path, path, num_draft_tokens=5)
@@ -96,7 +96,7 @@ def test_rolling_back_past_a_sliding_window(name: str, tmp_path: pathlib.Path) -
     gen = generator(target, draft, num_draft_tokens=7)
     assert greedy(gen, tokens[:200], 150).tokens == greedy(generator(target), tokens[:200], 150).tokens
     assert 0 < gen.stats.acceptance_rate < 1
-    # A shorter prefix: cells that slid out of the window 100 tokens ago are seen again.
+    # A shorter prefix: cells that left the window 100 tokens ago are in it again.
     again = greedy(gen, tokens[:160] + tokens[210:220], 30)
     assert again.stats.prompt_cached_tokens == 160
     assert again.tokens == greedy(generator(target), tokens[:160] + tokens[210:220], 30).tokens
@@ -136,7 +136,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (Vocabulary(adds_bos=False), "only one of the two begins every text with BOS"),
     (Vocabulary(size=100, renamed={99: "zzz"}), 'token 99 is "zzz" in the draft'),
 ])  # fmt: skip
-def test_other_vocabularies_are_refused(
+def test_other_vocabularies_are_rejected(
     vocabulary: Vocabulary, message: str, target: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     draft = make("llama", vocabulary=vocabulary).write(tmp_path / "draft.gguf")
@@ -164,7 +164,7 @@ def test_drafts_with_more_or_fewer_padding_ids(size: int, target: pathlib.Path, 
     assert 274 < max(sampled.tokens) < 288 and gen.stats.accepted > 0
 
 
-# ---- Models that cannot forget
+# ---- Models whose cache cannot be truncated
 
 
 @pytest.mark.parametrize("name", RECURRENT)
@@ -199,7 +199,7 @@ def with_layout(data: bytes, layout: int) -> bytes:
     return data[:at] + struct.pack("<I", layout) + data[at + 4 :]
 
 
-def test_tampered_mxfp6_files_are_refused(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_tampered_mxfp6_files_are_rejected(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = make("llama")
     path = quantize(specdec, model.write(tmp_path / "m.gguf"))
     data = path.read_bytes()

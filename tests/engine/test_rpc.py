@@ -1,4 +1,4 @@
-"""Layers on RPC servers, on loopback: the same text to the bit, and every way to lose a server is an error, not the end."""
+"""Layers on RPC servers, on loopback: bit-identical output; losing a server raises an error and does not end the process."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_generators_in_two_threads_share_a_server(start_server: ServerFactory) -
 
 
 def test_generators_come_and_go_on_a_server(start_server: ServerFactory) -> None:
-    """A server forgets its graphs whenever a client's buffer is freed; the other generators' passes must not rely on them."""
+    """A server drops its stored graphs whenever a client frees a buffer; passes of other generators must not rely on them."""
     address, _ = start_server()
     expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=60, temperature=0, num_draft_tokens=0).pieces
     gen = sd.Generator(rpc=address, n_threads=1)
@@ -186,8 +186,8 @@ def test_the_command_line_reports_a_killed_server(specdec: pathlib.Path, start_s
     assert process.wait() == 1
 
 
-# A server that vanishes after the client has sent so many bytes: while they greet, while weights are sent, while it generates.
-# In a subprocess, because what this guards against would end the process.
+# A server that disappears after the client has sent a given number of bytes: in the handshake, while weights are sent, or
+# during generation. In a subprocess, because a regression would end the process.
 VANISHING = """
 import random, socket, sys, threading
 import specdec_native as sd
@@ -321,7 +321,7 @@ def test_mxfp6_stays_here(
 
 
 def test_serving_warns_where_others_can_reach_it(specdec: pathlib.Path) -> None:
-    """With the port taken, so that it ends."""
+    """The port is in use, so that the command ends."""
     with socket.create_server(("0.0.0.0", 0)) as listener:
         port = str(listener.getsockname()[1])
         for host, warns in (("0.0.0.0", True), ("127.0.0.1", False)):

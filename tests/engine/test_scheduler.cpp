@@ -1,4 +1,4 @@
-// Which texts run when, on toy models: each text is what it is alone, whatever happens to the others.
+// Scheduling of requests on toy models: each has the same output as alone, whatever happens to the others.
 
 #include <algorithm>
 #include <limits>
@@ -46,7 +46,7 @@ struct Wish {
   std::uint64_t seed = 7;
 };
 
-// What came of a text.
+// The output of a request.
 struct Outcome {
   Tokens tokens;
   std::string text, error;
@@ -76,7 +76,7 @@ struct Engine {
     return texts.back();
   }
 
-  // The next event's text, -1 when all are over.
+  // The id of the next event, -1 when all requests are finished.
   std::int64_t next() {
     const std::optional<Event> event = scheduler.next();
     if (!event) return -1;
@@ -92,7 +92,7 @@ struct Engine {
     return event->text->id();
   }
 
-  // To the end; whose events came.
+  // Runs to the end; returns the ids of all events.
   std::vector<std::int64_t> run() {
     std::vector<std::int64_t> order;
     for (std::int64_t id = next(); id >= 0; id = next()) order.push_back(id);
@@ -130,7 +130,7 @@ std::vector<Wish> wishes_of(int count) {
 
 using Ids = std::vector<std::int64_t>;
 
-// Sorts every `cycle` of events, after the first ones: which slot a cycle's events begin with is left open.
+// Sorts every `cycle` of events, after the first ones: the order of slots within a cycle is unspecified.
 Ids in_turns(Ids order, std::ptrdiff_t first, std::ptrdiff_t cycle) {
   for (auto at = order.begin() + first; at < order.end(); at += std::min(cycle, order.end() - at)) {
     std::sort(at, at + std::min(cycle, order.end() - at));
@@ -171,7 +171,7 @@ TEST(events_come_slot_by_slot_and_empty_texts_end_first) {
   CHECK(engine.outcomes[3].is_over && !engine.outcomes[3].reason && engine.outcomes[3].error.empty());
   CHECK(engine.outcomes[0].reason == FinishReason::length);
 
-  // What a cycle made of a text with drafts comes in one go.
+  // All tokens of a sequence in a cycle come together.
   Engine drafting(2, 2);  // the draft is the target: all four tokens of a cycle are kept
   for (const std::uint64_t seed : {1u, 2u}) drafting.add({prompt_of(5, seed), 8, 3});
   const Ids order = drafting.run();
@@ -189,7 +189,7 @@ TEST(cancelled_texts_leave_the_others_alone) {
   engine.scheduler.cancel(1);
   engine.scheduler.cancel(99);
   CHECK(engine.texts[1]->state() == Text::State::over && !engine.texts[1]->has_failed());
-  // What was not delivered is forgotten in the cache, too.
+  // Tokens that were not delivered are also dropped from the cache.
   const Sequence& s = engine.texts[1]->sequence();
   CHECK(s.num_committed == static_cast<int>(wishes[1].prompt.size()) + 4);
   CHECK(engine.target.length(s.slot) == s.num_committed - 1);
@@ -209,7 +209,7 @@ TEST(a_text_that_fails_fails_alone) {
   const std::vector<Wish> wishes = wishes_of(5);
   const Tokens bad = {9, 9, 9, 9};
   Engine engine(3);
-  // The target's logits mean nothing after five more tokens of the bad prompt.
+  // The target's logits are NaN after five more tokens of the bad prompt.
   const toy::Model healthy(vocabulary_size, 1);
   engine.target.table = [&](const Tokens& tokens) {
     std::vector<float> row = healthy.logits_after(tokens);
@@ -271,11 +271,11 @@ TEST(a_prefix_that_another_text_has_is_copied) {
   engine.run();
   const auto cached = [&](std::size_t i) { return engine.texts[i]->sequence().stats.prompt_cached_tokens; };
   CHECK(cached(0) == 0 && cached(1) == 100);
-  CHECK(cached(2) == 0);  // 20 tokens are read sooner than a slot is copied
+  CHECK(cached(2) == 0);  // reading 20 tokens is faster than copying a slot
   CHECK(cached(3) == 0);
   for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
 
-  // A text that is over leaves its tokens, and one that goes on with them takes its slot.
+  // A finished request leaves its tokens in the cache, and a request that continues them takes its slot.
   Engine one(1);
   one.add(wishes[0]);
   one.run();

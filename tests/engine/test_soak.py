@@ -1,4 +1,4 @@
-"""500 mixed requests over 8 sequences with random cancellations: every text is what it is alone, nothing is left behind."""
+"""500 mixed requests in 8 slots with random cancellations: every output is that of the request alone, and nothing leaks."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ namespace {
 using specdec::TextStream;
 using Strings = std::vector<std::string>;
 
-// What each push returned, and finish() last.
+// The result of each push, then that of finish().
 Strings pieces(const Strings& stop, const Strings& tokens) {
   TextStream stream(stop);
   Strings out;
@@ -63,6 +63,6 @@ TEST(the_earliest_of_several_stop_strings_counts) {
 
 TEST(stop_strings_may_hold_characters_of_several_bytes) { CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf"); }
 
-TEST(an_empty_stop_string_is_refused) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop string is empty"); }
+TEST(an_empty_stop_string_is_rejected) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop string is empty"); }
 
 TEST_MAIN()

@@ -1,4 +1,4 @@
-"""One generator among threads and processes: who may use it, who may stop it, and how a program ends around it."""
+"""One generator with several threads and processes: use, cancellation, and the end of the program."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[object
     return thread, results
 
 
-def test_a_call_that_is_refused_leaves_the_running_text_alone(gen: sd.Generator) -> None:
+def test_a_rejected_call_does_not_disturb_the_running_generation(gen: sd.Generator) -> None:
     expected = gen.generate(PROMPT, max_tokens=1000, seed=1).tokens
     thread, results = in_thread(lambda: gen.generate(PROMPT, max_tokens=1000, seed=1).tokens)
-    refused = 0
+    rejected = 0
     while thread.is_alive():
         try:
             gen.generate("x", max_tokens=1)
         except sd.Error as error:
             assert "another thread" in str(error)
-            refused += 1
+            rejected += 1
             time.sleep(0.005)
         else:
             assert not results, "the other text was running"
     thread.join()
-    assert refused > 0 and results == [expected]
+    assert rejected > 0 and results == [expected]
 
 
 def test_a_bad_request_leaves_the_stream_alone(gen: sd.Generator) -> None:
@@ -97,7 +97,7 @@ def test_an_asyncio_task_can_be_cancelled(gen: sd.Generator) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.sleep(0.05)  # the thread comes back
+            await asyncio.sleep(0.05)  # the thread returns
 
     asyncio.run(main())
     assert len(gen.generate(PROMPT, max_tokens=10).tokens) == 10

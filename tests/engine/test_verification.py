@@ -1,4 +1,4 @@
-"""Verification and drafting modes with the bundled models: one law, and in the invariant mode one text."""
+"""Verification and drafting modes with the bundled models: one distribution, and in the invariant mode one output per seed."""
 
 import inspect
 import pathlib
@@ -47,7 +47,7 @@ def test_a_seed_gives_one_text_whatever_is_drafted(
 
 
 def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
-    """Though "auto" drafts by measured times and by what it learnt from all texts before."""
+    """Although "auto" chooses drafts by measured times and by what it learnt from earlier generations."""
     alone, drafted = sd.Generator(target, n_threads=1), sd.Generator(target, draft_path, n_threads=1)
     many = sd.Generator(target, draft_path, n_threads=1, max_sequences=3)
     prompts = library_prompts[:4]
@@ -62,10 +62,10 @@ def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pa
         assert [c.tokens for c in completions] == 2 * expected
         assert {c.verification for c in completions} == {"invariant"}
         lengths.add(tuple(c.stats.drafted for c in completions[:4]))
-        for seed in range(8):  # noise that no draft hits: later texts are drafted for with that in mind
+        for seed in range(8):  # drafts are always rejected, which changes the draft lengths of later generations
             drafted.generate(prompts[0], max_tokens=MAX_TOKENS, temperature=5.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
     assert len(lengths) == 2
-    # Control: asked for, "block" is what runs, and its text depends on K.
+    # Control: if "block" is requested, it runs, and its output depends on K.
     for seed, prompt in enumerate(prompts):
         options: StreamOptions = {"max_tokens": MAX_TOKENS, "seed": seed, "verification": "block"}
         texts = [drafted.generate(prompt, num_draft_tokens=k, **options).tokens for k in (0, 2, 7)]

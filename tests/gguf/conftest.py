@@ -1,4 +1,4 @@
-"""Tests import files collected by pytest with importlib, which does not look beside them; gguf_bytes.py is there."""
+"""Puts this folder on the import path, for gguf_bytes.py: pytest's importlib mode does not."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""GGUF files put together byte by byte, so that every field can be wrong. See cpp/gguf/gguf_file.h for the layout."""
+"""Builds GGUF files byte by byte, so that every field can be wrong. See cpp/gguf/gguf_file.h for the layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Models of the same size are told apart by their headers and by every tensor of every part, not by where they lie.
+// Fingerprints depend on the headers and on every tensor of every part, not on the files' location.
 
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ struct Folder {
 
 constexpr std::uint64_t columns = 512, rows = 64, tensor_bytes = columns * rows * 4;
 
-// Part `number` of two, with so many F32 tensors; a byte of the last one can be changed.
+// Writes part `number` of two with a given number of F32 tensors; a byte of the last one can be changed.
 void write_part(const fs::path& folder, std::uint64_t number, std::uint64_t tensors, const std::string& author, std::int64_t changed = -1) {
   std::vector<GgufEntry> entries = {{"split.no", GgufType::u16, number}, {"split.count", GgufType::u16, std::uint64_t{2}}};
   entries.push_back({"split.tensors.count", GgufType::i32, std::int64_t{3}});
@@ -88,7 +88,7 @@ TEST(a_first_part_may_hold_no_tensors_and_end_with_its_header) {
   write_part(folder.path, 0, 0, "someone");
   write_part(folder.path, 1, 3, "someone");
   const fs::path first = folder.path / "m-00001-of-00002.gguf";
-  while (true) {  // off with the padding
+  while (true) {  // removes the padding
     std::ifstream file(first, std::ios::binary | std::ios::ate);
     file.seekg(-1, std::ios::end);
     if (file.get() != 0) break;

@@ -1,4 +1,4 @@
-"""The header check that every GGUF passes before llama.cpp sees it: each way to be wrong gets its own error, none a crash."""
+"""The header check of GGUF files before llama.cpp reads them: every defect gives an error of its own, none a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(specdec: pathlib.Path, *arguments: object) -> subprocess.CompletedProces
 
 
 def nested(depth: int, innermost: bytes) -> bytes:
-    """An array in an array in an array ..."""
+    """Nested arrays."""
     return array(ARRAY, 1, nested(depth - 1, innermost)) if depth > 1 else innermost
 
 
@@ -38,7 +38,7 @@ def with_tensors(*tensors: bytes, size: int = 1024) -> Gguf:
     return Gguf(tensors=list(tensors), data=bytes(size))
 
 
-# What the file is, and a part of the message.
+# Content of the file, and a part of the message.
 BAD = {
     "empty": (b"", "is empty"),
     "one byte": (b"G", "is not a GGUF file"),
@@ -268,7 +268,7 @@ def test_no_mutation_of_a_header_crashes(specdec: pathlib.Path, tmp_path: pathli
 
 
 def test_memory_is_bounded_by_the_file(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Counts that fit into a large sparse file are not believed before the elements are there."""
+    """Memory is not allocated for counts, only for elements that were read, also if a large sparse file could hold them."""
     sparse = Gguf(entries=[entry("key", ARRAY, array(U8, 2**36))], n_tensors=2**30).header()
     path = tmp_path / "sparse.gguf"
     with path.open("wb") as file:
@@ -347,7 +347,7 @@ ASSERTED = {
 
 @pytest.mark.parametrize("name", ASSERTED)
 def test_metadata_that_llama_cpp_asserts(specdec: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
-    """No model, but the file is sound: info shows it, with a warning."""
+    """Not a usable model, but a valid file: info shows it, with a warning."""
     content, message = ASSERTED[name]
     path = tmp_path / "model.gguf"
     path.write_bytes(content.build())

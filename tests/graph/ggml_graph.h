@@ -1,4 +1,4 @@
-// Operations in ggml graphs made by hand.
+// Builds ggml graphs of single operations.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "ggml.h"
 #include "llama/backend.h"
 
-// Memory for the tensors of a test, and their computation with our kernels.
+// A ggml context for the tensors of a test, and computation of its graph with our kernels.
 class GgmlGraph {
  public:
   explicit GgmlGraph(std::size_t bytes) {

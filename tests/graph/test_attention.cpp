@@ -1,4 +1,4 @@
-// Attention in ggml graphs made by hand: the same bits for any number of threads and queries, however the work is divided.
+// Attention in hand-made ggml graphs: the same bits for any number of threads and queries, and any division of the work.
 
 #include <cstdint>
 #include <cstring>
@@ -24,7 +24,7 @@ struct Shape {
   int head_size, heads, kv_heads, cells, streams;
 };
 
-// Random queries, keys and values; queries see all cells but the last ones (causal).
+// Random queries, keys and values with a causal mask.
 class Attention {
  public:
   Attention(const Shape& shape, int num_queries) : shape_(shape), num_queries_(num_queries) {
@@ -60,7 +60,7 @@ class Attention {
     return out;
   }
 
-  // Whether queries [begin, end) alone, on so many threads, give what they give in `all`.
+  // Whether queries [begin, end) alone, on num_threads threads, give the same bits as in `all`.
   bool agrees(const Floats& all, int begin, int end, int threads) {
     const Floats some = run(begin, end, threads);
     const auto row = static_cast<std::size_t>(shape_.heads * shape_.head_size), count = static_cast<std::size_t>(end - begin);

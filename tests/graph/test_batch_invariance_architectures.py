@@ -1,4 +1,4 @@
-"""llama.cpp's own weight types in many architectures: logits do not depend on how a text was cut into passes."""
+"""llama.cpp's own weight types in many architectures: logits do not depend on how a sequence is split into passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.models.tiny_models import SHAPES, TRANSFORMERS, Shape, make, random_t
 from specdec_native import _core
 
 LENGTH = 300  # past cell 257, where llama.cpp's own attention changes its algorithm for one query
-THREADED = [250, *range(1, 9), 4, 3, 1]  # few passes: every operation waits for both threads
+THREADED = [250, *range(1, 9), 4, 3, 1]  # few passes, because two threads are slow for such small operations
 
 
 def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]], kv_type: str = "f16") -> None:

@@ -1,6 +1,6 @@
-// F16, BF16 and F32 matrices in ggml graphs made by hand: views, permuted activations, several matrices, experts.
+// F16, BF16 and F32 matrices in hand-made ggml graphs: views, permuted activations, several matrices, experts.
 //
-// Weights and activations are small integers, which every type and every sum here hold exactly: results are the plain sums.
+// Weights and activations are small integers, so all types and sums here are exact, and results equal plain sums.
 
 #include <cmath>
 #include <cstdint>
@@ -30,7 +30,7 @@ class Graph : public GgmlGraph {
   ggml_tensor* activations(std::int64_t a, std::int64_t b, std::int64_t c = 1, std::int64_t d = 1) {
     ggml_tensor* t = ggml_new_tensor_4d(get(), GGML_TYPE_F32, a, b, c, d);
     float* x = static_cast<float*>(t->data);
-    // Beyond 11 bits, so that activations rounded to F16 or BF16 would be noticed.
+    // More than 11 bits, so that the test detects activations rounded to F16 or BF16.
     for (std::int64_t i = 0; i < ggml_nelements(t); ++i) x[i] = static_cast<float>(random_() % 32768) - 16384.0f;
     return t;
   }
@@ -107,7 +107,7 @@ TEST(several_matrices_each_serve_their_part) {
   }
 }
 
-// As attention without flash attention has them: rows of one head, those of the others in between.
+// As in attention without flash attention: the rows of a head are interleaved with those of other heads.
 TEST(views_with_rows_apart) {
   for (const ggml_type type : types) {
     Graph graph(type);
@@ -144,7 +144,7 @@ TEST(experts_are_chosen_per_token) {
   }
 }
 
-// llama.cpp's own F16 kernel rounds activations, and it is what runs for activations that are F16 already.
+// F16 activations are left to llama.cpp's own kernel.
 TEST(half_precision_activations_stay_with_llama_cpp) {
   Graph graph(GGML_TYPE_F16);
   ggml_tensor* y = ggml_mul_mat(graph.get(), graph.weights(k, rows), graph.weights(k, 3));

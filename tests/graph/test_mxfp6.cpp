@@ -1,7 +1,7 @@
-// MXFP6 weights in ggml graphs made by hand: views, permuted activations, experts, embedding rows, and what is refused.
+// MXFP6 weights in hand-made ggml graphs: views, permuted activations, experts, embedding rows, rejected operations.
 //
-// Activations are integers with 127 among every 32, which int8 blocks hold exactly: results differ from a plain sum over the
-// decoded weights only by float rounding.
+// Activations are integers, with 127 in every block of 32, so their int8 rounding is exact: results differ from a plain sum
+// over the decoded weights only by float rounding.
 
 #include <cmath>
 #include <cstdint>

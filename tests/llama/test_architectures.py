@@ -40,7 +40,7 @@ def differences(x: F32Array, reference: F32Array) -> F32Array:
 
 
 def flat(model: Model) -> Model:
-    """Embeddings of -1, 0 and 1, as many of one sign as of the other; layers that add nothing; a final norm of ones."""
+    """Embeddings of -1, 0 and 1 with mean 0, layers that add nothing, a final norm of ones."""
     rng = np.random.default_rng(0)
     row = np.repeat(np.array([-1, 0, 1, 0], np.float32), model.shape.width // 4)
     embeddings = np.stack([rng.permutation(row) for _ in range(model.vocabulary.size)])
@@ -56,7 +56,7 @@ def flat(model: Model) -> Model:
 @every_architecture
 @pytest.mark.parametrize("type", ["e2m3", "e3m2"])
 def test_logits_are_those_of_the_decoded_weights(name: str, type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Measured: 0.010 to 0.030. The median, for where two experts are nearly equal the rounding may choose the other."""
+    """Measured: 0.010 to 0.030. Median, because rounding may choose another expert where two are nearly equal."""
     model = make(name)
     quantized = quantize(specdec, model.write(tmp_path / "m.gguf"), "--type", f"mxfp6_{type}")
     tokens = random_tokens(model, 40)
@@ -66,9 +66,9 @@ def test_logits_are_those_of_the_decoded_weights(name: str, type: str, specdec: 
 
 
 def test_numpy_with_the_same_rounding_computes_the_same(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """The cause: llama in numpy is the engine's F32 without the rounding of activations, and its MXFP6 with it.
+    """A numpy llama equals the engine's F32 without rounding of activations, and its MXFP6 with it.
 
-    Texts of one token: over more of them attention's F16 sums hide 1e-3, which moves some activations to the next integer.
+    Sequences of one token: with more, F16 rounding in attention moves some activations to the next integer.
     """
     model = make("llama")
     quantized = quantize(specdec, model.write(tmp_path / "m.gguf"))
@@ -79,7 +79,7 @@ def test_numpy_with_the_same_rounding_computes_the_same(specdec: pathlib.Path, t
     assert 0.01 < np.median(differences(y, reference)) < 0.02
     assert np.median(differences(plain, reference)) < 1e-6
     assert np.median(differences(rounded, y)) < 1e-6
-    assert np.mean(differences(rounded, y) < 1e-6) > 0.9  # the others: one activation beside a half
+    assert np.mean(differences(rounded, y) < 1e-6) > 0.9  # in the others, one activation is near a tie
 
 
 @every_architecture
@@ -93,7 +93,7 @@ def test_activations_that_int8_holds_give_no_difference(name: str, specdec: path
 
 
 def test_embedding_rows_are_decoded_exactly(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """With all else in F32, the whole model has the same bits as with decoded embeddings."""
+    """With everything else in F32, the whole model has the same bits as with decoded embeddings."""
     for type in ("e2m3", "e3m2"):
         model = make("llama")
         options = ("--type", f"mxfp6_{type}", "--keep", r"^(blk\.|output)")
@@ -118,7 +118,7 @@ def test_same_bits_for_any_pass_and_threads(name: str, specdec: pathlib.Path, tm
         check_same(expected, logits(quantized, tokens, pass_sizes), pass_sizes)
     for pass_sizes in (1, 2, 7, 8, 9):
         check_same(expected[:280], logits(quantized, tokens[:280], pass_sizes), pass_sizes)
-    # Few passes: where threads are more than cores, every operation waits for the scheduler.
+    # Few passes: with more threads than cores, every operation waits for the operating system's scheduler.
     for n_threads in (2, 3):
         check_same(expected, logits(quantized, tokens, [560, 1, 2, 7, 8, 9, 13], n_threads), n_threads)
 
@@ -150,7 +150,7 @@ def check_same(expected: F32Array, y: F32Array, what: object) -> None:
     ({"pass_sizes": [2, 0]}, "pass_sizes must be"),
     ({"n_threads": 0}, "n_threads is 0"),
 ])  # fmt: skip
-def test_evaluate_refuses(change: dict[str, object], message: str, tmp_path: pathlib.Path) -> None:
+def test_evaluate_rejects(change: dict[str, object], message: str, tmp_path: pathlib.Path) -> None:
     arguments = {"path": str(make("llama").write(tmp_path / "m.gguf")), "tokens": [0], "pass_sizes": [1], "n_threads": 1}
     with pytest.raises(ValueError, match=message):
         _core.evaluate(**{**arguments, **change})
@@ -159,8 +159,8 @@ def test_evaluate_refuses(change: dict[str, object], message: str, tmp_path: pat
 # ---- Models that do not make one token after another
 
 
-def test_a_diffusion_model_is_refused(tmp_path: pathlib.Path) -> None:
-    """It would load, and every pass would see the new tokens alone. The bundled target under that name."""
+def test_a_diffusion_model_is_rejected(tmp_path: pathlib.Path) -> None:
+    """It would load, but each pass would only attend to its own tokens. Uses the bundled target under that name."""
     header, tensors = (ROOT / "models" / "stdlib-target-f16.gguf").read_bytes().split(b"tokenizer.ggml.model", 1)
     path = tmp_path / "llada.gguf"
     path.write_bytes(header.replace(b"llama", b"llada") + b"tokenizer.ggml.model" + tensors)

@@ -1,4 +1,4 @@
-// The cache's length is what the loop believes it to be: append, truncate, cancel, limits.
+// Append, truncate, cancel, limits: the cache always has the length that the loop expects.
 
 #include <cstring>
 
@@ -66,7 +66,7 @@ Texts texts_of(std::initializer_list<int> lengths) {
   return texts;
 }
 
-// The last row of every text, all texts in one call.
+// The last row of every sequence, all in one call.
 std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts) {
   std::vector<PassInput> inputs;
   for (std::size_t slot = 0; slot < texts.size(); ++slot) {
@@ -83,7 +83,7 @@ std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts)
 
 }  // namespace
 
-// Ragged, with idle slots between, padded or in several passes of llama.cpp: the same bits as alone, and lengths as asked.
+// Ragged inputs with idle slots in between, padded or in several llama.cpp passes: the same bits as alone, and correct lengths.
 TEST(sequences_of_any_lengths_share_a_pass) {
   int padded = 0, ragged = 0;
   for (const auto& lengths : {std::initializer_list<int>{3, 1, 4, 2, 2},
@@ -108,7 +108,7 @@ TEST(sequences_of_any_lengths_share_a_pass) {
         const auto alone = context_of(64, 1, type);
         row_after(*alone, earlier);
         if (!texts[slot].empty()) CHECK(rows[row++] == row_after(*alone, texts[slot]));
-        // What was padded is forgotten.
+        // The padding has been removed.
         const std::vector<Token> later = {11, 12};
         CHECK(row_after(*together, later, static_cast<int>(slot)) == row_after(*alone, later));
       }
@@ -179,7 +179,7 @@ TEST(a_cancelled_pass_can_be_repeated) {
   CHECK(row_after(*context, tokens) == row_after(*fresh, tokens));
 }
 
-TEST(memory_that_is_not_there_is_not_asked_for) {
+TEST(a_cache_larger_than_memory_is_an_error) {
   // 512 bytes of cache per token: half a terabyte.
   CHECK_THROWS(context_of(1 << 19, 2048), ModelError, "not enough memory");
   CHECK_THROWS(context_of(1 << 19, 4096), ModelError, "4096 contexts of 524288 tokens are more than 2^31 together");

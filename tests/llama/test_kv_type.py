@@ -1,4 +1,4 @@
-"""Keys and values in 8.5 bits: as lossless for the loop as 16, and close to them."""
+"""Keys and values in 8.5 bits: logits do not depend on the passes, and are close to those with 16 bits."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_logits_are_close_to_those_of_f16(head: int, tmp_path: pathlib.Path) -> 
     assert 0 < error < 0.02 * f16.std()
 
 
-def test_heads_that_blocks_do_not_fit_are_refused(tmp_path: pathlib.Path) -> None:
+def test_heads_that_blocks_do_not_fit_are_rejected(tmp_path: pathlib.Path) -> None:
     path = make("llama").write(tmp_path / "m.gguf", GgmlType.F16)  # heads of 16
     with pytest.raises(sd.ModelError, match=r"m\.gguf: kv_type q8_0 .* heads are 16 and 16 .* Use kv_type f16"):
         sd.Generator(path, kv_type="q8_0")
     assert sd.Generator(path, kv_type="f16").generate("def", max_tokens=2, seed=1).tokens
 
 
-def test_other_types_are_refused() -> None:
+def test_other_types_are_rejected() -> None:
     with pytest.raises(ValueError, match='kv_type is "q4_0"; it must be "f16" or "q8_0"'):
         sd.Generator(kv_type="q4_0")

@@ -1,4 +1,4 @@
-"""Weights read into memory instead of mapped: the same bits, in huge pages where there are any, and never beyond memory."""
+"""Weights read into memory instead of mapped: the same bits, in huge pages where available, and an error if memory is short."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_bundled_pair_writes_the_same_text() -> None:
 
 
 def advised_bytes() -> int:
-    """Of this process's memory, what has asked for huge pages."""
+    """The memory of this process that is marked for huge pages."""
     areas = re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", SMAPS.read_text())
     asked = [area for area in areas if re.search(r"^VmFlags:.* hg\b", area, re.MULTILINE)]
     return sum(int(re.findall(r"^Rss:\s+(\d+) kB", area, re.MULTILINE)[0]) << 10 for area in asked)
@@ -62,7 +62,7 @@ def test_weights_beyond_memory_are_not_read(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "huge.gguf"
     size = 4 << 40
     path.write_bytes(Gguf(tensors=[tensor("a.weight", [size >> 12, 1 << 10])]).build())
-    with path.open("r+b") as file:  # a hole: takes no disk
+    with path.open("r+b") as file:  # sparse: takes no disk space
         file.truncate(size + 4096)
     message = r"huge\.gguf: not enough memory to read the weights into: 41943\d\d MiB needed, \d+ MiB available\. .*mmap=True"
     with pytest.raises(sd.ModelError, match=message):

@@ -1,4 +1,4 @@
-"""MXFP6 GGUF files in tests: made by the real command, read by gguf's own reader taught the two types."""
+"""MXFP6 GGUF files in tests: written by the real command, read by the gguf package extended with the two types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def quantize(specdec: pathlib.Path, source: pathlib.Path, *options: str, name: s
 
 
 def decoded_tensors(path: pathlib.Path) -> Tensors:
-    """The MXFP6 tensors of a file as F32, rows as numpy has them."""
+    """The MXFP6 tensors of a file as F32, in numpy's order of dimensions."""
     names = {member.name: member.value for member in GgmlType} | {f"MXFP6_{code.upper()}": type for type, code in CODES.items()}
     sizes = dict.fromkeys(CODES, (32, 25))
     with (

@@ -21,7 +21,7 @@ def exact(weights: F32Array, x: F64Array) -> F64Array:
 
 
 def rounded_activations(weights: F32Array, x: F64Array) -> F64Array:
-    """As MXFP6's kernels have it: 32 columns share a scale of their largest magnitude / 127 (cpp/weights/mxfp6/matmul.h)."""
+    """The rounding of MXFP6's kernels: 32 columns share the scale (largest magnitude) / 127 (cpp/weights/mxfp6/matmul.h)."""
     blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     step = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
     return exact(weights, (np.rint(blocks / step) * step.astype(np.float64)).reshape(x.shape))
@@ -37,7 +37,7 @@ def rms_norm(x: F64Array, weight: F32Array) -> F64Array:
 
 
 def rope(x: F64Array) -> F64Array:
-    """x [tokens, heads, columns]: neighbouring columns are turned by position * 10000^(-column / columns)."""
+    """RoPE: x [tokens, heads, columns]; pairs of columns are rotated by position * 10000^(-column / columns)."""
     columns = x.shape[-1]
     angles = np.arange(len(x))[:, None, None] * 10000.0 ** (-np.arange(0, columns, 2) / columns)
     turned = np.empty_like(x)

@@ -1,4 +1,4 @@
-"""models/widen.py: wide models through the real engine have the small model's logits, and nothing is left behind on errors."""
+"""models/widen.py: widened models have the small model's logits in the real engine, and errors leave no files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def difference(a: F32Array, b: F32Array) -> float:
     return float(np.abs(a - b).max() / a.std())
 
 
-ROUNDING = 0.005  # F16 rounding of activations and cache moves logits by about this; see the perturbed ones
+ROUNDING = 0.005  # F16 rounding of activations and cache changes logits by about this much
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_perturbation_is_decided_by_strength_and_seed(widen: ModuleType, tmp_pat
 
 
 def test_acceptance_is_what_the_table_says(widen: ModuleType, tmp_path: pathlib.Path) -> None:
-    """Roughly: few tokens."""
+    """Approximately: with few tokens."""
     import specdec_native as sd
 
     rates = []
@@ -167,7 +167,7 @@ def test_bad_arguments(
     assert not list(tmp_path.iterdir())
 
 
-def test_other_models_are_refused(widen: ModuleType, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_models_are_rejected(widen: ModuleType, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text("not a model")
     out = str(tmp_path / "out")
     cases = {

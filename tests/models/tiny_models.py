@@ -135,7 +135,7 @@ class Model:
         return replace(self, tensors={**self.tensors, **tensors})
 
     def write(self, path: pathlib.Path, weights: GgmlType = GgmlType.F32) -> pathlib.Path:
-        """Matrices that a quantizer would take are stored as `weights`, all else as F32."""
+        """Stores the matrices that a quantizer would quantize as `weights`, everything else as F32."""
         writer = gguf.GGUFWriter(path, self.architecture)
         writer.add_block_count(self.shape.layers)
         writer.add_context_length(self.shape.context)
@@ -166,7 +166,7 @@ class Model:
 
 
 def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
-    """gguf cannot encode K-quants: theirs are random blocks of about the tensor's size instead, not the tensor."""
+    """The gguf package cannot encode K-quants: returns random blocks with values of about the tensor's magnitude."""
     if type not in K_QUANTS:
         return gguf.quants.quantize(tensor, type)
     columns = tensor.shape[-1] // 256
@@ -175,7 +175,7 @@ def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
     unit = tensor.std() / 200
     fields["d"] = unit
     if type == GgmlType.Q4_K:
-        fields["dmin"] = 7.5 * unit  # no value is favoured
+        fields["dmin"] = 7.5 * unit  # symmetric about zero
     else:
         fields["scales"] >>= 3
     return blocks.reshape(*tensor.shape[:-1], -1)
@@ -212,7 +212,7 @@ class Random:
         return as_f32(1 + 0.2 * self._rng.standard_normal(size))
 
     def signed_norm(self, size: int) -> F32Array:
-        """Without it a tied model would always repeat its last token."""
+        """Without this, a tied model would always repeat its last token."""
         return as_f32(self.norm(size) * self._rng.choice([-1, 1], size))
 
     def bias(self, size: int) -> F32Array:

@@ -1,4 +1,4 @@
-"""`specdec quantize --calibrate`: closer outputs at the same size, whatever the architecture, the same for any thread count."""
+"""`specdec quantize --calibrate`: smaller output error at the same size for all architectures; independent of threads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_threads_do_not_matter(specdec, draft_path, tmp_path, text) -> None:
 @pytest.mark.parametrize("name", ["llama", "moe", "tied"])
 @pytest.mark.parametrize("type", ["mxfp6_e2m3", "mxfp6_e3m2"])
 def test_architectures(specdec, tmp_path, text, name: str, type: str) -> None:
-    """Experts have moments of their own; a tied embedding those of the output."""
+    """Experts have their own moments; a tied embedding has those of the output."""
     source = make({"llama": "llama", "moe": "qwen3moe", "tied": "gemma2"}[name]).write(tmp_path / "in.gguf")
     out = tmp_path / "out.gguf"
     report = quantize(specdec, source, out, "--type", type, "--calibrate", text)

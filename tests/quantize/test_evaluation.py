@@ -63,7 +63,7 @@ def log_probabilities(model: Model, tokens: list[int]) -> F64Array:
 
 
 def scored(model: Model, text: str, window: int) -> tuple[F64Array, list[int]]:
-    """Log-probabilities of every scored prediction, and the tokens that came."""
+    """Log-probabilities of every scored prediction, and the actual next tokens."""
     rows, nexts = [], []
     for tokens in windows(text, window):
         rows.append(log_probabilities(model, tokens)[window // 2 : window - 1])
@@ -125,7 +125,7 @@ def test_a_model_against_itself(specdec: pathlib.Path, draft_path: pathlib.Path,
 
 
 def test_windows_do_not_see_each_other(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """With attention: two windows at once are the two alone."""
+    """With attention: two windows in one run give the same as each alone."""
     path = make("llama", vocabulary=BYTES).write(tmp_path / "a.gguf")
     text, window = random_text(80), 40
     both = perplexity(specdec, path, text, "-c", window)

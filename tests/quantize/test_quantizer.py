@@ -1,4 +1,4 @@
-"""`specdec quantize`: what it writes, read back by gguf's own reader and compared with numpy and ml_dtypes."""
+"""`specdec quantize`: its files, read by the gguf package and compared with numpy and ml_dtypes."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def table(specdec: pathlib.Path, source: pathlib.Path, *options: object) -> dict
     return json.loads(finished.stdout)
 
 
-def refusal(specdec: pathlib.Path, source: pathlib.Path, *options: object) -> str:
-    result = source.with_name("refused.gguf")
+def rejection(specdec: pathlib.Path, source: pathlib.Path, *options: object) -> str:
+    result = source.with_name("rejected.gguf")
     finished = run(specdec, "quantize", *options, source, result)
     assert finished.returncode == 1
     assert finished.stderr.startswith("specdec quantize: ") and finished.stdout == ""
-    assert not list(source.parent.glob("refused*")), "nothing is left of a run that failed"
+    assert not list(source.parent.glob("rejected*")), "nothing is left of a run that failed"
     return finished.stderr
 
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> type[gguf.GGUFReader]:
-    """gguf's reader, taught the two types."""
+    """The gguf package's reader, extended with the two types."""
     names = {member.name: member.value for member in GgmlType} | {name.upper(): number for name, number in TYPES.items()}
     monkeypatch.setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))
     for number in TYPES.values():
@@ -94,11 +94,11 @@ def gaussian(rows: int, cols: int, seed: int = 0) -> np.ndarray:
 
 
 def stored(x: np.ndarray, type: GgmlType) -> np.ndarray:
-    """What x becomes when it is stored as this type."""
+    """The values of x after it is stored as this type."""
     return gguf.quants.dequantize(gguf.quants.quantize(x, type), type)
 
 
-# ---- The format, stated again
+# ---- An independent decoder of the format
 
 
 def unpack(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +212,7 @@ def test_threads_do_not_matter(specdec, tmp_path):
     assert len(files) == len(tables) == 1
 
 
-# ---- What stays as it is
+# ---- Tensors that are kept
 
 
 ODD = {
@@ -259,7 +259,7 @@ def test_keep(specdec, tmp_path):
     path = write(tmp_path / "m.gguf", {name: gaussian(16, 32) for name in names})
     rows = table(specdec, path, "--keep", r"^output|blk\.\d\.")["tensors"]
     assert [row["kept_because"] for row in rows] == [None, "--keep", None, "--keep"]
-    assert "no tensor can be quantized" in refusal(specdec, path, "--keep", ".*")
+    assert "no tensor can be quantized" in rejection(specdec, path, "--keep", ".*")
 
 
 # ---- Metadata and layout of the file
@@ -352,7 +352,7 @@ def test_weights_that_are_not_finite(specdec, tmp_path, source, value, what):
     x = gaussian(64, 64)
     x[37, 41] = value
     path = write(tmp_path / "m.gguf", {"good.weight": gaussian(16, 32), "bad.weight": (x, source)})
-    assert f'tensor "bad.weight" has {what} at row 37, column 41;' in refusal(specdec, path)
+    assert f'tensor "bad.weight" has {what} at row 37, column 41;' in rejection(specdec, path)
 
 
 def test_the_first_bad_weight_is_named(specdec, tmp_path):
@@ -360,7 +360,7 @@ def test_the_first_bad_weight_is_named(specdec, tmp_path):
     x[1, 700:, 3] = np.nan
     path = write(tmp_path / "m.gguf", {"bad.weight": x})
     for threads in (1, 4, 4, 4):
-        assert "has NaN at row 700, column 3 of matrix 1;" in refusal(specdec, path, "--threads", threads)
+        assert "has NaN at row 700, column 3 of matrix 1;" in rejection(specdec, path, "--threads", threads)
 
 
 def test_kept_tensors_may_hold_infinities(specdec, tmp_path):
@@ -370,7 +370,7 @@ def test_kept_tensors_may_hold_infinities(specdec, tmp_path):
 
 def test_models_quantized_already(specdec, tmp_path, reader):
     path = write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32), "b.weight": (gaussian(32, 64), GgmlType.Q4_0)})
-    assert 'tensor "b.weight" is already quantized to Q4_0' in refusal(specdec, path)
+    assert 'tensor "b.weight" is already quantized to Q4_0' in rejection(specdec, path)
     matrix = decoded(tensors(reader, quantize(specdec, path, "--allow-requantize"))["b.weight"])[0]
     expected = stored(gaussian(32, 64), GgmlType.Q4_0)
     assert 0 < np.linalg.norm(matrix - expected) / np.linalg.norm(expected) < 0.05
@@ -381,27 +381,27 @@ def test_models_quantized_already(specdec, tmp_path, reader):
 def test_mxfp6_is_never_quantized_again(specdec, tmp_path, type):
     once = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}), "--type", type)
     for options in ([], ["--allow-requantize"], ["--keep", "."]):
-        assert f'tensor "a.weight" is already MXFP6 ({type.upper()})' in refusal(specdec, once, *options)
+        assert f'tensor "a.weight" is already MXFP6 ({type.upper()})' in rejection(specdec, once, *options)
 
 
 def test_unreadable_type(specdec, tmp_path):
     path = write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32), "b.weight": gaussian(16, 32).astype(np.float64)})
-    assert 'tensor "b.weight" has type F64, which cannot be read' in refusal(specdec, path)
+    assert 'tensor "b.weight" has type F64, which cannot be read' in rejection(specdec, path)
 
 
-def test_names_that_llama_cpp_refuses(specdec, tmp_path):
+def test_names_that_llama_cpp_rejects(specdec, tmp_path):
     path = tmp_path / "m.gguf"
     path.write_bytes(Gguf(tensors=[tensor_entry(16, name="a" * 57 + ".weight")], data=bytes(2048)).build())
-    assert "more than 63 bytes" in refusal(specdec, path)
+    assert "more than 63 bytes" in rejection(specdec, path)
     path.write_bytes(Gguf(tensors=[tensor_entry(16, name="a" * 56 + ".weight")], data=bytes(2048)).build())
     quantize(specdec, path)
 
 
-# ---- The result in other hands
+# ---- The result in other programs
 
 
 @both_types
-def test_a_stock_reader_refuses_the_file_clearly(specdec, tmp_path, type):
+def test_a_stock_reader_rejects_the_file_clearly(specdec, tmp_path, type):
     result = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}), "--type", type)
     with pytest.raises(ValueError, match=rf"{TYPES[type]}\)? is not a valid GGMLQuantizationType"):
         gguf.GGUFReader(result)
@@ -420,7 +420,7 @@ TAMPERED = {
 
 @pytest.mark.parametrize("command", [["info"], ["generate", "-p", "x", "-m"]])
 @pytest.mark.parametrize("name", TAMPERED)
-def test_tampered_files_are_refused(specdec, tmp_path, name, command):
+def test_tampered_files_are_rejected(specdec, tmp_path, name, command):
     change, message = TAMPERED[name]
     path = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(32, 32)}))
     data = path.read_bytes()

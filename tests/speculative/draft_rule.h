@@ -1,4 +1,4 @@
-// A DraftLength that only decides: it learns nothing from what it is told.
+// A base class for DraftLength rules that learn nothing.
 #pragma once
 
 #include "speculative/draft_length.h"

@@ -1,5 +1,5 @@
-// Speculative decoding in simulated time: costs, confidences and verdicts are made here, so that every fixed K is known exactly
-// and the adaptive draft length can be measured against it.
+// Speculative decoding in simulated time. Costs, confidences and verdicts are simulated, so the speed of every fixed K is known
+// exactly, and the adaptive draft length can be compared with it.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Random {
   std::uint64_t state_;
 };
 
-// A kind of place in a text: how often it comes, how sure the draft is there, how often the target accepts.
+// A kind of place in a sequence: its frequency, the draft's confidence there, the probability of acceptance.
 struct Place {
   double share, confidence, acceptance;
 };
@@ -35,17 +35,17 @@ struct World {
   std::function<double(int)> draft_pass;   // by rows; null: drafts cost nothing
   std::vector<Place> places;
   int num_sequences = 1;
-  double noise = 0.05;     // passes take longer by up to ten times this share, by half of it on average
-  double drift = 0.0;      // of the machine's speed, from cycle to cycle
-  double change = 0.0;     // seconds that a target pass of another length than the one before takes longer; for one sequence
-  double proposing = 1.0;  // share of the cycles in which there is something to propose; for one sequence
+  double noise = 0.05;     // passes take longer, by up to ten times this fraction, by half of it on average
+  double drift = 0.0;      // of the machine's speed, per cycle
+  double change = 0.0;     // extra seconds of a target pass whose size differs from the last one's; for one sequence
+  double proposing = 1.0;  // share of cycles in which the proposer has something to propose; for one sequence
 
   double acceptance() const {
     double mean = 0.0;
     for (const Place& p : places) mean += p.share * p.acceptance;
     return mean;
   }
-  // Tokens per second, undisturbed.
+  // Tokens per second, without disturbances.
   double fixed(int k) const {
     double tokens = 1.0, survival = 1.0;
     for (int place = 0; place < k; ++place) tokens += survival *= acceptance();
@@ -68,7 +68,7 @@ struct Speed {
   void operator+=(const Speed& other) { tokens += other.tokens, seconds += other.seconds; }
 };
 
-// A text that begins with one token.
+// A sequence of one token.
 struct Text {
   Text() {
     sequence.tokens = {0};
@@ -77,12 +77,12 @@ struct Text {
   }
   Sequence sequence{0, sampling::SamplingParams(), std::make_unique<sampling::PhiloxUniforms>(1, 0)};
   double survival = 1.0;
-  bool refused = false;
+  bool rejected = false;
   int num_accepted = 0;
 };
 
-// A machine on which a rule decodes text after text. The rule sees disturbed times and drawn verdicts; what is returned is
-// counted in undisturbed times and expected tokens, so that little of it is luck.
+// A machine on which a rule decodes sequence after sequence. The rule sees disturbed times and random verdicts; the returned
+// speed uses undisturbed times and expected tokens, which reduces its variance.
 class Machine {
  public:
   explicit Machine(DraftLength& rule, std::uint64_t seed = 1) : rule_(rule), random_(seed) {}
@@ -115,7 +115,7 @@ class Machine {
     return world.places.back();
   }
 
-  // False where the text stops.
+  // False where the sequence ends.
   bool draft(const World& world, Text& t) {
     Sequence& s = t.sequence;
     const Place& place = next_place(world);
@@ -123,8 +123,8 @@ class Machine {
     s.tokens.push_back(0);
     rule_.drafted(s, place.confidence, place.confidence);
     t.survival *= place.acceptance;
-    t.refused = t.refused || random_() >= place.acceptance;
-    if (!t.refused) ++t.num_accepted;
+    t.rejected = t.rejected || random_() >= place.acceptance;
+    if (!t.rejected) ++t.num_accepted;
     return s.num_drafted() < most_drafts;
   }
 
@@ -161,7 +161,7 @@ class Machine {
       num_made += t.num_accepted + 1;
       rule_.observe(t.sequence, t.num_accepted, 0);
     }
-    const int columns = num_sequences * (1 + longest);  // every text has as many as the longest draft needs
+    const int columns = num_sequences * (1 + longest);  // every sequence has as many as the longest draft needs
     const double pass = world.target_pass(columns) + (columns != latest_columns_ ? world.change : 0.0);
     latest_columns_ = columns;
     rule_.end_cycle(columns, num_made, proposing + takes(world, pass), proposing);

@@ -10,7 +10,7 @@
 
 namespace simulated {
 
-// Milliseconds by columns, as measured for a 1.1B shape on two cores or made up.
+// Milliseconds by columns: measured for a 1.1B shape on two cores, or made up.
 inline double smooth(int n) { return 26.0 + 1.3 * (n - 1); }
 inline double stepped(int n) { return 27.3 + 1.22 * n + 14.0 * ((n - 1) / 8); }  // a kernel that works on 8 columns at a time
 inline double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }            // F16: the second token costs most
@@ -21,7 +21,7 @@ inline double bundled(int n) { return 0.135 + 0.065 * n; }
 inline double small(int n) { return 1.0 + 0.05 * n; }
 inline constexpr double (*const targets[])(int) = {smooth, stepped, dear, computing, stepped_computing, tiny};
 
-// Confidence that tells nothing, and that tells much.
+// Confidences that are uninformative, and informative ones.
 inline std::vector<Place> blind(double acceptance) { return {{0.5, 0.85, acceptance}, {0.5, 0.4, acceptance}}; }
 inline const std::vector<Place> telling = {{0.3, 0.999, 0.97}, {0.2, 0.9, 0.85}, {0.2, 0.65, 0.65}, {0.2, 0.4, 0.45}, {0.1, 0.2, 0.2}};
 inline const std::vector<Place> mostly_sure = {{0.7, 0.9, 0.95}, {0.3, 0.35, 0.5}};
@@ -46,7 +46,7 @@ void in_every_world(Check check) {
   }
 }
 
-// Of small models a pass takes so little that building the graph of another length is much of it.
+// Passes of small models are so short that building the graph of another size takes a large part of them.
 template <class Check>
 void in_every_changing_world(Check check) {
   for (const auto target : {bundled, small}) {
@@ -66,7 +66,7 @@ void in_every_changing_world(Check check) {
   }
 }
 
-// Shares of the best fixed K, of plain decoding.
+// The rule's speed as a fraction of that of the best fixed K, and of plain decoding.
 struct Comparison {
   int worlds = 0, below_best = 0;
   double least_of_best = 9.0, least_of_plain = 9.0, sum_of_best = 0.0;

@@ -1,4 +1,4 @@
-// The adaptive draft length in simulated time (simulated_decoding.h, simulated_worlds.h), and what it learns from.
+// The adaptive draft length in simulated time (simulated_decoding.h, simulated_worlds.h), and the models it learns.
 #include "check.h"
 #include "draft_rule.h"
 #include "simulated_worlds.h"
@@ -20,7 +20,7 @@ Comparison long_runs(double noise, double drift) {
   return comparison;
 }
 
-// Too many drafts at first, or too few: both are mistakes in their worlds.
+// Worlds in which the prior makes too many drafts at first, or too few.
 class Fixed final : public toy::DraftRule {
  public:
   explicit Fixed(int k) : k_(k) {}
@@ -50,8 +50,8 @@ TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
   CHECK(quiet.least_of_plain > 0.97);
 }
 
-// Passes that take 1.15 times as long on average, up to four times, on a machine whose speed wanders: what a few measurements
-// of a size say is worth little, and long drafts need many sizes.
+// Passes take 1.15 times as long on average, at most four times, on a machine whose speed drifts: a few measurements of a size
+// say little, and long drafts need many sizes.
 TEST(close_to_the_best_fixed_length_beside_other_processes) {
   const Comparison noisy = long_runs(0.3, 0.01);
   noisy.print("noisy");
@@ -72,7 +72,7 @@ TEST(changes_of_length_are_worth_what_they_cost) {
   CHECK(changing.least_of_plain > 0.93);
 }
 
-// Nothing is known at first, neither costs nor acceptance; the first pass of every size is a trial.
+// Neither costs nor acceptance are known at first; the first pass of every size is a trial.
 TEST(a_first_text_of_96_tokens_loses_little) {
   Comparison first;
   in_every_world([&](const World& world) {
@@ -114,7 +114,7 @@ TEST(follows_a_text_whose_drafts_become_useless_and_good_again) {
     machine.text(useless, 50);
     CHECK(machine.text(useless, 400).rate() > 0.96 * useless.plain());
     machine.cycles(useless, 1000);  // long enough to be quite sure
-    machine.text(useful, 150);      // found out by trials alone
+    machine.text(useful, 150);      // only trials discover it
     CHECK(machine.text(useful, 400).rate() > 0.95 * useful.best_fixed());
   }
 }
@@ -133,7 +133,7 @@ TEST(follows_sequences_that_come_and_go) {
   CHECK(of_best > 0.96);
 }
 
-// What eight made together is not what one alone has to beat.
+// One remaining sequence must not be compared with the rate of eight.
 TEST(the_last_of_many_drafts_at_once) {
   const World many = world_of(stepped_computing, 0.14, telling, 8), one = world_of(stepped_computing, 0.14, telling, 1);
   CHECK(one.best_fixed() > 1.4 * one.plain());
@@ -158,7 +158,7 @@ TEST(a_first_cycle_that_stalls_does_not_mislead) {
   CHECK(machine.cycles(world, 4000).rate() > 0.96 * world.best_fixed());
 }
 
-// Caches and pages are cold in the first pass of a process: what it takes must not make drafts look cheap.
+// Caches and pages are cold in the first pass of a process: its time must not make drafts look cheap.
 TEST(a_cold_first_cycle_does_not_count) {
   const World world = world_of([](int n) { return 0.4 + 0.6 * n; }, 0.3, telling);  // no draft pays
   CHECK(world.best_fixed() <= world.plain() * 1.001);
@@ -173,7 +173,7 @@ TEST(a_cold_first_cycle_does_not_count) {
   CHECK(of_plain > 0.95);
 }
 
-// Of a model that fits the caches, the first few are.
+// For a model that fits the CPU caches, the first few passes are cold.
 TEST(passes_that_get_warm_do_not_mislead) {
   const World world = world_of(bundled, 0.4, telling);  // no draft pays
   CHECK(world.best_fixed() <= world.plain() * 1.001);
@@ -190,7 +190,7 @@ TEST(passes_that_get_warm_do_not_mislead) {
   CHECK(of_plain > 0.95);
 }
 
-TEST(a_withheld_repetition_is_judged_all_the_same) {
+TEST(a_withheld_proposal_is_still_learnt_from) {
   AdaptiveDraftLength rule;
   const double confidence = 0.3;
   const auto drafts_in_one_cycle = [&](bool target_agrees) {
@@ -222,13 +222,13 @@ TEST(pass_costs_lean_on_their_neighbours_until_they_are_known) {
   CHECK_NEAR(costs.seconds(1), 10.0, 1e-6);
   CHECK(costs.seconds(4) > 11.0 && costs.seconds(4) < 13.0 && costs.seconds(16) > 14.0);
   CHECK(costs.doubt(4) > costs.doubt(1) && costs.doubt(4) > costs.doubt(8) && costs.doubt(16) < costs.doubt(64));
-  costs.record(4, 60.0);  // one disturbed pass is believed little
+  costs.record(4, 60.0);  // one disturbed pass changes little
   CHECK(costs.seconds(4) < 15.0);
   for (int i = 0; i < 40; ++i) costs.record(4, 11.0);
   CHECK_NEAR(costs.seconds(4), 11.0, 0.2);
 }
 
-TEST(passes_that_are_faster_than_believed_are_believed_at_once) {
+TEST(estimates_follow_faster_passes_at_once) {
   PassCosts costs;
   for (const double n1 : {30.0, 10.0, 10.0, 10.0}) costs.record(1, n1), costs.record(8, 1.4 * n1);
   CHECK(costs.seconds(1) < 12.0 && costs.seconds(8) < 16.0);
@@ -264,7 +264,7 @@ TEST(pass_costs_never_fall_with_size) {
     costs.record(i % 9 + 1, 20.0 + 10.0 * random());
     for (int n = 1; n < 20; ++n) CHECK(costs.seconds(n + 1) >= costs.seconds(n));
   }
-  PassCosts flat;  // what lies between two sizes that cost the same
+  PassCosts flat;  // sizes between two that cost the same
   for (int i = 0; i < 50; ++i) flat.record(1, 10.0), flat.record(16, 10.0);
   for (int n = 1; n < 40; ++n) CHECK(flat.seconds(n + 1) >= flat.seconds(n));
   CHECK_NEAR(flat.seconds(4), 10.0, 1e-6);

@@ -1,4 +1,4 @@
-// What a cycle allocates once its buffers have grown: nothing.
+// A cycle allocates nothing once its buffers have grown.
 
 #include <algorithm>
 #include <memory>
@@ -19,11 +19,11 @@ using namespace specdec;
 
 constexpr int vocabulary = 40, context = 1 << 20;
 
-// A toy whose own allocations are not the loop's.
+// A toy model whose own allocations are not counted.
 class ToyModel final : public LanguageModel {
  public:
   explicit ToyModel(std::uint64_t seed) : model_(vocabulary, seed, context, 4096, 2), hash_(vocabulary, seed) {
-    // The last three tokens decide: texts are long here.
+    // The logits depend on the last three tokens only, because sequences are long here.
     model_.table = [this](const std::vector<Token>& text) {
       return hash_.logits_after({text.end() - std::min<std::ptrdiff_t>(3, text.end() - text.begin()), text.end()});
     };

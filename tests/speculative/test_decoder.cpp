@@ -83,7 +83,7 @@ TEST(greedy_with_any_draft_is_plain_greedy) {
 
 namespace {
 
-// K differs from cycle to cycle, and drafts are withdrawn for what they are: harmless in this mode.
+// K differs from cycle to cycle, and drafts are withdrawn because of their value, which is allowed in this mode.
 class Capricious final : public Proposer {
  public:
   explicit Capricious(Proposer& real) : real_(real) {}
@@ -125,7 +125,7 @@ Text sampled_text(Verification verification, Drafting drafting, Proposals propos
 
 }  // namespace
 
-TEST(a_seed_gives_the_same_text_whatever_is_drafted) {
+TEST(a_seed_gives_the_same_text_for_any_draft) {
   int different_seeds = 0, different_by_token_verification = 0;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const auto text = [&](Drafting drafting, Proposals proposals, int k) {
@@ -257,8 +257,8 @@ TEST(a_failed_pass_loses_nothing) {
   }
 }
 
-// A cancelled pass of a recurrent model leaves it with nothing: it reads the text again.
-TEST(a_model_that_cannot_go_back_loses_nothing_either) {
+// A cancelled pass empties a recurrent model's cache: it must read the sequence again.
+TEST(a_failed_pass_of_a_recurrent_model_loses_nothing) {
   for (int failing = 1; failing <= 14; ++failing) {
     toy::Model target(8, 1, 64, 4), reference(8, 1);
     target.goes_back = false;
@@ -283,7 +283,7 @@ TEST(a_model_that_cannot_go_back_loses_nothing_either) {
   }
 }
 
-TEST(logits_that_mean_nothing_are_an_error_of_that_model) {
+TEST(invalid_logits_are_an_error_of_that_model) {
   const auto broken = [](float value) {
     return [value](const Text& context) { return std::vector<float>(8, context.size() == 7 ? value : 0.5f); };
   };
@@ -316,7 +316,7 @@ TEST(truncating_shortens_text_and_caches) {
   CHECK(s->tokens.size() == 8 && target.length(0) == 7);
 }
 
-// Several sequences share one target pass per cycle, and each is what it is alone.
+// Several sequences share one target pass per cycle; each has the same output as alone.
 TEST(sequences_in_one_batch_are_as_if_alone) {
   const int lengths[] = {17, 4, 9, 1};
   std::vector<Text> together(4), alone(4);

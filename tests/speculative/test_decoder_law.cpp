@@ -1,5 +1,5 @@
-// The law of the output, by exact enumeration through the real loop: every uniform it asks for is replaced by one value
-// from each interval on which the outcome is constant, weighted by the interval's length. The intervals are worked out
+// The distribution ("law") of the output, by exact enumeration through the real loop: every uniform it requests takes one
+// value from each interval on which the outcome is constant, weighted by the interval's length. The intervals are computed
 // here from the tables, independently of the loop.
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Distribution distribution_after(const toy::Model& model, const SamplingParams& p
   return out;
 }
 
-// Walks the tree of all choices depth first: replays the path so far, then goes on with first choices.
+// Walks the tree of all choices depth first: replays the path so far, then takes the first choice at each new node.
 class Explorer {
  public:
   bool advance() {  // to the next leaf; false after the last
@@ -76,7 +76,7 @@ struct Setting {
   int draft_vocabulary = 2;
   int num_draft_tokens = 2;
   int length = 2;            // L: tokens whose law is compared
-  bool exact_length = true;  // stop at max_tokens = L (K is clipped near the end), or go on past it
+  bool exact_length = true;  // max_tokens = L (K is clipped near the end); false: more than L
   SamplingParams params;
   std::uint64_t seed = 1;
   Verification verification = Verification::token;
@@ -92,7 +92,7 @@ SamplingParams plain() {
   return params;
 }
 
-// Hands out the explorer's choices, told apart by what the sequence looks like at the time of the call.
+// Uniforms chosen by the explorer. The state of the sequence at the time of the call gives their breakpoints.
 class EnumeratedUniforms final : public sampling::UniformSource {
  public:
   EnumeratedUniforms(Explorer& explorer, const toy::Model& target, const toy::Model& draft, const Setting& setting)
@@ -204,7 +204,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
     for (const double p : row) total += p;
     return total;
   }
-  // What the proposer says its draft was sampled from. The thresholds follow from it; whether it is true, the law tells.
+  // The distribution that the proposer recorded. The thresholds follow from it; if it is wrong, the law is.
   const Distribution& recorded(int place) const { return sequence->draft_probs[static_cast<std::size_t>(place)]; }
   Distribution draft_row(const Text& context) const { return distribution_after(draft_, setting_.params, context, setting_.vocabulary); }
   Distribution target_row(const Text& context) const { return distribution_after(target_, setting_.params, context, setting_.vocabulary); }
@@ -234,7 +234,7 @@ const Text prompt = {0, 1, 0};
 
 enum class Draft { model, ngram };
 
-// Whether to stop before the next place, which depends on the drafts so far and on the draft's next row.
+// A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
 // Drafts until the rule says stop; may draft nothing at all.
 class StoppingProposer final : public Proposer {
@@ -269,7 +269,7 @@ class StoppingProposer final : public Proposer {
   const Setting& setting_;
   Rule rule_;
 };
-// What a broken proposer does after the real one; the law must then be wrong.
+// A modification of the real proposer's drafts for negative controls; the law must then be wrong.
 using Tamper = void (*)(Sequence&);
 
 class TamperedProposer final : public Proposer {
@@ -289,7 +289,7 @@ class TamperedProposer final : public Proposer {
   Tamper tamper_;
 };
 
-// Stops by what it may see: the drafts so far and the row of the next place, before anything is sampled from it.
+// Stops by permitted information: the drafts so far and the row of the next place, before anything is sampled from it.
 class ArbitraryRule final : public toy::DraftRule {
  public:
   bool worth_a_row(const Sequence& s) override { return s.num_drafted() < 4 && hash(s) % 4 != 0; }
@@ -305,7 +305,7 @@ class ArbitraryRule final : public toy::DraftRule {
   }
 };
 
-// The real rule, told of passes that take made-up time: the same path of choices meets the same decisions each time.
+// The real rule with made-up pass times, so that the same path of choices always meets the same decisions.
 class TimelessRule final : public DraftLength {
  public:
   TimelessRule() {
@@ -338,7 +338,7 @@ struct Replacements {
   bool noise_ignores_position = false;
   MakeDraftLength draft_length = nullptr;
   std::map<int, int>* lengths = nullptr;  // counts cycles by their number of drafts
-  bool in_company = false;                // of other sequences, before and after it, whose random numbers are fixed
+  bool in_company = false;                // batched with other sequences before and after it, with fixed random numbers
 };
 
 Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace = {}) {
@@ -482,7 +482,7 @@ TEST(law_holds_when_vocabularies_differ_in_size) {
   s.draft_vocabulary = 4;  // ids 2 and 3 must never be proposed
   for (s.seed = 21; s.seed <= 24; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
   s.vocabulary = 4;
-  s.draft_vocabulary = 2;  // ids 2 and 3 come from the target alone
+  s.draft_vocabulary = 2;  // only the target can give ids 2 and 3
   s.length = 2;
   for (s.seed = 25; s.seed <= 28; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
 }
@@ -496,7 +496,7 @@ TEST(law_holds_for_ngram_proposals) {
   }
 }
 
-// Any rule that looks at nothing but what it may: the law stays. The lengths really vary.
+// The law holds for any rule that uses only permitted information. The test checks that lengths vary.
 TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
   const auto check = [](MakeDraftLength rule, Draft kind, Setting s, std::uint64_t first_seed) {
     std::map<int, int> lengths;
@@ -519,7 +519,7 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
   }
 }
 
-// Sequences that share a pass decide together how far they draft: the law of each stays, whatever the others' numbers are.
+// Sequences that share a pass choose their draft lengths together: the law of each holds for any random numbers of the others.
 TEST(law_holds_among_other_sequences) {
   Replacements replace;
   replace.in_company = true;
@@ -543,7 +543,7 @@ TEST(law_holds_among_other_sequences) {
   CHECK(lengths.size() >= 3);
 }
 
-// The other ways to draft and to verify.
+// The other drafting and verification modes.
 
 TEST(law_holds_for_argmax_drafts) {
   for (Setting s : {setting_of(2, 3, 3, false), setting_of(3, 2, 3, true), setting_of(4, 3, 2, false)}) {
@@ -596,7 +596,7 @@ TEST(law_holds_for_invariant_verification) {
   }
 }
 
-// The number of drafts may be decided on the way.
+// The number of drafts may be chosen during the cycle.
 const Rule on_the_next_row = [](const Sequence&, const Distribution& next_row) { return next_row.probability(0) > 0.55; };
 const Rule on_the_last_draft = [](const Sequence& s, const Distribution&) { return s.num_drafted() > 0 && s.tokens.back() == 1; };
 const Rule on_both = [](const Sequence& s, const Distribution& next_row) {
@@ -618,7 +618,7 @@ TEST(law_holds_when_drafting_stops_early) {
   }
 }
 
-// Negative controls: the enumeration must notice what is wrong.
+// Negative controls: the enumeration must detect errors.
 
 const Tamper drop_if_one = [](Sequence& s) {
   if (s.num_drafted() > 0 && s.tokens.back() == 1) s.tokens.pop_back();
@@ -629,7 +629,7 @@ TEST(control_block_verification_of_a_draft_dropped_after_sampling) {
   s.verification = Verification::block;
   s.seed = 91;
   CHECK(error_of(s, Draft::model, {drop_if_one}) > 0.01);
-  // Where the token is certain given the past, or given the noise, it may be dropped.
+  // A token that is determined by the past, or by the noise, may be dropped.
   s.drafting = Drafting::argmax;
   CHECK_NEAR(error_of(s, Draft::model, {drop_if_one}), 0.0, 1e-12);
   s.drafting = Drafting::sampled;
@@ -659,7 +659,7 @@ TEST(control_wrong_proposal_distribution) {
   CHECK(error_of(setting_of(2, 1, 1, false), Draft::model, {uniform_recorded}) > 0.01);
 }
 
-// Not a control: a sampled token submitted as a one-hot proposal is accepted less often, but the law stays exact.
+// Not a control: submitting a sampled token as a one-hot proposal lowers its acceptance, but the law is exact.
 TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
   const Tamper recorded_as_one_hot = [](Sequence& s) {
     for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
@@ -668,7 +668,7 @@ TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
 }
 
 TEST(control_unlikely_draft_dropped_after_sampling) {
-  // design: target (.5, .5), draft (.9, .1), token 1 withdrawn whenever it is sampled -> P(token 0) = .55
+  // Target (.5, .5), draft (.9, .1), token 1 withdrawn whenever it is sampled: P(token 0) = .55.
   Setting s = setting_of(2, 1, 1, false);
   toy::Model target(2, 1), draft(2, 1);
   target.table = [](const Text&) { return std::vector<float>{0.0f, 0.0f}; };

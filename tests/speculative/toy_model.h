@@ -1,4 +1,4 @@
-// A language model small enough to enumerate: the logits of a context are random, fixed by the context and a seed.
+// A language model small enough to enumerate: logits are a hash of the context and a seed.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class Model final : public specdec::LanguageModel {
   Token end_of_generation = -1;
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass;                                // may throw
-  bool goes_back = true;                                               // recurrent models forget everything instead
+  bool goes_back = true;                                               // false: truncation empties the cache (recurrent models)
   int num_passes = 0;
   int largest_pass = 0;
 

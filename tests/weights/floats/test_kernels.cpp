@@ -1,5 +1,5 @@
-// Every instruction set's kernel against the law in weights/floats/matmul.h, bit for bit, and against float64. Usage: test_kernels NAME;
-// skipped if this CPU lacks it.
+// Every instruction set's kernel against the definition in weights/floats/matmul.h, bit for bit, and against float64.
+// Usage: test_kernels NAME; skipped if this CPU lacks it.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -41,7 +41,7 @@ float value_of(Type type, std::uint32_t bits) {
   return value;
 }
 
-// A matrix as a file holds it, rows a little farther apart than they are long, at any alignment of its type.
+// A matrix as in a file; row_bytes is larger than a row, and the start has only the alignment of its type.
 struct Weights {
   Weights(Type type_, std::int64_t rows_, std::int64_t k_)
       : type(type_), rows(rows_), k(k_), memory(size(rows_, k_ + gap) * bytes_of(type_)) {}
@@ -106,7 +106,7 @@ Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::
   return out;
 }
 
-// The law, as the header states it.
+// The definition in the header.
 Floats by_definition(const Weights& w, const Floats& x, std::int64_t n) {
   Floats out;
   for (std::int64_t c = 0; c < n; ++c) {
@@ -125,7 +125,7 @@ Floats by_definition(const Weights& w, const Floats& x, std::int64_t n) {
   return out;
 }
 
-// Equal bits, where every NaN counts as the same: instruction sets differ in the NaN they make.
+// Bitwise equality that treats all NaNs as equal: instruction sets produce different NaNs.
 bool same(const Floats& a, const Floats& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -164,7 +164,7 @@ TEST(any_split_of_the_rows_gives_the_same_bits) {
   }
 }
 
-// Bands of rows that fit the second cache level, one after another.
+// Several bands of rows, each as large as L2 allows.
 TEST(long_rows_give_the_same_bits) {
   for (const Type type : types) {
     const Weights w = random_weights(type, 100, 6000, 3);

@@ -16,7 +16,7 @@ namespace {
 constexpr Type both_types[] = {Type::e2m3, Type::e3m2};
 constexpr ScaleRule both_rules[] = {ScaleRule::ocp, ScaleRule::mse};
 
-// A code's value from sign, exponent and mantissa, as the format states it.
+// A code's value from sign, exponent and mantissa, by the format's definition.
 double value_of(Type type, int code) {
   const int mantissa_bits = type == Type::e2m3 ? 3 : 2, bias = type == Type::e2m3 ? 1 : 3;
   const int exponent = (code & 31) >> mantissa_bits, mantissa = code & ((1 << mantissa_bits) - 1);
@@ -192,7 +192,7 @@ TEST(tiles_hold_what_the_separate_arrays_hold) {
   }
 }
 
-// The layout in words: three planes of 64 bytes per half, place 4 * row + i, the fourth group in the top bits.
+// The layout: three planes of 64 bytes per half, place 4 * row + i, the fourth group in the top bits.
 TEST(the_layout_is_the_documented_one) {
   std::vector<std::uint8_t> codes(tile_rows * tile_columns), scales(tile_rows), tile(tile_bytes);
   std::mt19937 random(5);

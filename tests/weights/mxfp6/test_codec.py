@@ -1,4 +1,4 @@
-"""The MXFP6 codec against ml_dtypes, against an independent numpy statement of the layout, and by properties."""
+"""The MXFP6 codec against ml_dtypes, against an independent numpy implementation of the layout, and by properties."""
 
 import ml_dtypes
 import numpy as np
@@ -47,7 +47,7 @@ def block_errors(x, codes, scales, type):
 
 
 def reference_pack(codes, scales):
-    """design: half h, plane j, byte 4 * row + i is column 16 h + 4 j + i; the fourth group lies in the top two bits."""
+    """Byte 4 * row + i of plane j in half h is column 16 h + 4 j + i; the fourth group is in the top two bits."""
     rows, cols = codes.shape
     tiles = np.zeros((rows // 16, cols // 32, 400), np.uint8)
     for row in range(rows):
@@ -152,7 +152,7 @@ def test_scales_stay_in_range(scale):
 
 @both_types
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(type, bad):
+def test_values_that_are_not_finite_are_rejected(type, bad):
     x = np.ones((16, 96), np.float32)
     x[7, 50] = bad
     with pytest.raises(ValueError, match=r"x\[7, 50\] = .*finite"):
@@ -189,7 +189,7 @@ def test_ocp_agrees_with_ml_dtypes_on_many_random_blocks(type, spread):
 @settings(deadline=None)
 @given(finite_matrices, st.sampled_from(TYPES))
 def test_mse_is_never_worse_than_ocp_in_any_block(x, type):
-    # float64 sums of 32 squares; their own rounding is the only slack.
+    # The tolerance covers the rounding of float64 sums of 32 squares.
     mse = block_errors(x, *mxfp6.quantize(x, type, "mse"), type)
     ocp = block_errors(x, *mxfp6.quantize(x, type, "ocp"), type)
     assert (mse <= ocp * (1 + 1e-13)).all()

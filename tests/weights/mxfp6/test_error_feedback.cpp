@@ -1,4 +1,5 @@
-// Error feedback: plain rounding where inputs are independent, better outputs where they are not, whatever the thread count.
+// Error feedback: equals plain rounding for independent inputs, has smaller output errors for correlated ones, and does not
+// depend on the number of threads.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -31,7 +32,7 @@ Floats identity(std::int64_t cols, float diagonal = 1.0f) {
   return h;
 }
 
-// Moments of inputs that mix a few hidden factors and differ in size, as activations do. Full symmetric matrix.
+// Moments of inputs that are mixtures of a few factors and differ in magnitude, like activations. Full symmetric matrix.
 Floats correlated(std::int64_t cols, unsigned seed) {
   const std::int64_t samples = 4 * cols, factors = cols / 4;
   const Floats mix = gaussian(factors * cols, seed, 1.0f), hidden = gaussian(samples * factors, seed + 1, 1.0f);
@@ -170,7 +171,7 @@ TEST(results_are_valid_for_odd_weights_and_inputs) {
   }
 }
 
-TEST(bad_input_is_refused) {
+TEST(bad_input_is_rejected) {
   constexpr std::int64_t rows = 16, cols = 64;
   Floats w = gaussian(rows * cols, 12);
   const ErrorFeedback quantizer(Type::e2m3, identity(cols).data(), cols, {}, 1);

@@ -21,7 +21,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr std::uint64_t recorded_hash = 0xbdfc1010764541b6u;
 constexpr Type both_types[] = {Type::e2m3, Type::e3m2};
 
-// Random codes and sane scales; shifted by `offset` bytes, since tiles need no alignment.
+// Random codes and moderate scales, at an offset of `offset` bytes, because tiles need no alignment.
 struct Weights {
   std::int64_t rows, k;
   std::vector<std::uint8_t> memory;
@@ -72,7 +72,7 @@ std::vector<float> multiply_f32(const Kernels& kernels, Type type, const Weights
   return out;
 }
 
-// Equal bits, where every NaN counts as the same: instruction sets differ in the NaN they make.
+// Bitwise equality that treats all NaNs as equal: instruction sets produce different NaNs.
 bool same(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -125,7 +125,7 @@ TEST(products_have_equal_bits_for_any_number_of_columns) {
   }
 }
 
-// Kernels may treat rows beyond the first-level cache in another way.
+// Kernels may treat rows larger than L1 differently.
 TEST(long_rows_have_equal_bits) {
   const Kernels& kernels = tested();
   for (const Type type : both_types) {
@@ -307,8 +307,8 @@ TEST(products_are_close_to_exact_arithmetic) {
   }
 }
 
-// The same bits on every architecture, not only beside this machine's scalar code: a hash of products of numbers that
-// need no library to make (64-bit congruential), written down once.
+// The same bits on every architecture: compares a hash of products with a recorded value. The inputs come from a 64-bit
+// congruential generator, which needs no library.
 TEST(products_have_the_recorded_bits) {
   const Kernels& kernels = tested();
   std::uint64_t state = 42, hash = 14695981039346656037u;

@@ -26,7 +26,7 @@ def make(rows, cols, n, type="e2m3", seed=0, spread=0.0):
 
 
 def rounded_activations(x, type):
-    """The specified rounding, float32 step by step: codes int8 [n, blocks, 32], scales float32 [n, blocks]."""
+    """The specified rounding in float32 steps: codes int8 [n, blocks, 32], scales float32 [n, blocks]."""
     blocks = x.reshape(len(x), -1, 32)
     amax = np.abs(blocks).max(-1)
     unit = np.float32(2.0 ** -FRACTION_BITS[type])
