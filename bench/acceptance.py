@@ -1,8 +1,8 @@
-"""Which perturbation gives which acceptance rate: python bench/acceptance.py [--strengths 0.1 0.2] [--k 5] [--seeds 4].
+"""Acceptance rate by strength of perturbation: python bench/acceptance.py [--strengths 0.1 0.2] [--k 5] [--seeds 4].
 
-The bundled draft proposes for its own perturbed copy (models/widen.py): the rate of any wide target made with that strength,
-since widening keeps the function. Temperature 0.8, default transforms, token verification. Without --strengths it looks for
-those of RATES: measures GRID, draws straight lines between, measures there. Prints a markdown table.
+The bundled draft proposes for its own perturbed copy (models/widen.py). Widening keeps the function, so this is the rate of any
+wide target made with that strength. Temperature 0.8, default transforms, token verification. Without --strengths it searches
+the strengths for RATES: measures GRID, interpolates linearly, and measures there. Prints a markdown table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-// Times attention over a long cache beside the limits it has on this machine, and beside llama.cpp's own operation, all in the
-// same run and interleaved. The limits: the read bandwidth (few rows share a key) and the F32 multiply-add rate (many do).
+// Times attention over a long KV cache, compared with the limits of this machine and with llama.cpp's own operation, all
+// interleaved in one run. The limits: read bandwidth (if few rows share a key) and F32 multiply-add rate (if many do).
 //
-// Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. As many layers as do not fit the
-// caches are walked through, so that the cache of keys and values is cold, as it is in a model. Times and limits are those of
-// the tenth percentile of calls, since the machine may be shared.
+// Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. Calls go through more layers than
+// fit the CPU caches, so that keys and values are cold, as in a model. Times and limits are tenth percentiles, because the
+// machine may be shared.
 //
 // Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C] [--n N,N]
 //                        [--stock 0|1] [--pages small|huge]
@@ -55,7 +55,7 @@ struct Options {
 constexpr std::size_t cold_bytes = 128u << 20;  // of keys and values, at least
 constexpr double slice_seconds = 20e-3;         // of one case in one round, at least one call
 
-// The tenth of them, or the first of fewer: other work on the machine makes times longer, never shorter.
+// The tenth percentile, or the lowest of fewer than ten: other work on the machine only makes times longer.
 double fast(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return times.empty() ? 0 : times[times.size() / 10];
@@ -63,8 +63,8 @@ double fast(std::vector<double> times) {
 
 // --- the limits -------------------------------------------------------------------------------------------------
 
-// What `threads` threads do per second together, started at one moment: work(thread) returns how much it did in a fraction of
-// a millisecond.
+// The total rate of `threads` threads that start together: work(thread) runs for a fraction of a millisecond and returns how
+// much it did.
 double rate_of(int threads, const std::function<double(int)>& work) {
   std::atomic<int> arrived{0};
   std::vector<double> rates(static_cast<std::size_t>(threads));
@@ -97,7 +97,7 @@ struct Free {
   void operator()(ggml_backend_buffer* buffer) const { ggml_backend_buffer_free(buffer); }
 };
 
-// Keys and values of several layers as llama.cpp keeps them, [head size, kv heads, cells], in a buffer of its own: huge pages.
+// Keys and values of several layers in llama.cpp's layout, [head size, kv heads, cells], in their own buffer with huge pages.
 class Cache {
  public:
   Cache(const Shape& shape, ggml_type type, int cells) : shape_(shape), cells_(cells) {
@@ -165,7 +165,7 @@ class Cache {
   std::vector<ggml_tensor*> keys_, values_;
 };
 
-// One graph per layer; calls go from layer to layer.
+// One graph per layer; successive calls use successive layers.
 class Calls {
  public:
   Calls(const Cache& cache, int n, int cached, ggml_threadpool* pool, int threads) : pool_(pool), threads_(threads) {
@@ -202,7 +202,7 @@ class Calls {
   std::vector<std::uint8_t> work_;
 };
 
-// Takes our operations out of the backend or puts them back.
+// Turns our op hook off or on.
 void use_hook(bool wanted) {
   auto& types = ggml_backend_cpu_get_extra_buffer_types();
   static const ggml_backend_buffer_type_t hook = types.back();

@@ -1,12 +1,12 @@
 """Several sequences at once, plain and speculative: python bench/batch.py [--sequences 1 2 4 8 16 32] [--lengths 1 2 3 5 7].
 
-As many texts of source code as there are sequences run together, at temperature 0.8, first with the target alone (K = 0), then
-with every fixed K, then with "auto", the very same texts (verification="invariant"); rounds of these take turns. Counted is the
-time in which all texts run: from the first token of the last one to the last token of the first one. Prints a markdown table:
-tokens per second over all sequences, milliseconds per token of one sequence, and for the best K the speedup beside its
-prediction, which is
+Generates continuations of source code in all sequences at once, at temperature 0.8: with the target alone (K = 0), with every
+fixed K, and with "auto"; the output is the same in all of them (verification="invariant"). Rounds of these alternate. Only the
+time in which all sequences run is counted: from the first token of the last one to the last token of the one that ends first.
+Prints a markdown table: tokens per second over all sequences, milliseconds per token of one sequence, and for the best K the
+measured speedup and the predicted one,
     tokens per cycle of one sequence alone / (K t_draft + t_target(K + 1)) * t_target(1),
-with the passes of that many sequences as measured in the runs (t_draft and t_target of a pass, over all of them).
+with the pass times measured in the runs with that many sequences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Length = int | Literal["auto"]
 
 @dataclass
 class Run:
-    tokens: int  # of all texts, while all ran
+    tokens: int  # of all sequences, while all were running
     seconds: float
     stats: list[sd.Stats]
 
@@ -64,8 +64,8 @@ def run(gen: sd.Generator, count: int, length: Length, tokens: int, seed: int) -
     begin = end = 0.0
     stats: list[sd.Stats | None] = [None] * count
     options: sd.StreamOptions = {"num_draft_tokens": length, "max_tokens": tokens, "seed": seed}
-    options["logit_bias"] = {0: -1e9}  # the end of a text: all run for as long
-    options["verification"] = "invariant"  # the same texts for every K
+    options["logit_bias"] = {0: -1e9}  # bans the end-of-text token, so that all have max_tokens
+    options["verification"] = "invariant"  # the same output for every K
     with gen.stream_many(prompts(count), **options) as events:
         for event in events:
             produced[event.index] += 1
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--draft", default="115m-draft")
     parser.add_argument("--sequences", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--lengths", type=int, nargs="+", default=[1, 2, 3, 5, 7], help="the fixed K")
-    parser.add_argument("--tokens", type=int, default=64, help="of each text")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens per sequence")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
     options = parser.parse_args()

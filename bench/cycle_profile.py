@@ -1,8 +1,8 @@
-"""What a cycle spends its time on, layer by layer: python bench/cycle_profile.py [TARGET DRAFT] [--temperatures 0 0.8] [--k 3].
+"""Time of a cycle by layer of the code: python bench/cycle_profile.py [TARGET DRAFT] [--temperatures 0 0.8] [--k 3].
 
-Samples the main thread of `specdec generate` with perf (Debian: linux-perf) and gives every sample inside a cycle to the
-layer of its innermost frame that is one; milliseconds are shares of the measured time of a cycle. Other programs hardly change
-the shares, but for waiting, which grows. Without models: the bundled pair. The end-of-text token is banned.
+Samples the main thread of `specdec generate` with perf (Debian: linux-perf). A sample inside a cycle counts for the layer of
+its innermost frame that belongs to one; milliseconds are shares of the measured time of a cycle. Other programs on the machine
+hardly change the shares, except that of waiting. Without models: the bundled pair. The end-of-text token is banned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# Innermost first: a layer and the functions that it begins with.
+# Innermost first: a layer and the functions by which it is entered.
 LAYERS = {
     "waiting at barriers": r"ggml_barrier|ggml_threadpool_chunk",
     "arithmetic": r"ggml_graph_compute_thread",
@@ -44,13 +44,13 @@ OURS = ["truncating caches", "log-probability of the pieces", "transforms", "ver
 
 
 def stacks(script: str) -> Iterator[list[str]]:
-    """Function names of each sample from the innermost out."""
+    """Function names of each sample, innermost first."""
     for sample in filter(str.strip, script.split("\n\n")):
         yield [frame.split(maxsplit=1)[1] for frame in sample.strip().splitlines()[1:]]
 
 
 def classify(stack: list[str]) -> tuple[str, str] | None:
-    """Layer and whose; None outside of cycles."""
+    """The layer and the model (draft or target); None outside cycles."""
     if not any(frame.startswith(CYCLE) for frame in stack):
         return None
     layer = next(name for frame in stack for name, pattern in LAYER_OF.items() if pattern.match(frame))
@@ -84,7 +84,7 @@ def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]
     every = list(stacks(script))
     passes = [stack for stack in every if "llama_context::process_ubatch" in stack]
     if sum("main" in stack for stack in passes) < 0.95 * len(passes):
-        sys.exit("error: perf lost the ends of stacks")  # what is left would be biased
+        sys.exit("error: perf truncated stacks")  # the remaining samples would be biased
     found = Counter(found for stack in every if (found := classify(stack)))
     return found, json.loads(out.stdout.splitlines()[-1])["stats"]
 
@@ -110,7 +110,7 @@ def main() -> None:
             command = ["chrt", "-f", "10"] if arguments.real_time else []
             command += [str(arguments.build / "specdec"), "generate", "--json", "-p", "def bfs(graph, start):", "-l", "0-inf"]
             command += ["-n", str(arguments.tokens), "-k", arguments.k, "--temp", temperature, "-s", str(run)]
-            command += ["--verification", "block"]  # with "auto" the seed would ask for another
+            command += ["--verification", "block"]  # with "auto" lengths and a seed, the default is "invariant"
             if arguments.models:
                 command += ["-m", arguments.models[0], "-md", arguments.models[1]]
             samples, stats = profile(command, arguments.frequency)

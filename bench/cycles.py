@@ -1,8 +1,8 @@
-"""Where a cycle's time goes, and what the draft is worth: python bench/cycles.py [--tokens 200] [--k 7].
+"""Parts of a cycle's time, and the draft's acceptance: python bench/cycles.py [--tokens 200] [--k 7].
 
-The bundled pair, as F16 and with MXFP6 weights, on ten prompts; greedy and at temperature 0.8. Files are interleaved prompt by
-prompt. Prints a markdown table: "rest" is the loop's own bookkeeping and KV truncation, "Python" what a consumer that takes
-every piece adds per cycle.
+The bundled pair, as F16 and with MXFP6 weights, on ten prompts; greedy and at temperature 0.8. Files alternate.
+Prints a markdown table: "rest" is the loop's bookkeeping and KV truncation, "Python" is the time per cycle that iterating over
+the pieces adds.
 """
 
 from __future__ import annotations

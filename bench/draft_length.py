@@ -1,14 +1,13 @@
-"""num_draft_tokens="auto" beside every fixed K: python bench/draft_length.py --pairs 1.1b --drafts model.
+"""num_draft_tokens="auto" compared with every fixed K: python bench/draft_length.py --pairs 1.1b --drafts model.
 
-A cell is a pair of models, a draft (the model, or n-gram lookup), a kind of text (bench/prompts) and a temperature. In every
-round each length makes the same text: verification="invariant" fixes it by its seed, whatever is drafted. The lengths take
-turns, each round beginning with another, and what is compared is the time of each with that of K = 0 in the same round: the
-median of these ratios over the rounds. Every length has a Generator of its own: "auto" knows nothing that it has not measured
-itself, and all find their caches equally cold. "auto" goes on learning from cell to cell as a user's would, within one run.
+A cell is a pair of models, a draft (the model, or n-gram lookup), a kind of text (bench/prompts) and a temperature. In a
+round, every length generates the same tokens: verification="invariant" makes them depend on the seed only. The lengths take
+turns, each round starting with another one. The result is the time of a length relative to that of K = 0 in the same round,
+as median over the rounds. Every length has its own Generator, so that "auto" knows only its own measurements, and caches are
+equally cold for all. Within one run, "auto" keeps what it learnt from cell to cell, as in normal use.
 
-Every text is a line in --results. Cells that are there with all their rounds are not measured again, so an interrupted or
-longer run goes on where it was. Prints a markdown table of all cells in the file that match the selection; --table measures
-nothing.
+Every generation is a line in --results. Cells whose rounds are all in the file are not measured again, so an interrupted run
+can be resumed or extended. Prints a markdown table of the selected cells in the file; with --table, measures nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """What one text took."""
+    """Time and counts of one generation."""
 
     cell: Cell
     turn: int
@@ -76,7 +75,7 @@ class Results:
         self._add(row)
 
     def turns(self, cell: Cell, lengths: list[Length]) -> list[dict[Length, Row]]:
-        """The rounds in which every length had its turn."""
+        """The rounds in which every length was measured."""
         rounds: dict[int, dict[Length, Row]] = defaultdict(dict)
         for row in self.rows[cell]:
             rounds[row.turn][row.k] = row

@@ -1,4 +1,4 @@
-// What the benchmarks of kernels share: the clock, the read limit of the machine, lists on the command line.
+// Shared by the kernel benchmarks: the clock, the machine's read bandwidth, lists on the command line.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace bench {
 // Seconds.
 inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// The upper one of two; 0 of none.
+// The upper median of an even number; 0 if empty.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
-// Reads memory once, line by line; what it sums is used, so that nothing is dropped. (Naming the array of sums to the compiler
-// instead costs a tenth.) Leaves prefetching to the hardware: measured faster here than with prefetch instructions.
+// Reads memory once, line by line, and uses the sum, so that the compiler keeps the reads (an asm statement naming the sums costs
+// 10 %). Without prefetch instructions, which measured slower than the hardware prefetcher.
 inline void read_all(const void* memory, std::size_t bytes) {
   const char* const p = static_cast<const char*>(memory);
   std::uint64_t sum[8] = {};

@@ -1,9 +1,9 @@
-// Times the matmul of MXFP6 or F16, BF16, F32 weights beside the two limits it has on this machine, in the same run and interleaved:
-// the read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns), int8 or F32.
+// Times the matmul of MXFP6 or F16, BF16, F32 weights, compared with two limits of this machine measured in the same run and
+// interleaved: read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns), int8 or F32.
 //
-// Every thread walks through its own share of weights that do not fit the caches, and times pieces of a fraction of a
-// millisecond; a case's rate is the median piece's, summed over threads. So other work on the machine, which takes a core
-// away for milliseconds at a time, spoils few pieces; memory traffic of others still counts, for the limits as well.
+// Every thread works on its own share of weights, which do not fit the CPU caches, and times pieces of a fraction of a
+// millisecond. A case's rate is that of the median piece, summed over threads. Other processes take a core away for milliseconds
+// at a time, so they disturb few pieces; their memory traffic slows down the measured limits as well.
 //
 // Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2|f16|bf16|f32] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
@@ -68,7 +68,7 @@ struct Case {
 
 using Panel = std::vector<std::uint8_t>;
 
-// A kind of weights and the kernels that multiply it; a piece is some rows.
+// A type of weights and the kernels that multiply it; a piece is a range of rows.
 struct Product {
   std::string isa;
   std::int64_t piece_rows, piece_bytes;
@@ -155,7 +155,7 @@ Product float_product(const std::string& isa, floats::Type type, std::int64_t k)
   return p;
 }
 
-// Shared by all threads: the weights, and per case the activations.
+// Shared by all threads: the weights, and the activations of each case.
 struct Setup {
   Product product;
   std::int64_t k, pieces;
@@ -199,7 +199,7 @@ Setup make_setup(const Options& options, const std::string& isa, std::int64_t k)
   return s;
 }
 
-// One thread's walk through pieces [first, last), going on from case to case so that weights are always cold.
+// One thread's cyclic walk through pieces [first, last). It continues from case to case, so that weights are always cold.
 class Walker {
  public:
   Walker(const Setup& setup, std::int64_t first, std::int64_t last)

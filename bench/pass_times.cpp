@@ -1,12 +1,12 @@
 // Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap]]`, then lines "n cached" on standard input
-// (n tokens in one pass after `cached` cached ones, all rows of logits wanted) answered by milliseconds. A driver keeps several of these
-// processes and asks them in turn, so that they share the machine's moods.
+// (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
+// processes and asks them in turn, so that changes in the machine's speed affect all of them.
 //
-// A longer cache than 512 is 512 tokens over and over: the first are read, the others are copies of their cells, added to the
-// same sequence (so positions repeat, which costs the same).
+// A cache of more than 512 tokens repeats 512 tokens: the first 512 are read, the others are copies of their cells in the same
+// sequence (so positions repeat, which does not change the cost).
 //
-// Built twice: with our kernels and settings (bench_passes), and against llama.cpp as it builds by itself
-// (bench_passes_stock, PASS_TIMES_STOCK), flash attention on in both.
+// Built twice: with our kernels and settings (bench_passes), and against llama.cpp with its default options (bench_passes_stock,
+// PASS_TIMES_STOCK). Flash attention is on in both.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -47,7 +47,7 @@ bool decode(llama_context* context, int vocabulary, int n) {
 
 constexpr int piece = 512;  // tokens per pass while the cache is filled
 
-// Copies of the first sequence's cells, under other names first, since llama.cpp restores a sequence in place of an older one.
+// Copies the first sequence's cells to other sequence ids first, because restoring a sequence in llama.cpp replaces an older one.
 bool repeat_cells(llama_context* context, int copies) {
   std::vector<std::uint8_t> cells(llama_state_seq_get_size(context, 0));
   if (llama_state_seq_get_data(context, cells.data(), cells.size(), 0) == 0) return false;

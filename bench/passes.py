@@ -1,10 +1,10 @@
-"""Milliseconds per pass of n tokens: ours against llama.cpp as it builds by itself, interleaved in one run.
+"""Milliseconds per pass of n tokens: ours against llama.cpp with its default build options, interleaved in one run.
 
 python bench/passes.py [--shape 1.1b] [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0] [--rounds 9]
 
-Every row is a process that holds a model; the rows are asked in turn, so that they share the machine's moods. Files are made
-once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by llama.cpp's own quantizer, MXFP6
-by ours. Prints a markdown table.
+Every row is a process with a loaded model; the rows take turns, so that changes in the machine's speed affect all of them.
+Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by llama.cpp's own
+quantizer, MXFP6 by ours. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Passes:
         return float(self.answer())
 
     def prioritise(self, wanted: bool) -> None:
-        """Real-time priority for all threads, so that other programs do not get in between."""
+        """Real-time priority for all threads, so that other programs do not interrupt a pass."""
         policy, level = (os.SCHED_FIFO, 10) if wanted else (os.SCHED_OTHER, 0)
         for thread in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
             os.sched_setscheduler(int(thread.name), policy, os.sched_param(level))
@@ -131,8 +131,8 @@ def main() -> None:
         for n in arguments.tokens:
             turns = list(processes.items())
             for name, process in turns if round_ % 2 == 0 else reversed(turns):
-                time.sleep(0.2)  # the last one's worker threads look out for work for a while: let them sleep
-                process.milliseconds(n, arguments.cached)  # and this one's wake up
+                time.sleep(0.2)  # the previous process's worker threads poll for a while: wait until they sleep
+                process.milliseconds(n, arguments.cached)  # wakes the threads of this one
                 if arguments.realtime:
                     process.prioritise(True)
                 elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS)]

@@ -1,5 +1,5 @@
-// Multiply-adds per second that an instruction set can do at most: loops of independent ones, more than latency times throughput.
-// Each function runs for a fraction of a millisecond and returns how many were done; 0 for instruction sets it does not know.
+// The peak rate of multiply-adds of an instruction set: loops of more independent operations than latency times throughput.
+// Each function runs for a fraction of a millisecond and returns the number of operations; 0 for unknown instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ constexpr std::int64_t peak_loops = 1 << 13;
                        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
                          "xmm13")
 
-// What the operands hold does not matter, but for f32: denormal numbers would be slow.
+// The values of the operands do not matter, except that denormal f32 numbers would be slow.
 inline std::int64_t f32_multiply_adds(const std::string& isa) {
   __asm__ volatile("vpxor %%xmm12, %%xmm12, %%xmm12\n\tvpxor %%xmm13, %%xmm13, %%xmm13" ::: "xmm12", "xmm13");
   if (isa.rfind("avx512", 0) == 0) {

@@ -34,11 +34,11 @@ def main() -> None:
     for _ in model.generate(prompt, temp=text["temperature"], top_k=40, top_p=0.95, min_p=0.05, repeat_penalty=1.0):
         tokens += 1
         if tokens == 0:
-            start = time.perf_counter()  # the prompt is read
+            start = time.perf_counter()  # after reading the prompt
         if tokens == text["tokens"]:
             break
     seconds = time.perf_counter() - start
-    accepted = tokens - draft.calls  # one pass for each draft, which makes one token more than it accepts
+    accepted = tokens - draft.calls  # each call is one pass, which yields one token more than it accepts
     print(json.dumps({"tokens": tokens, "seconds": seconds, "drafted": draft.drafted, "accepted": max(0, accepted)}))
 
 

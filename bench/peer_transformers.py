@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, StoppingCriteria, 
 
 
 class Clock(StoppingCriteria):  # type: ignore[misc]
-    """Looks on after each of the target's passes; the first one reads the prompt."""
+    """Called after each pass of the target; the first one reads the prompt."""
 
     def __init__(self, draft: torch.nn.Module) -> None:
         self.passes: list[tuple[float, int, int]] = []  # seconds, length of the text, tokens drafted until then
@@ -58,7 +58,7 @@ def main() -> None:
         )
     (start, prompt, before), (end, length, drafted) = clock.passes[0], clock.passes[-1]
     tokens = length - prompt
-    accepted = tokens - (len(clock.passes) - 1)  # every pass makes one token more than it accepts
+    accepted = tokens - (len(clock.passes) - 1)  # every pass yields one token more than it accepts
     print(json.dumps({"tokens": tokens, "seconds": end - start, "drafted": drafted - before, "accepted": accepted}))
 
 

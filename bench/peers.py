@@ -1,19 +1,19 @@
-"""Ours against other people's engines, in one run: python bench/peers.py [--quick] [--pairs bundled 1.1b 7b] [--tokens 128].
+"""Compares with other engines in one run: python bench/peers.py [--quick] [--pairs bundled 1.1b 7b] [--tokens 128].
 
-The same prompts (bench/prompts), the same target and draft, threads, context and sampling (greedy; temperature 0.8 with top-k
-40, top-p 0.95, min-p 0.05); the end-of-text token is banned everywhere, so that every text has its length. What is timed is
-decoding: neither loading nor reading the prompt. Every text is a process of its own, one after another, its files read into
-the page cache just before; rows take turns within a round, or type by type where the files do not fit the memory together.
-First every peer tries several numbers of draft tokens on TUNING prompts, then all rounds are run with its best one; ours
-decides by itself ("auto").
+All engines get the same prompts (bench/prompts), target and draft, threads, context and sampling (greedy; temperature 0.8 with
+top-k 40, top-p 0.95, min-p 0.05). The end-of-text token is banned, so that every generation has the same length. Only decoding
+is timed, without loading and reading the prompt. Every generation runs in its own process, one after another, after its files
+are read into the page cache; rows alternate within a round, or type by type if memory does not hold all files.
+First every peer is tuned: it runs TUNING prompts with several numbers of draft tokens, and all rounds use its best one. Ours
+chooses the number itself ("auto").
 
     llama.cpp                      llama-completion, llama-bench and llama-speculative-simple of the pinned source, built
                                    with its own default options: cmake --preset default -DSPECDEC_PEERS=ON
     llama-cpp-python, transformers optional: --install puts them into build/peers-venv
 
-Every text is a line in the results file (--results); an interrupted run goes on where it was. A row whose files or memory are
-not there is left out with a message. Writes bench/RESULTS-peers.md; peers_plot.py draws docs/peers.svg from the same lines.
-Pairs are named SIZE or SIZE@ACCEPTANCE: "1.1b@0.6" is accepted at 0.6 (models/README.md).
+Every generation is a line in the results file (--results); an interrupted run can be resumed. Rows without their files or
+enough memory are left out with a message. Writes bench/RESULTS-peers.md; peers_plot.py draws docs/peers.svg from the same
+lines. Pairs are named SIZE or SIZE@ACCEPTANCE: "1.1b@0.6" is accepted at 0.6 (models/README.md).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Text:
-    """What one process is asked for."""
+    """The task of one process."""
 
     target: pathlib.Path
     draft: pathlib.Path | None
@@ -69,7 +69,7 @@ class Timing:
     seconds: float
     drafted: int = 0
     accepted: int = 0
-    draft_seconds: float = 0.0  # where the engine tells
+    draft_seconds: float = 0.0  # if the engine reports it
     target_seconds: float = 0.0
     target_calls: int = 0
 
@@ -129,7 +129,7 @@ class LlamaCpp:
         return self.speculative(text, "--spec-type", "draft-simple", *drafts)
 
     def lookup(self, text: Text) -> Timing:
-        """The text's own n-grams."""
+        """N-gram lookup."""
         size = ["--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", text.num_draft_tokens]
         return self.speculative(text, "--spec-type", "ngram-simple", *size)
 
@@ -140,7 +140,7 @@ class Ours:
 
     def generate(self, text: Text, draft: pathlib.Path | str | None = None) -> Timing:
         command = [self.binary, "generate", "--json", "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
-        command += ["--verification", "block"]  # the seed would ask for another
+        command += ["--verification", "block"]  # with "auto" lengths and a seed, the default is "invariant"
         command += ["-t", text.threads, "-c", CONTEXT, "--temp", text.temperature, "-l", f"{END_OF_TEXT}-inf"]
         command += ["-md", draft, "-k", text.num_draft_tokens] if draft is not None else ["-k", 0]
         out = output_of(*command, *(part for option in SAMPLING.items() for part in option))
@@ -155,7 +155,7 @@ class Ours:
 
 
 def python_peer(name: str) -> Engine:
-    """A script run by the peers' own Python; it gets a text as JSON and prints a timing."""
+    """A script run by the Python of build/peers-venv; it gets a task as JSON and prints a timing."""
 
     def run(text: Text) -> Timing:
         python = VENV / "bin" / "python"
@@ -193,7 +193,7 @@ class Row:
 
 
 def rows(build: pathlib.Path, ks: tuple[int, ...], lookup_ks: tuple[int, ...]) -> list[Row]:
-    """Peers try the numbers of draft tokens given; ours chooses by itself."""
+    """Peers are tuned over the given numbers of draft tokens; ours chooses itself."""
     theirs, ours = LlamaCpp(build / "bench" / "peers"), Ours(build / "specdec")
     table = []
     for type in ("f16", "q8_0", "q6_k"):
@@ -236,7 +236,7 @@ def check_pairs(names: list[str]) -> None:
 
 
 def check_space(names: list[str], models: Models) -> None:
-    """Disk that the pairs' files will take, before anything is made."""
+    """Disk space for the pairs' files; checked before any is made."""
     gigabytes = {"1.1b": 4.7, "7b": 31.0}  # a target in four types
     missing = 0.0
     for name in names:
@@ -252,7 +252,7 @@ def check_space(names: list[str], models: Models) -> None:
 
 
 def available_memory() -> float:
-    """Bytes; without an operating system that tells, no limit."""
+    """Bytes; no limit if the operating system does not report them."""
     try:
         return 1024 * number(r"MemAvailable: +(\d+)", pathlib.Path("/proc/meminfo").read_text())
     except (OSError, Unavailable):

@@ -1,8 +1,8 @@
 """Speed over acceptance rate: python bench/peers_plot.py [--size 1.1b] -> docs/peers.svg (needs matplotlib).
 
-From the lines that bench/peers.py left in build/peers.jsonl: the best row with a draft of ours and of the peers at every pair
-SIZE@RATE and temperature 0.8, over the best peer's plain speed. The curve is predicted from the pass times of one pair alone:
-a cycle makes 1 + rate * K tokens in the time that it took there. Points come from
+Uses the lines of bench/peers.py in build/peers.jsonl. A point is the best row with a draft, of ours or of the peers, for a pair
+SIZE@RATE at temperature 0.8, relative to the best peer's plain speed. The curve is predicted from the pass times of one pair:
+a cycle makes 1 + rate * K tokens in the time that it took there. Make the points with
 
     python bench/peers.py --pairs 1.1b@0.5 1.1b@0.6 1.1b@0.7 1.1b@0.8 1.1b@0.9 1.1b@0.95 --rows Q8_0 MXFP6
 """
@@ -26,7 +26,7 @@ DEFAULT_RATE = 0.8  # of a pair without one in its name
 
 @dataclass(frozen=True)
 class Point:
-    rate: float  # of acceptance, that the pair was made for (K = 5, temperature 0.8): both engines' at the same place
+    rate: float  # the acceptance rate that the pair was made for (K = 5, temperature 0.8), for both engines
     speedup: float
     base: float  # tokens per second of the best peer without a draft
     lines: list[Line]
@@ -37,7 +37,7 @@ def nominal_rate(pair: str) -> float:
 
 
 def points(lines: list[Line], size: str, ours: bool) -> list[Point]:
-    """One for every pair of the size: the best row with a draft."""
+    """The best row with a draft for every pair of the size."""
     found = []
     for pair in sorted({line["pair"] for line in lines if line["pair"].split("@")[0] == size}):
         rows = measured(lines, pair, TEMPERATURE)
@@ -50,7 +50,7 @@ def points(lines: list[Line], size: str, ours: bool) -> list[Point]:
 
 
 def predicted(point: Point, rates: FloatArray) -> FloatArray:
-    """Speedup at other rates with the same number of draft tokens; only our engine counts its target calls."""
+    """Predicted speedup at other rates with the same K; needs target calls, which only our engine reports."""
     calls = sum(line["target_calls"] for line in point.lines)
     k = sum(line["drafted"] for line in point.lines) / calls
     cycle = sum(line["seconds"] for line in point.lines) / calls  # K draft passes, one of the target, the rest

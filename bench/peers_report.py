@@ -1,4 +1,4 @@
-"""The tables of bench/peers.py from its lines of results."""
+"""Makes the tables of bench/peers.py from its result lines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def section(lines: list[Line], pairs: list[str], left_out: dict[tuple[str, str],
 
 
 def write_report(path: pathlib.Path, lines: list[Line], pairs: list[str], left_out: dict[tuple[str, str], str]) -> None:
-    """Replaces the section between the marks; text around it stays."""
+    """Replaces the section between the marks and keeps the text around it."""
     text = path.read_text() if path.exists() else f"{HEAD}{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -1,8 +1,8 @@
-"""What Python costs: python bench/python_overhead.py [--pair TARGET DRAFT] [--tokens 200] [--rounds 20] [--real-time].
+"""Overhead of Python: python bench/python_overhead.py [--pair TARGET DRAFT] [--tokens 200] [--rounds 20] [--real-time].
 
-The same text (greedy; seeded at temperature 0.8, K = 3) by `specdec generate --json` and by `Generator.stream`, whose pieces
-are only taken, in turn, each in a process of its own. Tokens per second of the CLI are those of its cycles (`stats`), without
-its printing; those of Python are of the whole loop over the pieces. What Python costs is the loop less its own cycles; medians.
+Generates the same tokens (greedy; seeded at temperature 0.8, K = 3) with `specdec generate --json` and with `Generator.stream`,
+alternating, each in its own process. Tokens per second of the CLI are those of its cycles (`stats`), without printing; those of
+Python are of the whole loop over the pieces. The overhead is the loop's time minus that of its cycles; medians.
 Without --pair: the bundled pair. The end-of-text token is banned.
 """
 

@@ -1,11 +1,11 @@
-"""What quantization costs in quality: the bundled target in several types against its F16 original.
+"""Quality loss by quantization: the bundled target in several types against its F16 original.
 
 python bench/quality.py [--specdec PATH] [--llama-quantize PATH] [--share 0.25] [--threads 1] [--models FOLDER]
 
-Text: the standard-library files that were held out of the target's training (models/README.md), of the running interpreter;
-the middle `share` of each. Calibration text: pieces of other files of the library. Q8_0 and Q6_K are made by llama.cpp's own
-quantizer (bench_llama_quantize, -DSPECDEC_BENCH=ON), everything is evaluated by `specdec perplexity`. Rows "weights only" are
-the weights decoded to F32, so that activations are not rounded. Prints a markdown table.
+Text: the middle `share` of the running interpreter's standard-library files that were held out of the target's training
+(models/README.md). Calibration text: pieces of other files of the library. Q8_0 and Q6_K are made by llama.cpp's own quantizer
+(bench_llama_quantize, -DSPECDEC_BENCH=ON); all are evaluated by `specdec perplexity`. Rows "weights only" have the weights
+decoded to F32, so that activations are not rounded. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def held_out_text(share: float) -> str:
 
 
 def calibration_text(size: int, piece: int = 6000) -> str:
-    """About `size` characters: a piece each of files that the target was trained on, in a fixed random order."""
+    """About `size` characters: one piece each of files that the target was trained on, in a fixed random order."""
     names = sorted(path.relative_to(LIBRARY).as_posix() for path in LIBRARY.rglob("*.py"))
     skipped = ("site-packages", "encodings/", "pydoc_data", "bad", "lib2to3/tests/data", "idlelib/idle_test/example")
     chance = random.Random(1)
@@ -87,7 +87,7 @@ E2M3, E3M2 = 96, 97
 
 
 def teach_gguf() -> None:
-    """gguf's reader learns the two types."""
+    """Adds the two types to the gguf package's reader."""
     names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": E2M3, "MXFP6_E3M2": E3M2}
     setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))  # noqa: B010
     for number in (E2M3, E3M2):
@@ -140,7 +140,7 @@ def decode_file(source: pathlib.Path, result: pathlib.Path) -> None:
 
 
 def squared_error(original: pathlib.Path, path: pathlib.Path) -> float:
-    """Of all matrices, relative to the sum of their squares."""
+    """The squared error of all matrices, relative to the sum of their squares."""
     weights = {tensor.name: decoded(tensor) for tensor in gguf.GGUFReader(original).tensors if len(tensor.shape) > 1}
     tensors = [tensor for tensor in gguf.GGUFReader(path).tensors if tensor.name in weights]
     errors = sum(float(np.square(weights[t.name] - decoded(t), dtype=np.float64).sum()) for t in tensors)

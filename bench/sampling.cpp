@@ -1,7 +1,7 @@
-// What sampling costs per row of logits: bench_sampling [vocabulary = 152064] [rows = 64]. Medians in microseconds.
+// Time of sampling per row of logits: bench_sampling [vocabulary = 152064] [rows = 64]. Medians in microseconds.
 //
-// Rows look like a language model's: a few tokens far above a broad bulk. A cycle with K drafts takes up to K + 1 rows of the
-// target and K of the draft, and one log_softmax per token made.
+// Rows resemble those of a language model: a few tokens far above a broad distribution. A cycle with K drafts needs up to K + 1
+// rows of the target and K of the draft, and one log_softmax per token.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -56,7 +56,7 @@ class Estimate:
 
 
 def held_out_prompts(count: int) -> list[str]:
-    """Pieces of 200 characters at even distances."""
+    """Pieces of 200 characters at regular intervals."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
     texts = [path.read_text(encoding="utf-8") for name in HELD_OUT if (path := folder / f"{name}.py").exists()]
     text = "".join(texts)

@@ -1,4 +1,4 @@
-"""Makes the wide models that speed is measured with: python bench/wide_models.py 1.1b-accept0.8 115m-draft [--types f16 mxfp6].
+"""Makes the wide models for speed measurements: python bench/wide_models.py 1.1b-accept0.8 115m-draft [--types f16 mxfp6].
 
 A name is SHAPE-target, SHAPE-draft (the bundled models widened) or SHAPE-acceptRATE (the draft perturbed, so that the bundled
 draft and wide drafts are accepted at that rate). Files are NAME-TYPE.gguf in the folder; those that exist are left alone.

@@ -1,6 +1,6 @@
-# cmake -P BuildOnce.cmake SOURCE BUILD TARGETS(a;b) OPTIONS...: configures and builds a project in a folder that several build
-# trees share; one at a time. A complete one is left as it is, whichever cmake and ninja these trees have: the folders' names
-# have the hash of their sources.
+# cmake -P BuildOnce.cmake SOURCE BUILD TARGETS(a;b) OPTIONS...: configures and builds a project in a folder shared by several
+# build trees, one at a time. A complete build is not touched, even if a tree has another cmake or ninja: the folder's name
+# contains the hash of its sources.
 set(source "${CMAKE_ARGV3}")
 set(build "${CMAKE_ARGV4}")
 set(targets "${CMAKE_ARGV5}")
@@ -10,7 +10,7 @@ foreach(i RANGE 6 ${last})
   list(APPEND options "${CMAKE_ARGV${i}}")
 endforeach()
 
-# What it is built from, beside what BUILD's name says: these options, and SOURCE's own top-level files.
+# Inputs of the build that are not in BUILD's name: these options, and SOURCE's own top-level files.
 set(recipe "${targets};${options}")
 list(FILTER recipe EXCLUDE REGEX "^-DCMAKE_MAKE_PROGRAM=")
 file(GLOB files "${source}/*.txt" "${source}/*.cpp")

@@ -1,4 +1,4 @@
-# The flags of each instruction set that kernels are compiled for; cpp/base/isa.cpp says which of them a CPU can run.
+# Compiler flags of the instruction sets that kernels are compiled for; cpp/base/isa.cpp detects which ones the CPU can run.
 include(CheckCXXCompilerFlag)
 
 set(SPECDEC_IS_X86 OFF)
@@ -17,7 +17,7 @@ function(specdec_kernel target source)  # FLAGS...
     list(APPEND options "-m${flag}")
   endforeach()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND "avx512f" IN_LIST ARGN)
-    # GCC's own AVX-512 headers set this off (GCC bug 105593).
+    # GCC's own AVX-512 headers trigger this warning (GCC bug 105593).
     list(APPEND options -Wno-maybe-uninitialized -Wno-uninitialized)
   endif()
   target_sources(${target} PRIVATE ${source})

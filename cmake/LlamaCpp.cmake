@@ -1,8 +1,8 @@
 # The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (the CPU backend's
 # own headers, for the op hook in cpp/llama only).
 #
-# It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that neither our own
-# changes nor a second build tree (wheel, sanitizers) compile it again.
+# It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that neither changes
+# of our code nor a second build tree (wheel, sanitizers) compile it again.
 
 set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (a copy is patched and built)")
 set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
@@ -19,7 +19,7 @@ endif()
 execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/fetch.py" "${SPECDEC_CACHE_DIR}" ${checkout}
   OUTPUT_VARIABLE LLAMA_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
-# All by their real paths, so that a build found through another link is the same build.
+# Real paths, so that a build reached through a symbolic link is recognised as the same.
 get_filename_component(llama_cache "${LLAMA_SOURCE}" DIRECTORY)  # SPECDEC_CACHE_DIR's
 file(REAL_PATH "${CMAKE_C_COMPILER}" llama_c_compiler)
 file(REAL_PATH "${CMAKE_CXX_COMPILER}" llama_cxx_compiler)
@@ -28,7 +28,7 @@ set(LLAMA_OPTIONS
   -DCMAKE_C_COMPILER=${llama_c_compiler}
   -DCMAKE_CXX_COMPILER=${llama_cxx_compiler}
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON
-  "-DCMAKE_C_FLAGS=-fexceptions -w"  # a failed assertion while loading leaves as an exception (cpp/llama/backend.cpp)
+  "-DCMAKE_C_FLAGS=-fexceptions -w"  # a failed assertion while loading becomes an exception (cpp/llama/backend.cpp)
   -DCMAKE_CXX_FLAGS=-w               # not our warnings
   -DCMAKE_INSTALL_LIBDIR=lib
   -DBUILD_SHARED_LIBS=OFF
@@ -66,7 +66,7 @@ foreach(library IN LISTS llama_libraries)
   list(APPEND LLAMA_ARCHIVES "${LLAMA_BUILD}/lib/${name}")
 endforeach()
 
-# Configured and built with the generator of this build; the archives all appear under LLAMA_BUILD/lib.
+# Configured and built with this build's generator; all archives are in LLAMA_BUILD/lib.
 add_custom_command(
   OUTPUT ${LLAMA_ARCHIVES}
   COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${LLAMA_BUILD}" "llama;ggml;ggml-cpu;ggml-rpc"

@@ -1,19 +1,19 @@
 """Make a small llama model as large as a real one, computing the same function: python models/widen.py 7b OUT.gguf.
 
-The small model sits in a corner of the large one. All else is random, is read and multiplied as in a real model, and changes
-nothing: logits are the small model's to F16 rounding, so acceptance is real and so is the cost. How, with d the small width
-and D the large one:
+The small model occupies a corner of the large one. All other weights are random: they are read and multiplied as in a real
+model, but do not change the result. The logits are the small model's up to F16 rounding, so both acceptance and cost are
+realistic. With d the small width and D the large one:
 
-- The residual's columns from d on stay 0. Whatever reads them (q, k, v, gate, up, output) may be random there; whatever
-  writes them (token_embd, attn_output, ffn_down) has zeros where its input may be anything but 0.
+- The residual's columns from d on stay 0. Matrices that read them (q, k, v, gate, up, output) may be random there; those that
+  write them (token_embd, attn_output, ffn_down) have zeros wherever their input can be nonzero.
 - RMSNorm divides by the mean over D columns: its weights are multiplied by sqrt(d/D), its epsilon by d/D.
-- Heads keep their width. A kv head takes the place of one, its query heads places that read it; where a place serves fewer
-  query heads than the small model's (grouped-query into multi-head), the kv head is copied.
-- v of further heads and gate of further neurons are zero in the d columns that carry something, so their output is 0 and
-  attn_output and ffn_down may be random there. Further layers are like that altogether.
-- Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. The residual's last column holds a
-  constant whose square is taken out of epsilon: no norm notices. Only the output norm lets it through, to the rows of the
-  padding ids, where it makes logits of -1000 and less.
+- Heads keep their width. A small kv head occupies one kv head of the large model, and its query heads those that read it. If a
+  large kv head serves fewer query heads than a small one (grouped-query into multi-head), the small kv head is copied.
+- v of the other heads and gate of the other neurons are zero in the first d columns, so their output is 0, and attn_output and
+  ffn_down may be random there. All heads and neurons of additional layers are like that.
+- Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. So the residual's last column holds a
+  constant, and epsilon is reduced by its square, which leaves all norms unchanged. Only the output norm passes the constant on,
+  to the rows of the padding ids, where it gives logits of -1000 and less.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Patch = tuple[int, int, Array]  # row, column, values
 
 
 class WidenError(Exception):
-    """Something the user can put right."""
+    """An error that the user can correct."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read(path: pathlib.Path) -> Small:
     known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in [*MATRICES, *NORMS]}
     known |= {"token_embd.weight", "output_norm.weight"}
     if difference := (known ^ tensors.keys()) - {"output.weight"}:
-        raise WidenError(f"{path}: cannot widen a model with or without {min(difference)}: a plain llama is wanted")
+        raise WidenError(f"{path}: only plain llama models can be widened; {min(difference)} is missing or unexpected")
     for name, tensor in tensors.items():
         if tensor.dtype not in (np.float16, np.float32):
             raise WidenError(f"{path}: {name} is quantized; give the F16 or F32 file")
@@ -118,7 +118,7 @@ def read(path: pathlib.Path) -> Small:
 
 
 def perturbed(small: Small, strength: float, seed: int) -> Small:
-    """Every matrix with Gaussian noise of `strength` times its own standard deviation, rounded to F16."""
+    """Adds Gaussian noise of `strength` times its standard deviation to every matrix; rounds to F16."""
     if not 0 <= strength < math.inf:
         raise WidenError(f"--perturb is {strength}; it must be at least 0")
     if strength == 0:
@@ -136,7 +136,7 @@ def perturbed(small: Small, strength: float, seed: int) -> Small:
 
 
 def strength_for(acceptance: float) -> float:
-    """Between the measured rates, straight lines."""
+    """Interpolates linearly between the measured rates."""
     rates = sorted(STRENGTHS)
     if not rates[0] <= acceptance <= rates[-1]:
         raise WidenError(f"--acceptance is {acceptance}; it must be between {rates[0]} and {rates[-1]}")
@@ -148,7 +148,7 @@ def strength_for(acceptance: float) -> float:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Random, with the patches laid over it one after another."""
+    """A random matrix, overwritten by the patches in order."""
 
     name: str
     rows: int
@@ -195,12 +195,12 @@ def check(small: Small, shape: Shape) -> None:
 
 
 def copies(small: Small, shape: Shape) -> int:
-    """Places that a small kv head takes in the large model: its query heads over those that a place serves."""
+    """Number of large kv heads per small one: ratio of the query heads per kv head, rounded up."""
     return -(-(small.shape.heads // small.shape.kv_heads) // (shape.heads // shape.kv_heads))
 
 
 def places(small: Small, shape: Shape) -> Iterator[tuple[int, int, int, int]]:
-    """For every small query head: itself, its kv head, and the places of both in the large model."""
+    """For every small query head: its index, its kv head, and the indices of both in the large model."""
     small_group, group = small.shape.heads // small.shape.kv_heads, shape.heads // shape.kv_heads
     for head in range(small.shape.heads):
         kv, member = divmod(head, small_group)
@@ -238,12 +238,12 @@ def feed_forward(small: Small, shape: Shape, layer: int) -> dict[str, list[Patch
 
 
 def constant(small: Small) -> float:
-    """In the residual's last column if there are padding ids: a power of two, its square below epsilon's part of the sum."""
+    """The residual's last column if there are padding ids: a power of two whose square is below epsilon's part of the sum."""
     return float(2.0 ** math.floor(math.log2(math.sqrt(0.9 * small.epsilon * small.shape.width))))
 
 
 def norm(small: Small, shape: Shape, values: Array) -> F32Array:
-    """The last column 0, so that nothing reads the constant."""
+    """Sets the last column to 0, so that the constant is not read."""
     d = small.shape.width
     wide = np.full(shape.width, values.mean(), np.float64)
     wide[:d] = values
@@ -294,7 +294,7 @@ def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
 
 
 class Filler:
-    """Endless normal numbers: a pool in a circle, entered at random. Its length is prime, so rows do not repeat in step."""
+    """Normal random numbers from a cyclic pool, starting at random. Its prime length keeps rows from repeating each other."""
 
     LENGTH = 2**21 - 9
 
@@ -303,7 +303,7 @@ class Filler:
         self._normal = self._rng.standard_normal(self.LENGTH, np.float32)
 
     def rows(self, deviation: float) -> Callable[[F16Array], None]:
-        """What fills one block of rows after another."""
+        """A function that fills successive blocks of rows."""
         pool = (self._normal * np.float32(deviation)).astype(np.float16)
         at = int(self._rng.integers(self.LENGTH))
 
@@ -336,7 +336,7 @@ def blocks(matrix: Matrix, filler: Filler) -> Iterator[F16Array]:
 
 
 def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
-    """Arrays of the tokenizer, with a text and a type for every padding id."""
+    """The tokenizer's arrays, extended by a text and a type for every padding id."""
     padding = range(small.shape.vocabulary, shape.vocabulary)
     added: dict[str, list[Any]] = {"tokens": [f"<unused{i}>" for i in padding], "scores": [0.0] * len(padding)}
     added["token_type"] = [int(gguf.TokenType.UNUSED)] * len(padding)
@@ -345,7 +345,7 @@ def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
 
 
 def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
-    """The small model's, but for what the shape decides."""
+    """The small model's metadata, except the values that depend on the shape."""
     epsilon = small.epsilon * small.shape.width
     if shape.vocabulary > small.shape.vocabulary:
         epsilon -= constant(small) ** 2
@@ -373,7 +373,7 @@ def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
 
 
 def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Callable[[float], None]) -> None:
-    """In one stream to a temporary file beside `out`, which is renamed when it is whole."""
+    """Writes a temporary file beside `out` in one pass and renames it when it is complete."""
     check(small, shape)
     plan = list(tensors(small, shape))
     size = sum(tensor.bytes for tensor in plan)
@@ -421,12 +421,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--model", default=None, help="target, draft or a GGUF file (default: target; perturbed: draft)")
     for name in ("layers", "width", "ffn", "heads", "kv-heads", "vocabulary"):
-        parser.add_argument(f"--{name}", type=int, help="instead of the shape's" if name != "vocabulary" else "padded to this")
+        parser.add_argument(
+            f"--{name}", type=int, help="replaces the shape's value" if name != "vocabulary" else "pads to this size"
+        )
     noise = parser.add_mutually_exclusive_group()
-    noise.add_argument("--perturb", type=float, metavar="STRENGTH", help="noise on every matrix, in standard deviations of it")
-    noise.add_argument("--acceptance", type=float, help="perturb by what gave this rate with the bundled draft")
-    parser.add_argument("--seed", type=int, default=0, help="of the noise and of the random weights")
-    parser.add_argument("--force", action="store_true", help="replace OUT if it is there")
+    noise.add_argument("--perturb", type=float, metavar="STRENGTH", help="noise on every matrix, in its standard deviations")
+    noise.add_argument("--acceptance", type=float, help="perturb by the strength that gave this rate with the bundled draft")
+    parser.add_argument("--seed", type=int, default=0, help="for the noise and the random weights")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     return parser.parse_args(arguments)
 
 
@@ -440,7 +442,7 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
 def run(options: argparse.Namespace) -> None:
     out: pathlib.Path = options.out
     if out.exists() and not options.force:
-        raise WidenError(f"{out} is there already; --force replaces it")
+        raise WidenError(f"{out} exists already; --force replaces it")
     strength = options.perturb if options.acceptance is None else strength_for(options.acceptance)
     name = options.model or ("target" if strength is None else "draft")
     bundled = MODELS / f"stdlib-{name}-f16.gguf"

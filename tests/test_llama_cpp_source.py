@@ -71,10 +71,10 @@ def test_lines_may_have_moved(checkout: pathlib.Path, folder: pathlib.Path) -> N
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("one\ntwo\nthree\nFOUR\n", "does not apply: its lines stand there 0 times"),  # a context line differs
+        ("one\ntwo\nthree\nFOUR\n", "does not apply: its lines occur 0 times"),  # a context line differs
         ("xtwo\nthree\nfour\n", "0 times"),  # only the end of a line fits
         (SOURCE + SOURCE, "2 times"),
-        ("one\ntwo\n3\n3.5\nfour\n", "is there already"),
+        ("one\ntwo\n3\n3.5\nfour\n", "is applied already"),
         (None, "no such file"),
     ],
 )

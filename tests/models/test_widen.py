@@ -172,7 +172,7 @@ def test_other_models_are_rejected(widen: ModuleType, tmp_path: pathlib.Path, ca
     out = str(tmp_path / "out")
     cases = {
         "qwen3": (make("qwen3").write(tmp_path / "qwen3"), "only llama"),
-        "experts": (make("mixtral").write(tmp_path / "mixtral"), "a plain llama is wanted"),
+        "experts": (make("mixtral").write(tmp_path / "mixtral"), "only plain llama models"),
         "quantized": (make("llama").write(tmp_path / "q8_0", GgmlType.Q8_0), "is quantized"),
         "text": (tmp_path / "text", "not a GGUF file"),
     }

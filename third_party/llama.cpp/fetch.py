@@ -1,4 +1,4 @@
-"""The llama.cpp that is built: python fetch.py CACHE_FOLDER [CHECKOUT] -> prints the folder of its patched source.
+"""Fetches and patches llama.cpp: python fetch.py CACHE_FOLDER [CHECKOUT] -> prints the folder of the patched source.
 
 The pinned one is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The archive
 is checked against SHA256 below. A checkout of the user's is copied, never changed. Either is put into CACHE_FOLDER once, with
@@ -36,7 +36,7 @@ def download(folder: pathlib.Path) -> pathlib.Path:
     (archive,) = folder.glob("*.tar.gz")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     if digest != SHA256:
-        sys.exit(f"{archive.name}: sha256 is {digest}, expected {SHA256}: refusing to build it")
+        sys.exit(f"{archive.name}: sha256 is {digest}, expected {SHA256}: the download is not used")
     return archive
 
 
@@ -57,7 +57,7 @@ def unpack(archive: pathlib.Path, destination: pathlib.Path) -> None:
 
 
 def files_of(checkout: pathlib.Path) -> list[pathlib.Path]:
-    """What is copied of a user's checkout, relative to it."""
+    """The files copied from a user's checkout, relative to it."""
     if not (checkout / "ggml" / "CMakeLists.txt").is_file():
         sys.exit(f"{checkout} is not a llama.cpp checkout: it has no ggml/CMakeLists.txt")
     found = [path for folder in FOLDERS for path in (checkout / folder).rglob("*")] + [checkout / name for name in FILES]
@@ -81,7 +81,7 @@ def copy(checkout: pathlib.Path, destination: pathlib.Path) -> None:
 
 
 def prepare(cache: pathlib.Path, checkout: pathlib.Path | None) -> pathlib.Path:
-    """The folder of the patched source; made unless it is there."""
+    """The folder of the patched source; made if it does not exist."""
     origin = f"checkout-{fingerprint(checkout)}" if checkout else SHA256[:12]
     source = cache / f"llama.cpp-{origin}-{patches.fingerprint()}"
     if not source.exists():

@@ -21,12 +21,12 @@ class PatchError(Exception):
 
 class Hunk(NamedTuple):
     path: str  # of the file, relative to llama.cpp's folder
-    before: str  # the lines that stand there, with context; empty: the file is new
+    before: str  # the lines to replace, with context; empty: the file is new
     after: str
 
 
 def parse(text: str) -> list[Hunk]:
-    """The hunks of a unified diff, in order; what stands outside them is not read."""
+    """The hunks of a unified diff, in order; text outside them is ignored."""
     hunks, path, lines = [], "", iter(text.split("\n"))
     for line in lines:
         if line.startswith("+++ "):
@@ -50,22 +50,22 @@ def parse(text: str) -> list[Hunk]:
 
 
 def load(folder: pathlib.Path = FOLDER) -> dict[str, list[Hunk]]:
-    """Every patch in the order of its number: {file name: hunks}."""
+    """All patches in numerical order: {file name: hunks}."""
     patches = {path.name: parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.patch"))}
     for name, hunks in patches.items():
         if not hunks:
-            raise PatchError(f"{name} holds no change")
+            raise PatchError(f"{name} contains no change")
     return patches
 
 
 def fingerprint(folder: pathlib.Path = FOLDER) -> str:
-    """Short hash of the changes: part of the cache key, so that changing them, but not their reasons, unpacks afresh."""
+    """Short hash of the changes, part of the cache key: editing a change unpacks again, editing its description does not."""
     changes = [tuple(hunk) for hunks in load(folder).values() for hunk in hunks]
     return hashlib.sha256(repr(changes).encode()).hexdigest()[:8]
 
 
 def apply(root: pathlib.Path, folder: pathlib.Path = FOLDER) -> None:
-    """Applies every patch to the llama.cpp folder `root`, in place. PatchError names what does not fit."""
+    """Applies every patch to the llama.cpp folder `root`, in place. PatchError names a change that does not apply."""
     for name, hunks in load(folder).items():
         for number, (relative, before, after) in enumerate(hunks, 1):
             path = root / relative
@@ -75,9 +75,9 @@ def apply(root: pathlib.Path, folder: pathlib.Path = FOLDER) -> None:
             if found != 1:
                 applied = bool(after) and "\n" + after in source
                 problem = (
-                    "is there already (changed in place before? restore the file)"
+                    "is applied already (restore the file if it was patched in place)"
                     if applied
-                    else f"does not apply: {'its lines stand there ' + str(found) + ' times' if source else 'no such file'}"
+                    else f"does not apply: {'its lines occur ' + str(found) + ' times' if source else 'no such file'}"
                 )
                 raise PatchError(f"{name}: change {number} of {len(hunks)}, in {relative}, {problem}")
             path.parent.mkdir(parents=True, exist_ok=True)
