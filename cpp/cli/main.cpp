@@ -1,7 +1,7 @@
-// specdec: finds the subcommand and turns what it throws into a message and an exit code.
+// specdec: runs the subcommand and turns exceptions into a message and an exit code.
 //
-// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. The answer goes to standard output,
-// everything else to standard error.
+// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. Results go to standard output, everything
+// else to standard error.
 #include <csignal>
 #include <exception>
 #include <new>
@@ -52,7 +52,7 @@ std::string overview() {
   std::string text =
       "usage: specdec COMMAND [options]\n\n"
       "Lossless speculative decoding: a small draft model proposes tokens, the target\n"
-      "model checks them all in one pass; the text is the target's own, only sooner.\n\n"
+      "model checks all of them in one pass. The output is the target's, but faster.\n\n"
       "Commands:\n";
   for (const Command& command : commands) {
     std::string line = std::string("  ") + command.name;
@@ -63,7 +63,7 @@ std::string overview() {
          "\nOptions:\n"
          "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own\n"
          "  --version   show the version\n\n"
-         "Without a model, bench, chat, generate and race use the small pair that comes\nwith the program.\n";
+         "Without a model, bench, chat, generate and race use the bundled pair of small\nmodels.\n";
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {
@@ -97,7 +97,7 @@ int run(int argc, const char* const* argv) {
   return command->run(argc - 1, argv + 1);
 }
 
-// Wrong use: say what, and where the help is.
+// Reports a wrong command line and names the help.
 int report_usage(const std::string& program, const std::exception& error) {
   note(program + ": " + error.what() + "\nTry '" + program + " --help'.\n");
   return 2;
@@ -108,7 +108,7 @@ int report_usage(const std::string& program, const std::exception& error) {
 
 int main(int argc, char** argv) {
   using namespace specdec::cli;
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is then an error of write(), which ends the program quietly
+  std::signal(SIGPIPE, SIG_IGN);  // write() then fails on a closed pipe, which ends the program quietly
   const bool has_command = argc > 1 && find_command(argv[1]) != nullptr;
   const std::string program = has_command ? std::string("specdec ") + argv[1] : "specdec";
   try {

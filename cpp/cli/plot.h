@@ -1,11 +1,11 @@
-// Plots are drawn by the Python package, which has matplotlib for it.
+// Plots are drawn by the Python package, with matplotlib.
 #pragma once
 
 #include <string>
 
 namespace specdec::cli {
 
-// Throws specdec::Error, after Python said why on standard error, when the plot could not be drawn.
+// Throws specdec::Error if the plot could not be drawn; Python has then written the reason to standard error.
 void check_plot(const std::string& file);
 void draw_plot(const std::string& file, const std::string& json);
 

@@ -14,7 +14,7 @@
 namespace specdec::cli {
 namespace {
 
-constexpr std::size_t max_prompt_bytes = 64 << 20;  // far beyond any context
+constexpr std::size_t max_prompt_bytes = 64 << 20;  // more than any context holds
 
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -41,7 +41,7 @@ std::string read_file(const std::string& path) {
   return read_all(file.get(), path);
 }
 
-// The escapes that llama.cpp knows but for \x; an unknown one stays as it is.
+// llama.cpp's escapes except \x; unknown ones are kept unchanged.
 std::string unescape(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

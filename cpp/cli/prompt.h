@@ -1,4 +1,4 @@
-// Where a prompt comes from, and that it is text.
+// Reads a prompt from an argument, a file or standard input, and checks that it is UTF-8.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,11 @@ namespace specdec::cli {
 struct PromptSource {
   std::optional<std::string> text;  // -p
   std::optional<std::string> file;  // -f; "-" is standard input
-  bool escapes = false;             // turn \n, \t, \" ... into what they stand for (-p only)
+  bool escapes = false;             // interpret \n, \t, \" ... (-p only)
 };
 
-// Standard input when nothing is named and it is not a terminal. One newline at the end of a file or of standard input is
-// dropped, as llama.cpp does: editors and `echo` put it there. Throws UsageError, or Error for what cannot be read or is not
-// UTF-8.
+// Without -p and -f: standard input, unless it is a terminal. Drops one newline at the end of a file or of standard input, as
+// llama.cpp does, because editors and `echo` add it. Throws UsageError, or Error for input that cannot be read or is not UTF-8.
 std::string read_prompt(const PromptSource& source);
 
 }  // namespace specdec::cli

@@ -28,9 +28,9 @@ std::string part_of(const std::string& path) { return path + ".part"; }
 Json ResultsFile::earlier_run(const std::string& path) {
   std::ifstream file(part_of(path), std::ios::binary);
   std::string line;
-  if (!file || !std::getline(file, line) || file.eof()) return nullptr;  // not even the first line is whole
+  if (!file || !std::getline(file, line) || file.eof()) return nullptr;  // the first line is incomplete
   const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object()) throw Error(part_of(path) + " is not the beginning of a run; delete it to begin anew");
+  if (!json.is_object()) throw Error(part_of(path) + " was not written by an interrupted run; delete it to start again");
   return json;
 }
 
@@ -49,12 +49,12 @@ void ResultsFile::begin_anew(const Json& begun_with) {
   append(begun_with.dump() + "\n");
 }
 
-// Drops what follows the last whole line.
+// Removes an incomplete last line.
 void ResultsFile::cut() {
   if (std::fseek(file_.get(), end_, SEEK_SET) != 0 || ftruncate(fileno(file_.get()), end_) != 0) fail(part_, "cannot be shortened");
 }
 
-// On disk when it returns: a text takes seconds to make, this takes milliseconds.
+// Syncs to disk, which takes milliseconds; a generation takes seconds.
 void ResultsFile::append(const std::string& line) {
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
   if (!written || std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail(part_, "cannot be written");
@@ -74,9 +74,9 @@ void ResultsFile::read_earlier(const Json& begun_with) {
         is_other = json != begun_with;
       } else if (is_other) {
         throw Error(part_ +
-                    " holds the beginning of another run: other prompts, models or options. Delete it, or give the same ones to finish it");
+                    " was written by a run with other prompts, models or options. Delete it, or give the same ones to finish that run");
       } else if (!json.is_object() || !json.contains("index") || !json["index"].is_number_integer()) {
-        throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to begin anew");
+        throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to start again");
       } else {
         remember(json, {end_, line.size()});
       }
@@ -86,7 +86,7 @@ void ResultsFile::read_earlier(const Json& begun_with) {
     }
   }
   if (std::ferror(file_.get()) != 0) fail(part_, "cannot be read");
-  if (is_other) begin_anew(begun_with);  // it left nothing
+  if (is_other) begin_anew(begun_with);  // the other run left no results
   else cut();
 }
 
@@ -117,7 +117,8 @@ void ResultsFile::finish() {
   if (std::fflush(file.get()) != 0 || fsync(fileno(file.get())) != 0) fail(sorted, "cannot be written");
   if (std::rename(sorted.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written");
   const std::string folder = std::filesystem::absolute(path_).parent_path().string();
-  if (const int descriptor = open(folder.c_str(), O_RDONLY | O_CLOEXEC); descriptor >= 0) {  // the name, too, before the part goes
+  if (const int descriptor = open(folder.c_str(), O_RDONLY | O_CLOEXEC);
+      descriptor >= 0) {  // syncs the new name before the .part file is removed
     fsync(descriptor);
     close(descriptor);
   }

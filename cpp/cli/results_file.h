@@ -1,7 +1,7 @@
-// Results of many prompts, kept one by one as they come and put in order at the end.
+// Results of many prompts: each is saved when it is finished, and all are put in order at the end.
 //
-// They are written to "<path>.part", a line each, which becomes `path` when all are there: `path` is never half-written, and a run
-// that was cut short goes on where it stopped. One run at a time.
+// They are written to "<path>.part", one line each. When all are there, the file becomes `path`: `path` is never incomplete, and an
+// interrupted run can be resumed. One run at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace specdec::cli {
 
 class ResultsFile {
  public:
-  // What an earlier run that was cut short and left results began with; null if there was none. Throws Error.
+  // The first line (begun_with) of an interrupted run that left results; null if there is none. Throws Error.
   static nlohmann::ordered_json earlier_run(const std::string& path);
 
-  // begun_with: what the results depend on. Results of an earlier run that began with the same are kept, but for a line cut short;
-  // others are an error. Throws Error.
+  // begun_with: everything the results depend on. Complete results of an earlier run with an equal begun_with are kept; those of
+  // another run are an error. Throws Error.
   ResultsFile(std::string path, const nlohmann::ordered_json& begun_with);
 
   bool has(std::int64_t index) const { return places_.count(index) != 0; }
@@ -29,7 +29,7 @@ class ResultsFile {
   // result: has "index". Throws Error when it cannot be written.
   void add(const nlohmann::ordered_json& result);
 
-  // Puts all results in order of their indices under the final name.
+  // Writes all results in the order of their indices under the final name.
   void finish();
 
  private:

@@ -14,7 +14,7 @@ std::string share(const char* name, double seconds, double all) {
   return format("%s %.2f s (%.0f %%)", name, seconds, all > 0.0 ? 100.0 * seconds / all : 0.0);
 }
 
-// Between the passes: the loop's bookkeeping, text and printing.
+// Time outside passes and sampling: bookkeeping, text and printing.
 double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
 
 }  // namespace

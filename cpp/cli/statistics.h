@@ -1,4 +1,4 @@
-// What a generation cost, for people and for programs.
+// The statistics of a generation as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

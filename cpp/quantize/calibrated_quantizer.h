@@ -1,4 +1,4 @@
-// Error feedback with calibration activations as a MatrixQuantizer: what `specdec quantize --calibrate` uses.
+// The MatrixQuantizer of `specdec quantize --calibrate`: error feedback with calibration activations.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                         std::uint8_t* scales) const override;
 
-  // Root of the mean square error of a tensor's outputs over that of the outputs themselves, on the calibration text;
-  // negative where the model never multiplies with the tensor: those weights are rounded to nearest.
+  // RMS error of a tensor's outputs, relative to the RMS of the outputs, on the calibration text. Negative if the model does
+  // not multiply with the tensor; its weights are then rounded to nearest.
   double output_error(const std::string& tensor) const override;
 
  private:
@@ -34,13 +34,13 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   Calibration calibration_;
   mxfp6::FeedbackOptions feedback_options_;
   int num_threads_;
-  std::unique_ptr<mxfp6::ErrorFeedback> feedback_;  // of the present matrix; none: to nearest
-  const Moments* moments_ = nullptr;                // that it was made of
+  std::unique_ptr<mxfp6::ErrorFeedback> feedback_;  // of the current matrix; null: round to nearest
+  const Moments* moments_ = nullptr;                // those that feedback_ was made from
   std::string tensor_;
   std::uint64_t index_ = 0;
 
   mutable std::mutex mutex_;
-  // By tensor; inside it by matrix and first row, so that the sum does not depend on which thread was first.
+  // By tensor, then by matrix and first row, so that the sum does not depend on the order of threads.
   mutable std::map<std::string, std::map<std::pair<std::uint64_t, std::int64_t>, mxfp6::OutputError>> errors_;
 };
 

@@ -46,9 +46,9 @@ void add_moments(const std::vector<float>& x, std::int64_t n, std::int64_t k, fl
   });
 }
 
-// ---- What a multiplication tells
+// ---- Inputs of multiplications
 
-// Weights have no rows to select or views to undo here: a plain 2-D or 3-D tensor whose columns are whole blocks.
+// Supported weights: plain 2-D or 3-D tensors (no views) whose columns are whole blocks.
 bool multiplies_weights(const ggml_tensor* op) {
   if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return false;
   const ggml_tensor *w = op->src[0], *x = op->src[1];
@@ -63,7 +63,7 @@ const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std:
                                         static_cast<std::size_t>(i2) * t->nb[2] + static_cast<std::size_t>(i3) * t->nb[3]);
 }
 
-// visit(matrix, x): every activation row and the matrix of the weights that it meets.
+// Calls visit(matrix, x) for every activation row x and the matrix it is multiplied with.
 template <typename Visit>
 void each_row(const ggml_tensor* op, const Visit& visit) {
   const ggml_tensor *w = op->src[0], *x = op->src[1];
@@ -85,7 +85,7 @@ void each_row(const ggml_tensor* op, const Visit& visit) {
   }
 }
 
-// An input that one or more weight tensors are multiplied with. A tensor of experts has one matrix of moments per expert.
+// An activation tensor that one or more weight tensors are multiplied with. Tensors of experts have moments per expert.
 struct Input {
   std::int64_t columns, matrices;
   bool wanted = false;
@@ -98,8 +98,8 @@ struct Input {
 
 }  // namespace
 
-// Reads the text with llama.cpp's evaluation callback, which is asked about every operation before it runs and shown those it
-// asked for afterwards.
+// Reads the text with llama.cpp's evaluation callback. It is called before every operation, to ask whether to observe it, and
+// after each operation to observe.
 class Calibration::Reader {
  public:
   Reader(const std::string& path, const std::string& text, const CalibrationOptions& options)
@@ -110,7 +110,7 @@ class Calibration::Reader {
     const auto needed = static_cast<std::size_t>(options_.window);
     if (tokens_.size() < needed) {
       throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " +
-                                  std::to_string(needed) + " are needed; give a longer text, some 100 KB");
+                                  std::to_string(needed) + " are needed; give a longer text, about 100 KB");
     }
     if (options_.max_tokens > 0 && tokens_.size() > options_.max_tokens) tokens_.resize(options_.max_tokens);
     make_context();
@@ -183,7 +183,7 @@ class Calibration::Reader {
     }
   }
 
-  // Rows of logits are wanted for all tokens, because llama.cpp runs the last layer only for those.
+  // Requests logits of all tokens, because llama.cpp runs the last layer only for tokens with logits.
   void read_pass(std::size_t first, std::size_t count, std::size_t position = 0) {
     const Vocabulary vocabulary = model_.vocabulary();
     llama_batch batch = llama_batch_init(tokens_per_pass, 0, 1);
@@ -207,7 +207,7 @@ class Calibration::Reader {
 
   // ---- Operations
 
-  // When asked: whether to be shown it. When shown: whether to go on with the pass.
+  // Before the operation: returns whether to observe it. After it: returns whether to continue the pass.
   bool observe(const ggml_tensor* op, bool ask) {
     if (!multiplies_weights(op)) return !ask;
     if (discovering_) {
@@ -227,7 +227,7 @@ class Calibration::Reader {
     return left_ > 0;
   }
 
-  // Tensors with the same activations (and the same choice of experts) share their moments.
+  // Tensors with the same activations (and the same selection of experts) share moments.
   void discover(const ggml_tensor* op) {
     const std::string name = op->src[0]->name;
     if (input_of_.count(name) > 0) return;
@@ -263,8 +263,8 @@ class Calibration::Reader {
   std::vector<Input> inputs_;                    // in the order in which the model uses them
   std::map<std::string, std::size_t> input_of_;  // tensor -> inputs_
   std::map<std::pair<const ggml_tensor*, const ggml_tensor*>, std::size_t> discovered_;
-  std::map<std::size_t, bool> seen_;  // inputs of the present pass
-  std::size_t left_ = 0;              // wanted ones that the pass has not come to
+  std::map<std::size_t, bool> seen_;  // inputs of the current pass
+  std::size_t left_ = 0;              // inputs to collect that the pass has not reached yet
 };
 
 Calibration::Calibration(const std::string& model, const std::string& text, const CalibrationOptions& options)

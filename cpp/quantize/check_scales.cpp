@@ -18,7 +18,7 @@ constexpr std::uint64_t tiles_at_once = 4096;  // 1.6 MB
 
 bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == GGML_TYPE_MXFP6_E2M3 || tensor.type == GGML_TYPE_MXFP6_E3M2; }
 
-// Where in the tensor a tile's row is: tiles lie along the columns, then along the rows, then along the experts.
+// The position of a tile's row in the tensor: tiles are ordered by expert, band, then column.
 std::string place(const GgufTensor& tensor, std::uint64_t tile, int row_in_tile) {
   const std::uint64_t tiles_per_band = tensor.shape[0] / mxfp6::tile_columns;
   const std::uint64_t row = tile / tiles_per_band * mxfp6::tile_rows + static_cast<std::uint64_t>(row_in_tile);

@@ -21,7 +21,7 @@ constexpr int tokens_per_pass = 256;
 
 // ---- One row of logits
 
-// log(sum(exp(logits))) in two parts whose sum it is: both are exact functions of the row alone.
+// log(sum(exp(logits))) as a sum of two parts, both functions of the row only.
 struct LogSum {
   double max, log_of_sum;
   double total() const { return max + log_of_sum; }
@@ -31,11 +31,11 @@ LogSum log_sum_exp(const float* logits, int size) {
   const double max = static_cast<double>(*std::max_element(logits, logits + size));
   double sum = 0.0;
   for (int i = 0; i < size; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
-  if (!std::isfinite(max) || !std::isfinite(sum)) throw std::invalid_argument("the logits hold NaN or nothing finite");
+  if (!std::isfinite(max) || !std::isfinite(sum)) throw std::invalid_argument("the logits contain NaN or no finite value");
   return {max, std::log(sum)};
 }
 
-// sum over i of p_i (log p_i - log q_i), p the softmax of `reference`, q that of `model`. Of equal rows it is exactly 0.
+// sum over i of p_i (log p_i - log q_i), p the softmax of `reference`, q that of `model`. Exactly 0 for equal rows.
 double divergence(const float* reference, const LogSum& p, const float* model, const LogSum& q, int size) {
   const double offset = p.total() - q.total();
   double sum = 0.0;
@@ -44,7 +44,7 @@ double divergence(const float* reference, const LogSum& p, const float* model, c
     const double probability = std::exp(x - p.max - p.log_of_sum);
     if (probability > 0.0) sum += probability * (x - static_cast<double>(model[i]) - offset);
   }
-  return std::max(sum, 0.0);  // rounding alone can make it negative
+  return std::max(sum, 0.0);  // rounding can make it negative
 }
 
 // ---- Statistics
@@ -63,7 +63,7 @@ Estimate exponential(const Estimate& logarithm) {
   return {value, value * logarithm.standard_error};
 }
 
-// Between the order statistics it is interpolated linearly.
+// Interpolates linearly between order statistics.
 double quantile(const std::vector<double>& sorted, double fraction) {
   const double place = fraction * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -128,7 +128,7 @@ std::string with_roles(std::string text) {
   return text;
 }
 
-// Distributions over different tokens, or different numbers of them, cannot be compared.
+// Distributions over different vocabularies cannot be compared.
 void check_vocabularies(const Model& model, const Model& reference) {
   const Vocabulary ours = model.vocabulary(), theirs = reference.vocabulary();
   const std::string which = model.path() + " and " + reference.path() + " do not share a vocabulary: ";
@@ -175,7 +175,7 @@ class Run {
   }
 
  private:
-  // The last token is only ever predicted, never read.
+  // The last token is only predicted, not read.
   void read_window(const Token* tokens) {
     model_->forget();
     if (reference_) reference_->forget();

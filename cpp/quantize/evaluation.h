@@ -1,12 +1,12 @@
-// How well a model predicts a text, and how far its predictions are from a reference model's.
+// The perplexity of a model on a text, and the divergence of its predictions from a reference model's.
 //
 // The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, a last partial one dropped;
-// each window is read with an empty cache, its first token replaced by BOS where the model uses one. Scored are the
-// predictions of the window's second half: rows window/2 .. window-2, each of the token after it, so that every scored
-// prediction has seen at least window/2 + 1 tokens. This is what llama.cpp's llama-perplexity does; the numbers compare.
+// each window is read with an empty cache, its first token replaced by BOS where the model uses one. The predictions of the
+// window's second half are scored: rows window/2 .. window-2, each predicting the next token, so that every scored
+// prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same; results are comparable.
 //
-// Standard errors treat the scored tokens as independent, as llama.cpp does; those of text are a little correlated.
-// Everything is double precision from the logits (f32) on.
+// Standard errors treat the scored tokens as independent, as llama.cpp does, although neighbouring tokens are correlated.
+// Computed in float64 from the f32 logits.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Estimate {
   double value = 0.0, standard_error = 0.0;
 };
 
-// Kullback-Leibler divergence (reference || model) of the distributions of the next token, nats per token, and how often
-// the most probable token is the same (the lowest id where several are).
+// Kullback-Leibler divergence (reference || model) of the next-token distributions in nats per token, and how often both
+// have the same most probable token (ties: the lowest id).
 struct Divergence {
   Estimate mean;
   double median = 0.0, percentile_99 = 0.0, max = 0.0;
@@ -44,14 +44,14 @@ struct EvaluationOptions {
   int max_windows = 0;           // 0: all
   int num_threads = 0;           // 0: one per physical core
 
-  // After each window; returns whether to go on.
+  // Called after each window; returns whether to continue.
   std::function<bool(int done, int total)> progress;
-  // Asked now and then while a model runs; true ends the evaluation.
+  // Called regularly while a model runs; true ends the evaluation.
   std::function<bool()> cancelled;
 };
 
-// Both models read window after window, so memory holds two models, two caches of one window, and no more than 256 rows of
-// logits each. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window), Cancelled.
+// Both models read one window at a time, so memory holds two models, two caches of one window, and at most 256 rows of logits
+// each. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window), Cancelled.
 Evaluation evaluate(const std::string& text, const EvaluationOptions& options);
 
 }  // namespace specdec

@@ -33,18 +33,18 @@ using std::to_string;
 
 constexpr std::uint64_t columns_multiple = mxfp6::tile_columns;
 constexpr std::uint64_t rows_multiple = mxfp6::tile_rows;
-constexpr std::size_t longest_name = GGML_MAX_NAME - 1;  // llama.cpp refuses longer ones
+constexpr std::size_t longest_name = GGML_MAX_NAME - 1;  // llama.cpp rejects longer names
 constexpr std::uint64_t layout_version = 1;              // of the tiles, "mxfp6.layout"
 
-// A piece of work: large enough to keep threads from meeting, small enough for a level-2 cache and a quick Ctrl-C.
+// Size of a piece of work: large enough for little synchronisation, small enough for L2 and a quick response to Ctrl-C.
 constexpr std::uint64_t piece_weights = 1 << 18;
 constexpr std::uint64_t piece_bytes = 1 << 20;
 
-// ---- What is left alone
+// ---- Tensors that keep their type
 
 // After llama.cpp's tensor_allows_quantization (src/llama-quant.cpp of the pinned version).
 struct KeptName {
-  const char* part;  // found in the name
+  const char* part;  // substring of the name
   const char* reason;
 };
 constexpr KeptName kept_names[] = {
@@ -107,7 +107,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// Trailing ones do not count, as in ggml.
+// Without trailing dimensions of size 1, as in ggml.
 std::size_t num_dimensions(const GgufTensor& tensor) {
   std::size_t count = tensor.shape.size();
   while (count > 1 && tensor.shape[count - 1] == 1) --count;
@@ -120,12 +120,12 @@ bool is_mxfp6(int type) { return type == GGML_TYPE_MXFP6_E2M3 || type == GGML_TY
 
 int ggml_type_of(mxfp6::Type type) { return type == mxfp6::Type::e2m3 ? GGML_TYPE_MXFP6_E2M3 : GGML_TYPE_MXFP6_E3M2; }
 
-// ---- What to do with every tensor
+// ---- The plan for every tensor
 
 struct Task {
   const GgufFile* part;
   const GgufTensor* source;
-  std::string kept_because;  // empty: quantise
+  std::string kept_because;  // empty: quantize
 };
 
 [[noreturn]] void fail(const Task& task, const std::string& problem) {
@@ -134,11 +134,11 @@ struct Task {
 
 bool is_readable(int type) { return type == GGML_TYPE_F32 || ggml_get_type_traits(static_cast<ggml_type>(type))->to_float != nullptr; }
 
-// What no output could be made of, whatever is done with this tensor.
+// Errors for tensors that cannot be written at all, even unchanged.
 void check_input(const Task& task) {
   const GgufTensor& tensor = *task.source;
   if (tensor.name.size() > longest_name)
-    fail(task, "has a name of more than " + to_string(longest_name) + " bytes, which llama.cpp refuses");
+    fail(task, "has a name of more than " + to_string(longest_name) + " bytes, which llama.cpp rejects");
   if (!is_mxfp6(tensor.type)) return;
   fail(task, std::string("is already MXFP6 (") + find_ggml_type(tensor.type)->name + "); quantize the original model instead");
 }
@@ -191,7 +191,7 @@ std::vector<GgufTensor> output_tensors(const std::vector<Task>& tasks, int type)
   return tensors;
 }
 
-// Replaces the value of a key where it is, or appends it.
+// Replaces the value of an existing key in place, or appends the key.
 void set(std::vector<GgufEntry>& metadata, GgufEntry entry) {
   for (GgufEntry& present : metadata) {
     if (present.key != entry.key) continue;
@@ -201,7 +201,7 @@ void set(std::vector<GgufEntry>& metadata, GgufEntry entry) {
   metadata.push_back(std::move(entry));
 }
 
-// general.file_type is the id of the type that most weights have; upstream's numbers end far below ours.
+// general.file_type is the id of the type that most weights have; upstream's ids are far below ours.
 std::vector<GgufEntry> output_metadata(const GgufFile& first, int type, const std::string& description) {
   std::vector<GgufEntry> metadata;
   for (const GgufEntry& entry : first.metadata) {
@@ -255,7 +255,7 @@ void convert(int type, const void* from, float* to, std::int64_t n) {
   if (type == GGML_TYPE_F32) {
     std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
   } else if (type == GGML_TYPE_F16) {
-    ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, n);  // the one in the traits has no vector code
+    ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, n);  // the function in the traits is not vectorised
   } else {
     ggml_get_type_traits(static_cast<ggml_type>(type))->to_float(from, to, n);
   }
@@ -291,7 +291,7 @@ struct SquareSums {
 };
 
 SquareSums square_sums(const float* x, const float* decoded, std::size_t n) {
-  SquareSums even, odd;  // n is even; two chains of additions instead of one
+  SquareSums even, odd;  // n is even; two dependency chains instead of one
   const auto take = [](SquareSums& sums, float weight, float value) {
     const double w = static_cast<double>(weight), e = w - static_cast<double>(value);
     sums.weights += w * w;
@@ -305,7 +305,7 @@ SquareSums square_sums(const float* x, const float* decoded, std::size_t n) {
   return even;
 }
 
-// A thread's own memory, reused from piece to piece.
+// Per-thread memory, reused for every piece.
 struct Scratch {
   std::vector<char> source;
   std::vector<float> weights, decoded;
@@ -404,7 +404,7 @@ class Job {
     };
     for_each_piece(num_threads_, static_cast<std::int64_t>(sums.size()), work, [this] { tick(); });
     SquareSums all;
-    for (const SquareSums& one : sums) all.add(one);  // in order: the same for any number of threads
+    for (const SquareSums& one : sums) all.add(one);  // in order, so that the sum does not depend on the number of threads
     return all;
   }
 
@@ -471,7 +471,7 @@ std::string reason_to_keep(const GgufTensor& tensor, const std::string& architec
 
 QuantizeReport quantize_gguf(const std::string& in, const std::string& out, const QuantizeOptions& options) {
   if (out.empty()) throw std::invalid_argument("the file to write has no name");
-  ggml_cpu_init();  // its F16 table, for CPUs without the instruction
+  ggml_cpu_init();  // initialises ggml's F16 table, for CPUs without F16C
   const int type = ggml_type_of(options.type);
   const std::vector<GgufFile> parts = GgufFile::read_parts(in);
   check_different(parts, out);

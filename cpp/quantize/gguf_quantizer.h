@@ -1,8 +1,8 @@
-// Turns the weights of a GGUF model into MXFP6: reads, quantises and writes pieces of tensors on all threads, so that memory
-// does not grow with the model. Prints nothing.
+// Quantizes the weights of a GGUF model to MXFP6: reads, quantizes and writes pieces of tensors on all threads, so that memory
+// use does not depend on the size of the model. Prints nothing.
 //
-// A matrix is f32 [rows, cols], codes and scales are as in weights/mxfp6/codec.h. A tensor of 3 dimensions (experts) is a row of
-// matrices, each tiled by itself.
+// A matrix is f32 [rows, cols]; codes and scales are as in weights/mxfp6/codec.h. A tensor of 3 dimensions (experts) is a
+// sequence of matrices, each tiled separately.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ class MatrixQuantizer {
   };
   virtual ~MatrixQuantizer() = default;
 
-  // For the metadata: what made the weights.
+  // How the weights were quantized, for the metadata.
   virtual std::string description() const = 0;
 
-  // Before the first rows of a matrix, on the calling thread: for work that all of its rows share.
+  // Called on the calling thread before the first rows of a matrix, for work shared by all rows.
   virtual void begin(const Matrix& /*matrix*/) {}
 
-  // Whole bands of the matrix, f32 [rows, cols], rows a multiple of 16, starting at `first_row`, to codes and scales. Called on
-  // several threads at once. Returns the index of the first value that is not finite, or -1.
+  // Quantizes whole bands of the matrix, f32 [rows, cols] from `first_row` on, rows a multiple of 16, to codes and scales. Called
+  // on several threads at once. Returns the index of the first value that is not finite, or -1.
   virtual std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                                 std::uint8_t* scales) const = 0;
 
-  // After a tensor's last row, on the calling thread: root mean square of the error of its outputs over that of the outputs,
-  // for the inputs that the quantizer knows of; negative where it knows of none.
+  // Called on the calling thread after a tensor's last row: the RMS error of its outputs relative to the RMS of the outputs, on
+  // the calibration inputs; negative without such inputs.
   virtual double output_error(const std::string& /*tensor*/) const { return -1.0; }
 };
 
@@ -51,13 +51,13 @@ struct QuantizeProgress {
 struct QuantizeOptions {
   mxfp6::Type type = mxfp6::Type::e2m3;
   mxfp6::ScaleRule scale = mxfp6::ScaleRule::mse;
-  std::string keep;     // ECMAScript; tensors in whose name it is found keep their type; empty: none
+  std::string keep;     // ECMAScript regular expression; tensors whose name matches keep their type; empty: none
   int num_threads = 0;  // 0: one per CPU
   bool overwrite = false;
   bool allow_requantize = false;         // also from types below 8 bits
-  MatrixQuantizer* quantizer = nullptr;  // null: to nearest, with `scale`; must produce codes of `type`
+  MatrixQuantizer* quantizer = nullptr;  // null: rounds to nearest with `scale`; must produce codes of `type`
 
-  // Called often, on the thread that called quantize_gguf; returns whether to go on.
+  // Called often, on the thread that called quantize_gguf; returns whether to continue.
   std::function<bool(const QuantizeProgress&)> progress;
 };
 
@@ -66,22 +66,22 @@ struct TensorReport {
   int from, to;  // ggml's type ids
   std::vector<std::uint64_t> shape;
   std::uint64_t elements, bytes_before, bytes;
-  std::string kept_because;     // empty: quantised
-  double relative_error = 0.0;  // root mean square of the error over that of the weights; 0 where kept
-  double output_error = -1.0;   // the same of the outputs, as MatrixQuantizer::output_error; negative where not known
+  std::string kept_because;     // empty: quantized
+  double relative_error = 0.0;  // RMS error relative to the RMS of the weights; 0 if kept
+  double output_error = -1.0;   // the same for the outputs, from MatrixQuantizer::output_error; negative if unknown
 };
 
 struct QuantizeReport {
   std::vector<TensorReport> tensors;                // in the order of the file
   std::uint64_t input_bytes = 0, output_bytes = 0;  // of the files
-  double relative_error = 0.0;                      // over all quantised weights
+  double relative_error = 0.0;                      // over all quantized weights
 };
 
-// Why this tensor keeps its type: what llama.cpp's own quantizer leaves alone, and shapes that are not whole tiles.
-// Empty for one to quantise.
+// Why this tensor keeps its type: llama.cpp's own quantizer keeps it too, or its shape is not whole tiles. Empty if it is
+// quantized.
 std::string reason_to_keep(const GgufTensor& tensor, const std::string& architecture);
 
-// `in` may be any part of a split model; `out` is one file. It appears when it is complete: on an exception nothing is left.
+// `in` may be any part of a split model; `out` is one file. It is created when complete; an exception leaves no file.
 // Throws std::invalid_argument, ModelError (the input), Error (the output), Cancelled.
 QuantizeReport quantize_gguf(const std::string& in, const std::string& out, const QuantizeOptions& options);
 

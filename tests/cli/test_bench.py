@@ -190,7 +190,7 @@ def test_few_tokens_are_not_timed(specdec: pathlib.Path, folder: pathlib.Path) -
     rejected = run(specdec, folder, *QUICK, "-n", 7, code=2)
     assert "too few tokens to time; give a larger -n or more prompts, for at least 8 in all" in rejected.stderr
     ended = run(specdec, folder, *QUICK, "-n", -1, "-l", "0+1000", code=1)  # by the end-of-text token, at once
-    assert "F16 made only 1 tokens in a round: too few tokens to time; give more prompts" in ended.stderr
+    assert "F16 made only 1 token in a round: too few tokens to time; give more prompts" in ended.stderr
     assert rejected.stdout == ended.stdout == ""
     table = run(specdec, folder, "-p", "a =", "-p", "b =", "-n", 4, *QUICK[4:], "-l", "0-inf", "--repeat", 1).stdout
     assert "2 prompts of at most 4 tokens" in table

@@ -64,7 +64,7 @@ def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathl
     assert "(0 of them cached)" in first
     read, cached = int(first.split()[1]), int(second.split("(")[1].split()[0])
     assert cached >= read
-    assert "unknown command /foo; there are /clear, /stats and /quit" in result.stderr
+    assert "unknown command /foo; the commands are /clear, /stats and /quit" in result.stderr
 
 
 def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) -> None:

@@ -61,7 +61,7 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
     lines: list[dict[str, Any] | str] = [{"prompt": prompt, "max_tokens": 4 + 5 * i % 17} for i, prompt in enumerate(PROMPTS)]
     output = tmp_path / "out.jsonl"
     result = run(specdec, write_lines(tmp_path / "in.jsonl", lines), output)
-    assert "8 texts" in result.stderr
+    assert "8 prompts" in result.stderr
     results = read(output)
     assert [r["index"] for r in results] == list(range(8))
     assert list(tmp_path.iterdir()) == [tmp_path / "in.jsonl", output] or set(tmp_path.iterdir()) == {
@@ -197,13 +197,13 @@ def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_
         assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), errors
         assert not output.exists() and part.exists()
         if number == signal.SIGINT:
-            assert "the same command makes the others" in errors
+            assert "the same command resumes the run" in errors
     kept = part.read_text().count("\n") - 1
     assert 2 <= kept < 24
     with part.open("a") as file:
         file.write('{"index":23,"text":"cut sho')  # as after a crash in the middle of a write
     result = run(specdec, prompts, output)
-    assert f"{kept} of 24 texts were there already" in result.stderr
+    assert f"resuming: {kept} of 24 prompts already done" in result.stderr
     assert without_times(read(output)) == without_times(read(whole))
     assert not part.exists()
 
@@ -268,9 +268,9 @@ def test_a_run_that_left_nothing_is_no_hindrance(specdec: pathlib.Path, tmp_path
 def test_the_prompts_are_never_written_over(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
     before = prompts.read_text()
-    assert "would destroy the prompts" in run(specdec, prompts, prompts, "--force", code=2).stderr
+    assert "would overwrite the prompts" in run(specdec, prompts, prompts, "--force", code=2).stderr
     as_part = prompts.rename(tmp_path / "out.jsonl.part")
-    assert "would destroy the prompts" in run(specdec, as_part, tmp_path / "out.jsonl", code=2).stderr
+    assert "would overwrite the prompts" in run(specdec, as_part, tmp_path / "out.jsonl", code=2).stderr
     assert as_part.read_text() == before
 
 
@@ -317,7 +317,7 @@ def test_a_model_of_the_same_size_and_name_is_another(
         file.seek(-2000, os.SEEK_END)
         file.write(bytes(byte ^ 1 for byte in end))
     rejected = run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", *options, code=1)
-    assert "holds the beginning of another run: other prompts, models or options" in rejected.stderr
+    assert "was written by a run with other prompts, models or options" in rejected.stderr
 
 
 def test_a_model_elsewhere_is_the_same(
@@ -330,17 +330,17 @@ def test_a_model_elsewhere_is_the_same(
     moved = tmp_path / "moved.gguf"
     shutil.copyfile(draft_path, moved)
     os.utime(moved, (1, 1))
-    assert "were there already" in run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", "-m", moved).stderr
+    assert "already done" in run(specdec, tmp_path / "in.jsonl", tmp_path / "out.jsonl", "-m", moved).stderr
 
 
 def test_results_of_another_run_are_not_mixed_in(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("}])
     output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
     part.write_text('{"prompts":"other"}\n{"index":0,"text":"other"}\n')
-    assert "holds the beginning of another run" in run(specdec, prompts, output, code=1).stderr
+    assert "was written by a run with other prompts" in run(specdec, prompts, output, code=1).stderr
     assert part.read_text().count("\n") == 2
     part.write_text("not ours\n")
-    assert "not the beginning of a run" in run(specdec, prompts, output, code=1).stderr
+    assert "was not written by an interrupted run" in run(specdec, prompts, output, code=1).stderr
     part.unlink()
     run(specdec, prompts, output)
     before = output.read_text()
@@ -391,7 +391,7 @@ def test_a_link_is_followed(specdec: pathlib.Path, tmp_path: pathlib.Path) -> No
     [
         (["--prompts", "in.jsonl"], "--prompts and --output go together"),
         (["--output", "out.jsonl"], "--prompts and --output go together"),
-        (["--prompts", "in.jsonl", "--output", "-"], "--output - would be standard output; give a file"),
+        (["--prompts", "in.jsonl", "--output", "-"], "--output must be a file, not standard output"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give -p, -f or --prompts"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-np", "0"], "-np"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "--json"], "it goes without --json"),

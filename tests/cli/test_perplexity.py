@@ -85,5 +85,5 @@ def test_logits_that_are_not_numbers(specdec: pathlib.Path, tiny: pathlib.Path, 
     model = make("llama")
     model.tensors["output.weight"][7, 0] = float("nan")
     path = model.write(tmp_path / "nan.gguf")
-    assert "the evaluated model failed: the logits hold NaN" in rejection(specdec, path, "-f", "-")
-    assert "the reference model failed: the logits hold NaN" in rejection(specdec, tiny, "-f", "-", "--against", path)
+    assert "the evaluated model failed: the logits contain NaN" in rejection(specdec, path, "-f", "-")
+    assert "the reference model failed: the logits contain NaN" in rejection(specdec, tiny, "-f", "-", "--against", path)

@@ -235,7 +235,7 @@ def test_table(specdec, target_path, tmp_path):
     assert all(len(line) <= 80 for line in lines)
     assert re.fullmatch(r"token_embd.weight +F16 +MXFP6_E2M3 +819200  \d\.\d\d %", lines[1])
     assert re.fullmatch(r"output_norm.weight +F32 +kept +1024  1 dimension", lines[2])
-    assert lines[-2] == "total  14697472 -> 5751808 bytes, 2.56x smaller, 6.27 bits per weight"
+    assert lines[-2] == "total  14697472 -> 5751808 bytes, 0.39 times the size, 6.27 bits per weight"
     assert re.fullmatch(r"error  2\.\d\d % of the quantized weights \(RMS\)", lines[-1])
 
 

@@ -328,5 +328,5 @@ def test_serving_warns_where_others_can_reach_it(specdec: pathlib.Path) -> None:
             command = [specdec, "rpc-server", "--host", host, "--port", port]
             result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
             assert result.returncode == 1
-            assert ("Trusted networks only" in result.stderr) == warns
+            assert ("controls this process" in result.stderr) == warns
             assert f"cannot listen on {host}:{port}" in result.stderr

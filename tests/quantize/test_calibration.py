@@ -113,5 +113,5 @@ def test_a_short_text_gets_a_warning(specdec, draft_path, tmp_path) -> None:
         command = ["quantize", "--keep", "blk", "-t", 1, draft_path, tmp_path / "out.gguf", "--force", "--calibrate", path]
         finished = run(specdec, *command)
         assert finished.returncode == 0
-        warning = f"warning: {path} has only {tokens} tokens; weights may fit it better than other text"
+        warning = f"warning: {path} has only {tokens} tokens, so weights may fit this text only"
         assert finished.stderr.startswith(warning) == is_short and (finished.stderr == "") != is_short

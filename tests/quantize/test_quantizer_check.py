@@ -35,7 +35,7 @@ def valid_tiles(count: int) -> bytearray:
 def test_valid_scales(specdec, tmp_path, options):
     finished = check(specdec, model(tmp_path / "m.gguf", valid_tiles(18)), *options)
     assert finished.returncode == 0 and finished.stderr == ""
-    assert options or finished.stdout.endswith("Checked: the scales of 1 MXFP6 tensors are valid\n")
+    assert options or finished.stdout.endswith("Checked: all scales are valid (1 MXFP6 tensor)\n")
 
 
 @pytest.mark.parametrize("scale", [0, 254, 255])
@@ -65,5 +65,5 @@ def test_large_tensors_are_read_in_pieces(specdec, tmp_path):
 def test_what_the_quantizer_writes_is_valid(specdec, target_path, tmp_path):
     out = tmp_path / "out.gguf"
     subprocess.run([specdec, "quantize", target_path, out], check=True, stdout=subprocess.DEVNULL)
-    assert check(specdec, out).stdout.endswith("Checked: the scales of 57 MXFP6 tensors are valid\n")
+    assert check(specdec, out).stdout.endswith("Checked: all scales are valid (57 MXFP6 tensors)\n")
     assert "0 MXFP6 tensors" in check(specdec, target_path).stdout

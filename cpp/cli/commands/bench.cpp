@@ -14,6 +14,7 @@
 #include "cli/options.h"
 #include "cli/plot.h"
 #include "cli/prompt.h"
+#include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "engine/generator.h"
@@ -46,27 +47,27 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec bench";
   line.arguments = "[options]";
   line.about =
-      "Measures tokens per second of the target as it is, of its MXFP6 version, and of that with a draft, and compares the "
-      "gain with what the time of single passes lets one predict. The modes take turns in every round, so that a machine "
-      "that slows down slows all of them down; reading prompts is not counted.";
+      "Measures tokens per second of the target, of its MXFP6 version, and of that with a draft, and compares the speedup with "
+      "the one predicted from the time of single passes. The modes take turns in every round, so that changes in the machine's "
+      "speed affect all of them. Reading prompts is not counted.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {
       {"Text",
        {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
-        flag({"-e", "--escape"}, arguments.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+        flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(arguments.request, 1, "tokens per prompt at most")}},
       {"Comparison",
        {mxfp6_option(comparison),
         texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
         integer({"--repeat"}, arguments.rounds, 1, 1000, "rounds (default: 5)"),
-        flag({"--sequential"}, comparison.sequential, "one target in memory at a time (default: only where memory cannot hold all)")}},
+        flag({"--sequential"}, comparison.sequential, "one target in memory at a time (default: only if memory cannot hold all)")}},
       model_group(comparison.generator),
       sampling_group(arguments.request),
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
-        text({"--plot"}, "FILE", arguments.plot, "draw the result, too, as a PNG; needs pip install \"specdec_native[plot]\"")}},
+        text({"--plot"}, "FILE", arguments.plot, "also draw the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
   return line;
 }
@@ -87,7 +88,7 @@ class Bench {
     prepare(arguments_.comparison, progress_, comparison_);
     for (const ComparedFile& file : comparison_.files) result_.files.push_back({file.name, file.options.target, {}});
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
-    // The target as given is first, and tells nothing of K: last, so that K is known when its passes are timed.
+    // The given target comes first in the table but is measured last: its runs do not show K, which its pass times need.
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });
     result_.draft = arguments_.comparison.generator.draft;
     result_.num_prompts = prompts_.size();
@@ -126,15 +127,15 @@ class Bench {
     run_prompt(mode, prompts_.front(), std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
   }
 
-  // Nothing for a mode whose file is not loaded.
+  // Does nothing for a mode whose file is not loaded.
   void measure(BenchResult::Mode& mode, int round) {
     if (generators_[mode.file] == nullptr) return;
     progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " + mode.name);
     Stats stats;
     for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
     if (stats.tokens < min_timed_tokens) {
-      throw Error(mode.name + " made only " + std::to_string(stats.tokens) + " tokens in a round: too few tokens to time; " +
-                  "give more prompts, or ones whose texts do not end so soon");
+      throw Error(mode.name + " made only " + counted(stats.tokens, "token") + " in a round: too few tokens to time; " +
+                  "give more prompts, or prompts with longer continuations");
     }
     mode.rounds.push_back(stats);
   }
@@ -155,7 +156,7 @@ class Bench {
     add(stats, generator.stats());
   }
 
-  // Passes of 1 .. K + 1 tokens, K being the longest draft so far: of the first round, for all rounds.
+  // Times passes of 1 .. K + 1 tokens, where K is the longest draft of the first round.
   PassTimes time_passes(std::size_t file) {
     if (longest_pass_ == 0) longest_pass_ = longest_draft_ + 1;
     progress_.begin("timing passes: " + comparison_.files[file].name);
@@ -181,7 +182,7 @@ class Bench {
   ProgressLine& progress_;
   Comparison comparison_;
   std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
-  std::shared_ptr<ThreadPool> threads_;                 // of all of them
+  std::shared_ptr<ThreadPool> threads_;                 // shared by all generators
   int longest_draft_ = 0;                               // tokens
   int longest_pass_ = 0;                                // tokens; 0: not known yet
   BenchResult result_;
@@ -192,7 +193,7 @@ class Bench {
 int run_bench(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.request.max_tokens = 64;
-  arguments.request.verification = Verification::block;  // the fastest; the seed is for all modes to start alike
+  arguments.request.verification = Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
   if (parse(line, argc, argv).help) {
     write(help_text(line));

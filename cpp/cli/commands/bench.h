@@ -1,4 +1,4 @@
-// specdec bench: how fast a target is as it is, in MXFP6, and with a draft.
+// specdec bench: the speed of a target, of its MXFP6 version, and of that with a draft.
 #pragma once
 
 namespace specdec::cli {

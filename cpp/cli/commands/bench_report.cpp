@@ -30,7 +30,7 @@ Stats sum(const BenchResult::Mode& mode) {
   return all;
 }
 
-// Where the time between two target calls goes, seconds.
+// Seconds per cycle.
 struct Cycle {
   double draft = 0.0, target = 0.0, sampling = 0.0, rest = 0.0;
   double total() const { return draft + target + sampling + rest; }
@@ -42,15 +42,15 @@ Cycle measured_cycle(const Stats& stats) {
   return {stats.draft_seconds / calls, stats.target_seconds / calls, stats.sampling_seconds / calls, rest / calls};
 }
 
-// What the passes alone let one expect of a mode over the same file without a draft.
+// Predicted from pass times: a mode with a draft compared with the same file without one.
 struct Prediction {
-  double num_draft_tokens;  // K: a mean, where K varies or the end of a text cuts it
+  double num_draft_tokens;  // K; its mean if it varies or is clipped at the end
   double tokens_per_call;
   Cycle plain, speculation;  // draft and target only
   double speedup;
 };
 
-// Seconds of a target pass over n tokens, n not always whole.
+// Seconds of a target pass over n tokens, interpolated for fractional n.
 double pass_seconds(const PassTimes& passes, double n) {
   const double last = static_cast<double>(passes.target.size());
   const double at = std::clamp(n, 1.0, last) - 1.0;
@@ -65,7 +65,7 @@ Prediction predict(const Stats& stats, const PassTimes& passes) {
   prediction.plain.target = passes.target.front();
   prediction.speculation.draft = mean * passes.draft;
   prediction.speculation.target = pass_seconds(passes, mean + 1.0);
-  // The formula takes a whole K; the rate and t_draft are those that give the mean's tokens and draft time.
+  // The formula needs an integer K. The rate and t_draft are chosen to give the mean's tokens and draft time.
   const int k = static_cast<int>(std::ceil(mean));
   const double rate = std::min(1.0, prediction.tokens_per_call / (k + 1.0));
   const double t_draft = k == 0 ? 0.0 : prediction.speculation.draft / k;
@@ -85,19 +85,18 @@ std::size_t name_width(const BenchResult& result) {
 
 std::string number(const char* pattern, double value, std::size_t columns) { return pad_left(format(pattern, value), columns); }
 
-// Four digits or so.
+// About four digits.
 std::string milliseconds(double seconds, std::size_t columns) {
   const double value = 1e3 * seconds;
   return number(value < 10.0 ? "%.3f" : value < 100.0 ? "%.2f" : value < 1000.0 ? "%.1f" : "%.0f", value, columns);
 }
 
 std::string heading(const BenchResult& result) {
-  return std::to_string(result.num_prompts) + (result.num_prompts == 1 ? " prompt" : " prompts") +
-         (result.max_tokens == INT_MAX ? " to the end, " : " of at most " + std::to_string(result.max_tokens) + " tokens, ") +
-         std::to_string(result.modes.front().rounds.size()) + " rounds, " +
-         (result.interleaved ? "interleaved" : "one file after another") + ", " + std::to_string(result.n_threads) + " threads,\n" +
-         format("temperature %g", result.temperature) + ", seed " + std::to_string(result.seed) +
-         "; median of the rounds, reading prompts not counted\n\n";
+  return counted(result.num_prompts, "prompt") +
+         (result.max_tokens == INT_MAX ? " to the end, " : " of at most " + counted(result.max_tokens, "token") + ", ") +
+         counted(result.modes.front().rounds.size(), "round") + ", " + (result.interleaved ? "interleaved" : "one file after another") +
+         ", " + counted(result.n_threads, "thread") + ",\n" + format("temperature %g", result.temperature) + ", seed " +
+         std::to_string(result.seed) + "; median of the rounds, reading prompts not counted\n\n";
 }
 
 std::string speed_table(const BenchResult& result) {
@@ -143,7 +142,7 @@ std::string cycle_row(const std::string& name, const Cycle& cycle, std::size_t w
   return text + "\n";
 }
 
-// A mode with speculation against the one before it.
+// A mode with speculation compared with the mode before it.
 std::string prediction_text(const BenchResult& result, std::size_t at) {
   const BenchResult::Mode &mode = result.modes[at], &plain = result.modes[at - 1];
   const Stats stats = sum(mode);
@@ -201,9 +200,9 @@ std::string bench_text(const BenchResult& result) {
     if (result.modes[at].speculation) text += prediction_text(result, at);
   }
   return text +
-         "\nPredicted: K draft passes of 1 token and a target pass of K + 1, as timed alone. What it\n"
-         "leaves out: sampling; the rest (KV caches, bookkeeping); the draft's passes of 2 tokens\n"
-         "after all of its tokens were accepted; and that two models share the CPU's caches.\n";
+         "\nPredicted: K draft passes of 1 token and a target pass of K + 1 tokens, each timed alone.\n"
+         "Not included: sampling; the rest (KV caches, bookkeeping); the draft's passes of 2 tokens\n"
+         "after full acceptance; competition of the two models for the CPU's caches.\n";
 }
 
 nlohmann::ordered_json bench_json(const BenchResult& result) {

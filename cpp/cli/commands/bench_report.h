@@ -1,4 +1,4 @@
-// What `specdec bench` found, for people and for programs.
+// The results of `specdec bench` as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct BenchResult {
 
   std::string draft;  // path, or "ngram"
   std::vector<File> files;
-  std::vector<Mode> modes;  // never empty; one with speculation follows that of the same file without
+  std::vector<Mode> modes;  // not empty; a mode with speculation follows that of the same file without it
   std::size_t num_prompts = 0;
   int max_tokens = 0, n_threads = 0;
   double temperature = 0.0;
@@ -36,10 +36,10 @@ struct BenchResult {
 std::string bench_text(const BenchResult& result);             // 80 to 100 columns
 nlohmann::ordered_json bench_json(const BenchResult& result);  // times in seconds
 
-// Adds the counters of one text to those of others.
+// Adds the counters of one generation to a sum.
 void add(Stats& sum, const Stats& one);
 
-// Drafted tokens per target call: the K really used.
+// Drafted tokens per target call: the actual mean K.
 double mean_draft_length(const Stats& stats);
 
 }  // namespace specdec::cli

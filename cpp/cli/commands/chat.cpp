@@ -28,10 +28,10 @@ struct Arguments {
 
 Option template_option(std::string& chat_template) {
   const std::vector<std::string> names = chat_template_names();
-  std::string help = "in place of the model's own, one that llama.cpp knows:";
+  std::string help = "a template that llama.cpp knows, instead of the model's own:";
   for (const std::string& name : names) help += (&name == &names.front() ? " " : ", ") + name;
   Option option = choice({"--chat-template"}, names, chat_template, help);
-  option.value = "NAME";  // rather than all of them
+  option.value = "NAME";  // shown instead of all names
   return option;
 }
 
@@ -40,9 +40,9 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers line after line of standard input, in the model's own chat template or a named one; without either the model "
-      "continues the text so far. What was said stays in the caches and is not read again. Ctrl-C ends an answer; /clear "
-      "forgets the conversation, /stats shows what the last answer cost, /quit or the end of input leaves.";
+      "Answers each line of standard input, using the model's own chat template or a named one; without a template the model "
+      "continues the text so far. The conversation stays in the caches and is not read again. Ctrl-C ends an answer; /clear "
+      "forgets the conversation, /stats shows the statistics of the last answer, /quit or the end of input leaves.";
   line.positional_hint = "; write to standard input";
   line.groups = {
       {"Text",
@@ -57,10 +57,10 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
-// Lines of standard input. A terminal gets a prompt, and a Ctrl-C there begins the line anew.
+// Reads lines of standard input. At a terminal, writes a prompt, and a Ctrl-C restarts the line.
 class Lines {
  public:
-  // None at the end of input; a last line may lack its newline.
+  // Nullopt at the end of input. The last line may lack its newline.
   std::optional<std::string> next() {
     if (terminal_) write("> ");
     while (true) {
@@ -99,7 +99,7 @@ class Lines {
 // The conversation so far, as a prompt.
 class History {
  public:
-  // chat_template: a name; empty: the model's own, if it has one. Throws ModelError for one that cannot be used.
+  // chat_template: a name; empty: the model's own, if it has one. Throws ModelError for an unusable template.
   History(const Generator& generator, const std::string& chat_template, const std::string& system)
       : generator_(&generator), chat_template_(chat_template), system_(system) {
     clear();
@@ -159,7 +159,7 @@ class Chat {
       } else if (*line == "/stats") {
         note(statistics_text(generator_.stats()));
       } else if (!line->empty() && line->front() == '/' && line->find(' ') == std::string::npos) {
-        note("unknown command " + printable(*line) + "; there are /clear, /stats and /quit\n");
+        note("unknown command " + printable(*line) + "; the commands are /clear, /stats and /quit\n");
       } else if (!line->empty()) {
         respond(*line);
       }
@@ -167,12 +167,12 @@ class Chat {
   }
 
  private:
-  // Writes an answer, which a Ctrl-C ends; what was written is part of the conversation.
+  // Writes an answer until its end or a Ctrl-C; the written text becomes part of the conversation.
   void respond(const std::string& line) {
     const History before = history_;
     request_.prompt = history_.ask(line);
     std::string answer;
-    bool ended = false;  // by a Ctrl-C, which a terminal shows
+    bool ended = false;  // by a Ctrl-C, which a terminal echoes
     try {
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
@@ -184,7 +184,7 @@ class Chat {
     } catch (const Cancelled&) {
       generator_.stop();
       ended = true;
-      if (!input_is_terminal()) throw;  // a script, not someone who will go on
+      if (!input_is_terminal()) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
       note(std::string(error.what()) + "; /clear begins a new conversation\n");
@@ -214,7 +214,7 @@ int run_chat(int argc, const char* const* argv) {
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
   resolve_models(arguments.generator);
-  Chat chat(arguments);  // takes a while, which a Ctrl-C ends with the program
+  Chat chat(arguments);  // loads the models; a Ctrl-C during that ends the program
   catch_interrupts();
   chat.run();
   return 0;

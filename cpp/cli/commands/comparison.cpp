@@ -30,7 +30,7 @@ std::string weight_name(const std::string& path) {
   return type == mxfp6_type ? "MXFP6" : type;
 }
 
-// Bytes of the file that the quantizer makes, but for its header.
+// Bytes of the file that the quantizer makes, without its header.
 std::uint64_t quantized_bytes(const std::string& path) {
   const Parts parts = GgufFile::read_parts(path);
   const std::string architecture = parts.front().string("general.architecture").value_or("");
@@ -43,7 +43,7 @@ std::uint64_t quantized_bytes(const std::string& path) {
   return bytes;
 }
 
-// Before the folder is made.
+// Called before the temporary folder is created.
 void check_disk(const std::string& target, std::uint64_t bytes) {
   const fs::path folder = fs::temp_directory_path();
   const std::uint64_t available = fs::space(folder).available;
@@ -52,7 +52,7 @@ void check_disk(const std::string& target, std::uint64_t bytes) {
               " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE)");
 }
 
-// One load of everything where that fits, else one per file. `needs` are those of the files.
+// All files in one load if they fit into memory, otherwise one load per file. needs: memory of each file.
 std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files, const std::vector<MemoryNeed>& needs,
                                                  bool sequential) {
   const std::uint64_t available = available_memory();
@@ -110,8 +110,7 @@ TemporaryFolder::~TemporaryFolder() {
 
 Option mxfp6_option(ComparisonOptions& options) {
   return text({"--mxfp6"}, "FILE", options.mxfp6,
-              "the target with MXFP6 weights (default: quantized into a temporary file, which is removed at the end; TMPDIR "
-              "names its folder)");
+              "the target with MXFP6 weights (default: quantizes into a temporary file in TMPDIR, which is removed at the end)");
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {

@@ -1,5 +1,4 @@
-// What `bench` and `race` compare: the target as it is, its MXFP6 version (a file beside it, or one made for the occasion),
-// and that with a draft.
+// The modes that `bench` and `race` compare: the target, its MXFP6 version (a given or temporary file), and that with a draft.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +12,9 @@
 
 namespace specdec::cli {
 
-constexpr int min_timed_tokens = 8;  // a rate of fewer tells nothing
+constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
 
-// A folder of our own that goes with everything in it.
+// A temporary folder, removed with its contents by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -30,9 +29,9 @@ class TemporaryFolder {
 
 struct ComparisonOptions {
   GeneratorOptions generator;     // resolved: target and draft are named
-  std::string mxfp6;              // the target in MXFP6; empty: made in a temporary folder
+  std::string mxfp6;              // the target in MXFP6; empty: quantized into a temporary folder
   std::vector<std::string> also;  // further targets
-  bool sequential = false;        // one file in memory at a time, whatever there is room for
+  bool sequential = false;        // one file in memory at a time, even if all fit
 };
 Option mxfp6_option(ComparisonOptions& options);
 
@@ -41,7 +40,7 @@ struct ComparedFile {
   GeneratorOptions options;  // with a draft unless this file runs without one only
 };
 
-// A way to produce text.
+// A way to generate: a file, with or without a draft.
 struct Mode {
   std::string name;
   std::size_t file;  // index into files
@@ -51,12 +50,12 @@ struct Mode {
 struct Comparison {
   std::vector<ComparedFile> files;
   std::vector<Mode> modes;                      // first without, then with a draft, file by file
-  std::vector<std::vector<std::size_t>> loads;  // files to have in memory together, load after load
-  std::optional<TemporaryFolder> temporary;     // where a file of ours is
+  std::vector<std::vector<std::size_t>> loads;  // files that are in memory together, one load after another
+  std::optional<TemporaryFolder> temporary;     // has the file that we quantized
 };
 
-// Checks that disk and memory suffice, then makes the MXFP6 file if that is asked for. The caller has caught termination
-// signals. Throws UsageError, Error (what is needed, and what there is), ModelError, Cancelled.
+// Checks that disk and memory suffice, then quantizes if no MXFP6 file was given. The caller handles termination signals.
+// Throws UsageError, Error (stating what is needed and what is available), ModelError, Cancelled.
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison);
 
 }  // namespace specdec::cli

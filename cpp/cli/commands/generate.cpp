@@ -35,30 +35,29 @@ CommandLine command_line(GenerateOptions& options) {
   line.command = "specdec generate";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Continues a prompt. The text has the law of the target model, whatever the draft proposes; a good draft makes it "
-      "come sooner. Without -p and -f the prompt is read from standard input.";
+      "Continues a prompt. The output has the target model's distribution for any draft; a good draft makes it faster. Without "
+      "-p and -f the prompt is read from standard input.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
   const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
   const auto display = [&options](bool value) { return [&options, value](const std::string&) { options.display_prompt = value; }; };
   line.groups = {
       {"Text",
-       {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
-        flag({"-e", "--escape"}, options.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+       {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim", set_prompt},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), without one newline at its end", set_file},
+        flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(options.request, 0, "tokens to produce at most"),
         texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", options.request.stop, "end the text before this one; repeatable")}},
       model_group(options.generator),
       sampling_group(options.request),
-      {"Many texts",
+      {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
-             "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, with options of its own if any, named as in Python (max_tokens, "
-             "seed, ...), and an "
-             "\"id\" to be given back; -s is the seed of the first line, the next has the next one"),
+             "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, optionally with its own options, named as in Python "
+             "(max_tokens, seed, ...), and an \"id\", which its result repeats; -s is the seed of the first line and counts up"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; begins as FILE.part, "
-             "where a run that was cut short goes on"),
-        flag({"--force"}, options.many.force, "write over an --output that exists"),
+             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; written to FILE.part "
+             "until all are there, so that an interrupted run can be resumed"),
+        flag({"--force"}, options.many.force, "overwrite an existing --output"),
         integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
                 "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
       {"Output",
@@ -66,20 +65,20 @@ CommandLine command_line(GenerateOptions& options) {
              "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
              "and stats"),
         choice({"--color"}, {"auto", "always", "never"}, options.color, "show accepted draft tokens in green; auto: on a terminal"),
-        {{"--display-prompt"}, "", "write the prompt, too (default: when standard output is a terminal)", display(true)},
-        {{"--no-display-prompt"}, "", "write the continuation alone", display(false)},
+        {{"--display-prompt"}, "", "write the prompt first (default: when standard output is a terminal)", display(true)},
+        {{"--no-display-prompt"}, "", "write only the continuation", display(false)},
         flag({"--no-stats", "--no-perf"}, options.statistics, "no statistics on standard error", false)}},
   };
   return line;
 }
 
-// Where the text goes.
+// Writes the output as text or as JSON.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual void begin(const std::string& prompt) = 0;
   virtual void add(const Piece& piece) = 0;
-  // reason: "stop", "length", "context", "cancelled", or empty when nothing was asked for.
+  // reason: "stop", "length", "context", "cancelled", or empty with -n 0.
   virtual void end(const std::string& reason, const Generator& generator) = 0;
 };
 
@@ -107,7 +106,7 @@ class TextSink : public Sink {
   static constexpr const char* green = "\x1b[32m";
   static constexpr const char* faint = "\x1b[2m";
 
-  // Whole pieces are wrapped, so that the terminal is never left coloured.
+  // Writes colour and piece at once, so that an interruption does not leave the terminal coloured.
   void put(const std::string& text, const char* style) {
     if (text.empty()) return;
     write(color_ && *style != '\0' ? style + text + "\x1b[0m" : text);
@@ -135,7 +134,7 @@ class JsonSink : public Sink {
   static void put(const nlohmann::ordered_json& json) { write(json.dump() + "\n"); }
 };
 
-// Returns why the text ended.
+// Returns the finish reason.
 std::string generate(Generator& generator, const Request& request, Sink& sink) {
   try {
     sink.begin(request.prompt);

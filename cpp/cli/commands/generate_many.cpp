@@ -50,11 +50,11 @@ std::string fingerprint(const std::vector<std::string>& lines) {
   return fingerprint.text();
 }
 
-// The output, or what becomes it, must be a file and not the prompts. A link stands for what it points to.
+// The output and its .part file must be regular files other than the prompts. Symbolic links are followed.
 void check_paths(ManyOptions& files) {
   namespace fs = std::filesystem;
   if (files.output == "-") {
-    throw UsageError("--output - would be standard output; give a file, from which a run that was cut short can go on");
+    throw UsageError("--output must be a file, not standard output, so that an interrupted run can be resumed");
   }
   std::error_code ignored;
   const bool is_link = fs::is_symlink(files.output, ignored);
@@ -62,14 +62,14 @@ void check_paths(ManyOptions& files) {
   for (const char* suffix : {"", ".part", ".sorted"}) {
     const std::string path = files.output + suffix;
     if (fs::equivalent(files.prompts, path, ignored)) {
-      throw UsageError("--output " + files.output + " would destroy the prompts; give another one");
+      throw UsageError("--output " + files.output + " would overwrite the prompts; give another one");
     }
     if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
       throw Error(path + " is not a regular file; give another --output");
     }
   }
   if (fs::exists(files.output, ignored) && !files.force) {
-    throw Error(files.output + " exists; give another --output, or --force to write over it");
+    throw Error(files.output + " exists; give another --output, or --force to overwrite it");
   }
 }
 
@@ -114,7 +114,7 @@ Json conditions(const GeneratorOptions& options, const Request& defaults, const 
 // One run over a file of prompts.
 class Run {
  public:
-  // The seed of `defaults` is that of the first request; the next has the next one.
+  // The seed of `defaults` is that of the first request; the following requests count up.
   Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
       : generator_(generator), defaults_(defaults), first_seed_(*defaults.seed), lines_(std::move(lines)), results_(results) {
     defaults_.seed.reset();
@@ -130,15 +130,15 @@ class Run {
       if (event) take(*event);
       if (interrupted()) throw Cancelled("interrupted");
       progress.update([&] {
-        return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " texts, " + std::to_string(running_.size()) +
-               " under way, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
+        return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " prompts, " + std::to_string(running_.size()) +
+               " running, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
       });
     }
   }
 
   std::size_t num_requests() const { return num_requests_; }
   std::string summary() const {
-    std::string text = std::to_string(num_requests_) + " texts";
+    std::string text = counted(num_requests_, "prompt");
     if (num_tokens_ > 0) text += format(", %.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
     if (results_.num_failed() > 0) text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
     return text + "\n";
@@ -152,7 +152,7 @@ class Run {
 
   static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-  // Keeps as many waiting as run.
+  // Keeps as many requests waiting as there are slots.
   void submit() {
     for (; next_line_ < lines_.size() && running_.size() < 2 * static_cast<std::size_t>(generator_.max_sequences()); ++next_line_) {
       const std::string& line = lines_[next_line_];
@@ -189,7 +189,7 @@ class Run {
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
     result["stats"] = statistics_json(event.text->sequence().stats);
     if (event.text->has_failed()) {
-      generator_.check_rpc_servers();  // a lost one is no fault of this text's: the run ends, and can go on later
+      generator_.check_rpc_servers();  // a lost server is not an error of this request: the run ends and can be resumed
       fail(std::move(result), event.text->error_message());
     } else {
       results_.add(result);
@@ -210,7 +210,7 @@ class Run {
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
-  std::map<std::int64_t, Running> running_;  // by the id of the text
+  std::map<std::int64_t, Running> running_;  // by the scheduler's id
 };
 
 }  // namespace
@@ -230,12 +230,12 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
   catch_interrupt();
   generator.set_cancel_check(interrupted);
   Run run(generator, defaults, std::move(lines), results);
-  if (kept > 0) note(std::to_string(kept) + " of " + std::to_string(run.num_requests()) + " texts were there already\n");
+  if (kept > 0) note("resuming: " + std::to_string(kept) + " of " + counted(run.num_requests(), "prompt") + " already done\n");
   try {
     run.to_the_end();
   } catch (const Cancelled&) {
-    note("interrupted with " + std::to_string(results.size()) + " of " + std::to_string(run.num_requests()) +
-         " texts made; the same command makes the others\n");
+    note("interrupted: " + std::to_string(results.size()) + " of " + counted(run.num_requests(), "prompt") +
+         " done; the same command resumes the run\n");
     return exit_interrupted;
   }
   results.finish();

@@ -1,4 +1,4 @@
-// `specdec generate --prompts`: a file of prompts in, a file of texts out, several at once.
+// `specdec generate --prompts`: continues all prompts of a file, several at once, and writes a file of results.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace specdec::cli {
 
 struct ManyOptions {
   std::string prompts, output;  // paths of JSON Lines; prompts "-": standard input
-  bool force = false;           // write over an output that is there
+  bool force = false;           // overwrite an existing output
 };
 
-// defaults: of requests that do not say otherwise. Returns the exit code: 1 if a request failed.
+// defaults: options that a line does not give. Returns the exit code: 1 if a request failed.
 int generate_many(GeneratorOptions options, Request defaults, ManyOptions files);
 
 }  // namespace specdec::cli

@@ -1,4 +1,4 @@
-// What a model in one or more GGUF files adds up to; `specdec info` shows it as text and as JSON.
+// Totals over the GGUF files of a model; `specdec info` shows them as text and as JSON.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace specdec::cli {
 
-using Parts = std::vector<GgufFile>;  // never empty; the first part has the model's metadata
+using Parts = std::vector<GgufFile>;  // not empty; the first part has the model's metadata
 
-// What the tensors of one type add up to.
+// Totals of the tensors of one type.
 struct TypeTotal {
   std::string name;
   std::uint64_t tensors = 0, parameters = 0, bytes = 0;

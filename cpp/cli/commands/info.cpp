@@ -10,6 +10,7 @@
 #include "cli/commands/info_json.h"
 #include "cli/commands/info_text.h"
 #include "cli/options.h"
+#include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "gguf/gguf_file.h"
 #include "quantize/check_scales.h"
@@ -28,19 +29,19 @@ CommandLine command_line(InfoOptions& options) {
   line.command = "specdec info";
   line.arguments = "[options] FILE";
   line.about =
-      "Shows what a GGUF file holds. Reads the header only (but for --check), and works on any GGUF, also on models that "
-      "llama.cpp cannot run. Of a model in several files, name any one.";
+      "Shows the contents of a GGUF file. Reads only the header (except with --check) and works on any GGUF, also on models "
+      "that llama.cpp cannot run. For a model in several files, give any one of them.";
   line.num_positionals = 1;
   line.positional_hint = "; give one file (of a model in several files, any one)";
   line.groups = {{"Options",
                   {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
                    flag({"--tensors"}, options.tensors, "list the tensors; a shape begins with the columns"),
-                   flag({"--check"}, options.check, "read all MXFP6 weights and fail on a scale that is not valid"),
-                   flag({"--json"}, options.json, "all of it as one JSON object; arrays are cut to 16 elements")}}};
+                   flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
+                   flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements")}}};
   return line;
 }
 
-// A file that is whole is worth looking at even if the model cannot run, or its other parts are still on their way.
+// A complete file is shown even if the model cannot run or other parts of it are missing.
 Parts read(const std::string& path) {
   GgufFile file = GgufFile::read(path);
   try {
@@ -70,7 +71,7 @@ int run_info(int argc, const char* const* argv) {
     return 0;
   }
   write(overview_text(parts));
-  if (options.check) write("\nChecked: the scales of " + std::to_string(checked) + " MXFP6 tensors are valid\n");
+  if (options.check) write("\nChecked: all scales are valid (" + counted(checked, "MXFP6 tensor") + ")\n");
   if (options.metadata) write(metadata_text(parts.front()));
   if (options.tensors) write(tensors_text(parts));
   return 0;

@@ -15,7 +15,7 @@ namespace specdec::cli {
 namespace {
 
 constexpr std::size_t width = 80;
-constexpr std::uint64_t few_elements = 16;  // of an array: more than fit into a line
+constexpr std::uint64_t few_elements = 16;  // of an array; more do not fit into a line
 
 std::string value_text(const GgufValue& value, std::uint64_t limit);
 
@@ -34,7 +34,7 @@ std::string value_text(const GgufValue& value, std::uint64_t limit) {
   return std::to_string(std::get<std::uint64_t>(value));
 }
 
-// Some models give one number, some one per layer.
+// Some models have one number, others one per layer.
 std::string hyperparameter_text(const GgufFile& file, const std::string& name) {
   const GgufValue* value = hyperparameter(file, name);
   if (value == nullptr) return "";
@@ -81,7 +81,7 @@ std::string vocabulary_text(const GgufFile& file) {
   return size ? std::to_string(*size) + " tokens, " + tokenizer_text(file) : tokenizer_text(file);
 }
 
-// What every family of kernels runs on here, and what SPECDEC_ISA could name instead.
+// The kernels of every family on this machine, and the values that SPECDEC_ISA can have.
 std::string kernels_text() {
   std::string chosen, others;
   for (const KernelChoice& choice : chosen_kernels())
@@ -95,7 +95,8 @@ std::string facts(const Parts& parts) {
   const TypeTotal all = sum(totals_by_type(parts));
   const std::string density = all.parameters == 0 ? "" : ", " + format("%.2f", all.bits_per_weight()) + " bits per weight";
   const std::string format_text = "GGUF " + std::to_string(file.version) + ", " + std::to_string(file.metadata.size()) +
-                                  " metadata entries, " + std::to_string(all.tensors) + " tensors";
+                                  (file.metadata.size() == 1 ? " metadata entry, " : " metadata entries, ") +
+                                  counted(all.tensors, "tensor");
   const std::string context = hyperparameter_text(file, "context_length");
   const std::pair<const char*, std::string> lines[] = {
       {"Name", printable(file.string("general.name").value_or(""))},
@@ -111,7 +112,7 @@ std::string facts(const Parts& parts) {
       {"Vocabulary", vocabulary_text(file)},
       {"Format", format_text},
       {"Kernels", kernels_text()},
-      {"Huge pages", has_huge_pages() ? "yes: --no-mmap reads weights into them" : "no: --no-mmap makes nothing faster here"},
+      {"Huge pages", has_huge_pages() ? "yes: --no-mmap reads weights into them" : "no: --no-mmap is not faster here"},
   };
   std::string text;
   for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";

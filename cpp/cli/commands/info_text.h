@@ -1,4 +1,4 @@
-// `specdec info` for people: 80 columns.
+// The text output of `specdec info`, in 80 columns.
 #pragma once
 
 #include <string>

@@ -55,7 +55,7 @@ std::string report(const Evaluation& result) {
     text += "  max             " + format("%.6f", d.max) + "\n";
     text += "same top token    " + format("%.2f +- %.2f %%", 100 * d.same_top.value, 100 * d.same_top.standard_error) + "\n";
   }
-  return text + "tokens scored     " + std::to_string(result.num_scored) + " in " + std::to_string(result.num_windows) + " windows\n";
+  return text + "tokens scored     " + std::to_string(result.num_scored) + " in " + counted(result.num_windows, "window") + "\n";
 }
 
 using Json = nlohmann::ordered_json;

@@ -36,25 +36,25 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec quantize";
   line.arguments = "[options] IN OUT";
   line.about =
-      "Turns the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) into MXFP6, 6.25 bits each, and writes one "
-      "file. Norms, biases, routers and shapes that are not whole tiles keep their type; the table says why. OUT appears when it "
-      "is complete; nothing is left of an interrupted run.";
+      "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and writes one "
+      "file. Norms, biases, routers and matrices that are not whole tiles keep their type; the table gives the reason. OUT is "
+      "created when it is complete; an interrupted run leaves nothing.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
   line.groups = {
       {"Options",
        {choice({"--type"}, {"mxfp6_e2m3", "mxfp6_e3m2"}, arguments.type, "e2m3: finer, e3m2: wider range"),
         choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-               "how a block's scale is chosen. ocp: from its largest weight, as the OCP standard says; mse: of that and its neighbours "
-               "the one with the least squared error"),
+               "how a block's scale is chosen. ocp: from its largest weight, as in the OCP standard; mse: the scale of least squared "
+               "error among that one and its two neighbours"),
         text({"--calibrate"}, "TEXT", arguments.calibration_text,
-             "a file of text like the model's own (some 100 KB and more, 512 tokens at least): the model reads it, and weights "
-             "are chosen so that outputs change least on it (GPTQ), scales as well; about half the divergence at the same size, "
-             "in minutes for small models and hours for 7B"),
-        text({"--keep"}, "REGEX", options.keep, "keep the type of tensors in whose name this is found, such as '^output' (ECMAScript)"),
+             "a file with text typical for the model (about 100 KB or more, at least 512 tokens): weights and scales are chosen to "
+             "minimise the change of outputs on it (GPTQ). Halves the divergence at the same size; takes minutes for small models "
+             "and hours for 7B"),
+        text({"--keep"}, "REGEX", options.keep, "keep the type of tensors whose name matches, such as '^output' (ECMAScript)"),
         integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
         flag({"--force"}, options.overwrite, "replace OUT if it exists"),
-        flag({"--allow-requantize"}, options.allow_requantize, "also from types below 8 bits, which costs accuracy twice"),
+        flag({"--allow-requantize"}, options.allow_requantize, "also quantize from types below 8 bits, which loses accuracy twice"),
         flag({"--json"}, arguments.json, "the table as one JSON object")}}};
   return line;
 }
@@ -104,6 +104,7 @@ struct Totals {
   }
   double bits_per_weight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }
   double compression() const { return static_cast<double>(bytes_before) / static_cast<double>(bytes); }
+  double relative_size() const { return static_cast<double>(bytes) / static_cast<double>(bytes_before); }
 };
 
 std::string error_text(const TensorReport& tensor) {
@@ -118,7 +119,7 @@ std::string row(const TensorReport& tensor, std::size_t name_width) {
          (kept ? tensor.kept_because : error_text(tensor)) + "\n";
 }
 
-// 80 columns as long as names have no more than 29.
+// 80 columns if names have at most 29.
 std::string table(const QuantizeReport& report) {
   std::size_t name_width = 6;
   for (const TensorReport& tensor : report.tensors) name_width = std::max(name_width, printable(tensor.name).size());
@@ -129,7 +130,7 @@ std::string table(const QuantizeReport& report) {
   for (const TensorReport& tensor : report.tensors) text += row(tensor, name_width);
   const Totals totals(report);
   text += "\ntotal  " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes, " +
-          format("%.2fx smaller, ", totals.compression()) + format("%.2f bits per weight\n", totals.bits_per_weight());
+          format("%.2f times the size, ", totals.relative_size()) + format("%.2f bits per weight\n", totals.bits_per_weight());
   return text + format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
 }
 
@@ -174,7 +175,7 @@ std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments
   auto quantizer = std::make_unique<CalibratedQuantizer>(arguments.quantize.type, model, text, options);
   if (quantizer->num_calibration_tokens() < enough_calibration_tokens) {
     note("warning: " + arguments.calibration_text + " has only " + std::to_string(quantizer->num_calibration_tokens()) +
-         " tokens; weights may fit it better than other text (some 100 KB are enough)\n");
+         " tokens, so weights may fit this text only; about 100 KB are enough\n");
   }
   return quantizer;
 }

@@ -44,17 +44,17 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec race";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Shows the target as it is, its MXFP6 version, and that with a draft continue a prompt side by side. Each runs alone "
-      "first; then their texts are played together, every token at the time it came. Accepted draft tokens are green. Where "
-      "standard output is not a terminal, the texts come one after another.";
+      "Shows how the target, its MXFP6 version, and that with a draft continue a prompt, side by side. Each runs alone first; "
+      "then all are replayed together, every token at its measured time. Accepted draft tokens are green. If standard output is "
+      "not a terminal, the outputs are printed one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
   const auto set_file = [&arguments](const std::string& text) { arguments.prompt.file = text; };
   line.groups = {
       {"Text",
-       {{{"-p", "--prompt"}, "TEXT", "the prompt, taken as it is (default: the beginning of a function)", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), less one newline at its end", set_file},
-        flag({"-e", "--escape"}, arguments.prompt.escapes, "turn \\n, \\t, \\\" ... in -p into what they stand for"),
+       {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim (default: the beginning of a function)", set_prompt},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), without one newline at its end", set_file},
+        flag({"-e", "--escape"}, arguments.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(arguments.request, 1, "tokens to produce at most")}},
       {"Race",
        {mxfp6_option(arguments.comparison),
@@ -69,7 +69,7 @@ CommandLine command_line(Arguments& arguments) {
 // ---- Running
 
 struct TimedPiece {
-  double seconds;  // since the prompt was read
+  double seconds;  // after the end of reading the prompt
   std::string text;
   bool from_draft;
 };
@@ -92,7 +92,7 @@ void run_text(Generator& generator, const Request& request, std::vector<TimedPie
   }
 }
 
-// One file in memory after another; each mode alone.
+// Runs each mode alone, with one file in memory at a time.
 std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
   Comparison comparison;
   prepare(arguments.comparison, progress, comparison);
@@ -131,7 +131,7 @@ std::string winner_text(const std::vector<Runner>& runners) {
   const auto slower = [](const Runner& a, const Runner& b) { return a.tokens_per_second() < b.tokens_per_second(); };
   const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
   const Runner& first = runners.front();
-  if (&winner == &first) return first.name + " wins: nothing here is faster than the target as it is";
+  if (&winner == &first) return first.name + " wins: none of the others is faster";
   return winner.name + " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) + first.name;
 }
 
@@ -140,8 +140,8 @@ class Columns {
   Columns(const std::vector<Runner>& runners, std::string prompt, bool color)
       : runners_(runners), prompt_(std::move(prompt)), color_(color) {}
 
-  // All columns at a time since the start, seconds; of the text the last lines, so many that the whole has `rows` lines at
-  // most (0: any number). No newline at the end.
+  // All columns at `seconds` after the start. Shows the last lines of each output, so that the frame has at most `rows` lines
+  // (0: no limit). No newline at the end.
   std::string frame(double seconds, int columns, int rows) const {
     const int width = column_width(columns);
     std::vector<std::vector<std::string>> cells;
@@ -150,7 +150,7 @@ class Columns {
       cells.push_back(text_until(runner, seconds).lines(width, color_));
       height = std::max(height, cells.back().size());
     }
-    const std::size_t room = rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // of the lines around the text
+    const std::size_t room = rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // 5 lines surround the text
     std::string text = row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
@@ -165,7 +165,7 @@ class Columns {
     return text + "\n" + column_line(winner_text(runners_), all, Style::bold, color_);
   }
 
-  // When the last one has ended.
+  // The time of the last token of all.
   double duration() const {
     double last = 0.0;
     for (const Runner& runner : runners_) last = std::max(last, runner.seconds());
@@ -225,7 +225,7 @@ void play(const Columns& columns, double speed) {
   for (double now = 0.0; now < columns.duration();) {
     if (interrupted()) throw Cancelled("interrupted");
     now = speed * std::chrono::duration<double>(Clock::now() - start).count();
-    const TerminalSize size = terminal_size();  // anew: it may have been resized
+    const TerminalSize size = terminal_size();  // every time, because it may have been resized
     screen.draw(columns.fits(size.columns) ? columns.frame(now, size.columns, size.rows) : "too narrow");
     std::this_thread::sleep_for(frame_time);
   }
@@ -245,7 +245,7 @@ void print_in_turn(const std::vector<Runner>& runners, bool color) {
 int run_race(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.request.max_tokens = 128;
-  arguments.request.verification = Verification::block;  // the fastest; the seed is for all modes to start alike
+  arguments.request.verification = Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
   if (parse(line, argc, argv).help) {
     write(help_text(line));

@@ -1,4 +1,4 @@
-// specdec race: a target as it is, in MXFP6, and with a draft, side by side at the pace that each was measured at.
+// specdec race: replays a target, its MXFP6 version, and that with a draft side by side, each at its measured speed.
 #pragma once
 
 namespace specdec::cli {

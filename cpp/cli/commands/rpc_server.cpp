@@ -17,10 +17,10 @@ int run_rpc_server(int argc, const char* const* argv) {
   line.command = "specdec rpc-server";
   line.arguments = "[options]";
   line.about =
-      "Lends this machine's processor and memory to models of another one, which is started with --rpc HOST:PORT. One "
-      "client at a time; Ctrl-C ends it.\n"
-      "There is no authentication and no encryption, and a client can do with this process what it likes: for trusted "
-      "networks only.";
+      "Runs layers of a model for another machine, which is started with --rpc HOST:PORT. Serves one client at a time; Ctrl-C "
+      "ends it.\n"
+      "There is no authentication and no encryption, and a client has full control of this process: use it only in trusted "
+      "networks.";
   line.groups = {
       {"Server",
        {text({"-H", "--host"}, "ADDRESS", address.host, "address of this machine to listen on; 0.0.0.0: all of them (default: 127.0.0.1)"),
@@ -31,8 +31,8 @@ int run_rpc_server(int argc, const char* const* argv) {
     return 0;
   }
   if (!is_loopback(address)) {
-    note("warning: " + address.host + " is not a loopback address: whoever reaches port " + std::to_string(address.port) +
-         " controls this process. Trusted networks only\n");
+    note("warning: " + address.host + " is not a loopback address: anyone who can reach port " + std::to_string(address.port) +
+         " controls this process. Use it only in trusted networks\n");
   }
   serve_rpc(address, threads > 0 ? threads : default_threads());
 }

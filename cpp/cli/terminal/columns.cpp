@@ -14,7 +14,7 @@ struct Range {
   std::uint32_t first, last;
 };
 
-// Joining marks, and characters without a shape: zero-width and direction marks, variation selectors.
+// Combining marks and invisible characters: zero-width and direction marks, variation selectors.
 constexpr Range without_width[] = {{0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd},  {0x0610, 0x061a}, {0x064b, 0x065f},
                                    {0x0900, 0x0902}, {0x093a, 0x093a}, {0x093c, 0x093c},  {0x0941, 0x0948}, {0x094d, 0x094d},
                                    {0x0e31, 0x0e31}, {0x0e34, 0x0e3a}, {0x0e47, 0x0e4e},  {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
@@ -41,7 +41,7 @@ bool contains(const Range (&ranges)[count], char32_t character) {
   return after != std::begin(ranges) && character <= (after - 1)->last;
 }
 
-// Of a valid UTF-8 character: its length from its first byte.
+// The length of a valid UTF-8 character, from its first byte.
 std::size_t length_of(unsigned char first) { return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
 
 char32_t decode(std::string_view bytes) {

@@ -1,4 +1,4 @@
-// Numbers and columns of the texts that commands print.
+// Formatting of numbers and columns in the output of commands.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace specdec::cli {
 
-// printf's notation for one number or a few; the result is short.
+// printf for a few numbers; the result has at most 159 characters.
 template <typename... Values>
 std::string format(const char* pattern, Values... values) {
   char text[160];
@@ -16,7 +16,7 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-// ASCII text filled with blanks to so many columns; longer text stays as it is.
+// Pads ASCII text with blanks to `columns`; longer text is unchanged.
 inline std::string pad(const std::string& text, std::size_t columns) {
   return text.size() < columns ? text + std::string(columns - text.size(), ' ') : text;
 }
@@ -24,7 +24,13 @@ inline std::string pad_left(const std::string& text, std::size_t columns) {
   return text.size() < columns ? std::string(columns - text.size(), ' ') + text : text;
 }
 
-// Three or four digits and the largest unit that leaves a number of at least 1.
+// "1 round", "2 rounds".
+template <typename Count>
+std::string counted(Count count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// Three or four digits and the largest unit for which the number is at least 1.
 inline std::string scaled(std::uint64_t value, double base, const std::vector<const char*>& units) {
   double number = static_cast<double>(value);
   std::size_t unit = 0;

@@ -30,7 +30,7 @@ std::string hexadecimal(unsigned char byte) {
 
 }  // namespace
 
-// Not through stdio: where a signal interrupts it, it does not say how much was written.
+// Not with stdio, which does not report how much was written when a signal interrupts it.
 void write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -71,7 +71,7 @@ std::string printable(const std::string& text) {
       result += "\\t";
     } else if (byte < 0x20 || byte == 0x7f) {
       result += hexadecimal(byte);
-    } else if (byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0) {  // controls, too: U+0080 .. U+009F
+    } else if (byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0) {  // control characters U+0080 .. U+009F
       result += hexadecimal(static_cast<unsigned char>(valid[++i]));
     } else {
       result += valid[i];

@@ -1,5 +1,5 @@
-// How far a command is, on standard error: on a terminal one line that is overwritten, elsewhere (a log) a line every few
-// seconds.
+// Shows a command's progress on standard error: on a terminal one line that is overwritten, otherwise (a log) a line every
+// few seconds.
 #pragma once
 
 #include <chrono>
@@ -12,22 +12,22 @@ namespace specdec::cli {
 class ProgressLine {
  public:
   ProgressLine();
-  ~ProgressLine() { clear(); }  // before what ends the command is reported
+  ~ProgressLine() { clear(); }  // so that an error message starts on an empty line
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Shows what text() returns; called often, it does so only now and then.
+  // Shows the result of text(). Rate-limited: may be called often.
   template <typename Text>
   void update(Text&& text) {
     if (due()) put(text());
   }
-  // The same, for callbacks that are asked whether to go on: not after an interrupt.
+  // The same, for callbacks that return whether to continue: false after an interrupt.
   template <typename Text>
   bool goes_on(Text&& text) {
     update(text);
     return !interrupted();
   }
-  // A new phase: a terminal shows it at once.
+  // Starts a new phase, which a terminal shows at once.
   void begin(const std::string& text);
   void clear();
 

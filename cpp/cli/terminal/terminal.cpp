@@ -24,7 +24,7 @@ bool can_draw() {
 
 Screen::Screen() { write("\x1b[?1049h\x1b[?25l"); }
 
-// Not write(), which throws: there may be no terminal any more.
+// Ignores errors, unlike write(): the terminal may be gone.
 Screen::~Screen() {
   std::fputs("\x1b[?25h\x1b[?1049l", stdout);
   std::fflush(stdout);

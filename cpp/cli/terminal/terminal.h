@@ -1,4 +1,4 @@
-// A terminal as a canvas.
+// Full-screen output on a terminal.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@ namespace specdec::cli {
 struct TerminalSize {
   int columns, rows;
 };
-// Of standard output, as it is now; 80 x 24 where it does not tell.
+// The current size of the terminal at standard output; 80 x 24 if unknown.
 TerminalSize terminal_size();
 
 // True on a terminal that can place its cursor.
 bool can_draw();
 
-// While one lives, the terminal shows a second screen without a cursor; then all is as before, whatever ends it.
+// During its lifetime the terminal shows the alternate screen without a cursor. The destructor restores the main screen.
 class Screen {
  public:
   Screen();
@@ -22,7 +22,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Lines separated by "\n", no wider than the terminal; those below its end are left out.
+  // Draws lines separated by "\n", no wider than the terminal; lines below its end are left out.
   void draw(const std::string& lines);
 };
 
