@@ -29,7 +29,7 @@ Cpuid cpuid(unsigned leaf, unsigned subleaf) {
 
 bool has(unsigned word, int bit) { return (word >> bit & 1) != 0; }
 
-// Register state the operating system saves: XCR0, or nothing where XGETBV is not enabled.
+// The register state that the operating system saves: XCR0, or 0 if XGETBV is not enabled.
 unsigned saved_state(unsigned leaf_1_ecx) {
   constexpr int osxsave = 27;
   if (!has(leaf_1_ecx, osxsave)) return 0;

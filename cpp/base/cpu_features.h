@@ -1,4 +1,4 @@
-// What this CPU can run. Every kernel states the features it needs; nothing else decides where it may run.
+// Detects the CPU's features. Every kernel declares the features it needs; only these decide whether it may run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ constexpr CpuFeatures neon = 1u << 11, dotprod = 1u << 12, i8mm = 1u << 13;
 
 }  // namespace cpu
 
-// Of this CPU, as far as the operating system saves the registers that they use (XCR0). Read once.
+// The features of this CPU whose registers the operating system saves (XCR0). Detected once.
 CpuFeatures cpu_features() noexcept;
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// Errors that a caller may want to tell apart. Bad arguments are std::invalid_argument instead.
+// The exception types of this library. Bad arguments are std::invalid_argument instead.
 #pragma once
 
 #include <stdexcept>
@@ -24,7 +24,7 @@ class ContextFull : public Error {
   using Error::Error;
 };
 
-// The caller asked to stop while a model was running. Nothing is lost: the generator stays usable.
+// The caller asked to stop while a model was running. The generator stays usable.
 class Cancelled : public Error {
   using Error::Error;
 };

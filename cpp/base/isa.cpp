@@ -8,7 +8,7 @@ namespace {
 constexpr CpuFeatures avx2 = cpu::avx2 | cpu::fma;
 constexpr CpuFeatures avx512 = avx2 | cpu::avx512f | cpu::avx512dq | cpu::avx512bw | cpu::avx512vl;
 
-// Best first. All are known everywhere, so that a name for another processor is told from a misspelt one.
+// Best first. Every build knows all names, so that errors distinguish unsupported names from misspelt ones.
 constexpr Isa isas[] = {
     {"avx512_vnni_vbmi", avx512 | cpu::avx512_vnni | cpu::avx512_vbmi, cpu::f16c},
     {"avx_vnni", avx2 | cpu::avx_vnni, cpu::f16c},

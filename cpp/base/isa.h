@@ -1,4 +1,4 @@
-// The instruction sets that kernels are written for, and the one choice that all families of kernels follow.
+// The instruction sets that kernels are written for, and the selection of one for all families of kernels.
 //
 // A family (MXFP6 products, attention, ...) is a list of tables of functions, best first, the scalar one last; each table states
 // the features it needs. pick() takes the first that the chosen instruction set allows.
@@ -15,7 +15,7 @@ namespace specdec {
 // "avx2, fma", in the order of the bits.
 std::string feature_names(CpuFeatures features);
 
-// What SPECDEC_ISA may name. Kernels may use the features that it needs, and of those that it allows what the CPU has.
+// A value of SPECDEC_ISA. Kernels may use the features in `needs`, and those in `allows` that the CPU has.
 struct Isa {
   const char* name;
   CpuFeatures needs, allows;
@@ -23,21 +23,21 @@ struct Isa {
   CpuFeatures usable() const noexcept { return needs | (allows & cpu_features()); }
 };
 
-// Those this CPU and operating system can run, best first; never empty (scalar is last).
+// Those that this CPU and operating system can run, best first; scalar is always last.
 const std::vector<const Isa*>& supported_isas();
 
 struct IsaSelection {
   const Isa* isa;     // null on error
-  std::string error;  // what was asked for and what there is
+  std::string error;  // names the requested and the available sets
 };
 
-// "" is the best; otherwise the name of one. Unknown or unsupported is an error.
+// name: "" selects the best. Unknown or unsupported names give an error.
 IsaSelection select_isa(std::string_view name);
 
-// What SPECDEC_ISA names, or the best. The environment is read once.
+// The set named by SPECDEC_ISA, or the best. The environment is read once.
 const IsaSelection& default_isa();
 
-// The first of a family's tables that the instruction set allows. The last one of the list needs nothing.
+// The first of a family's tables that the instruction set allows. The last table of the list needs no features.
 template <class Kernels>
 const Kernels& pick(const std::vector<const Kernels*>& family, const Isa& isa) noexcept {
   for (const Kernels* kernels : family) {
@@ -46,7 +46,7 @@ const Kernels& pick(const std::vector<const Kernels*>& family, const Isa& isa) n
   return *family.back();
 }
 
-// By the default choice; scalar where SPECDEC_ISA names none that can run (whoever starts the program reports that).
+// The same for the default instruction set; scalar if SPECDEC_ISA names one that cannot run (reported at start-up).
 template <class Kernels>
 const Kernels& pick(const std::vector<const Kernels*>& family) noexcept {
   const Isa* isa = default_isa().isa;

@@ -1,4 +1,4 @@
-// Independent pieces of work over threads.
+// Runs independent pieces of work on several threads.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 
 namespace specdec {
 
-// Runs work(piece, thread) once for each piece 0 .. num_pieces - 1 on up to num_threads threads, on fewer where the system has
-// no more; thread 0 is the caller's, and after each of its pieces tick() runs. Pieces are begun in order. An exception stops
-// the rest; of several the first piece's is rethrown here, since a piece once begun is finished.
+// Runs work(piece, thread) once for each piece 0 .. num_pieces - 1 on up to num_threads threads (fewer if the system cannot
+// start more). Thread 0 is the caller's; after each of its pieces it calls tick(). Pieces are started in order. After an
+// exception no further pieces are started; of several exceptions, that of the lowest piece is rethrown here.
 template <typename Work, typename Tick>
 void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, const Tick& tick) {
   std::atomic<std::int64_t> next{0};
@@ -47,7 +47,7 @@ void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, 
   if (failure) std::rethrow_exception(failure);
 }
 
-// The same where a piece is all there is to know.
+// The same with work(piece).
 template <typename Work>
 void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work) {
   for_each_piece(num_threads, num_pieces, [&work](std::int64_t piece, int) { work(piece); }, [] {});

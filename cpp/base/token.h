@@ -1,10 +1,10 @@
-// What models read and write.
+// Token ids.
 #pragma once
 
 #include <cstdint>
 
 namespace specdec {
 
-using Token = std::int32_t;  // an id of a vocabulary, from 0
+using Token = std::int32_t;  // index into the vocabulary, from 0
 
 }  // namespace specdec

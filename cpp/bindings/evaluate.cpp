@@ -1,4 +1,4 @@
-// evaluate(): the logits of a text, for tests and teaching.
+// evaluate(): the logits of a sequence of tokens, for tests and teaching.
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -31,7 +31,7 @@ void check_arguments(const std::vector<Token>& tokens, const std::vector<int>& p
 void check_tokens(const std::vector<Token>& tokens, int vocabulary_size) {
   for (const Token token : tokens) {
     if (token >= 0 && token < vocabulary_size) continue;
-    throw std::invalid_argument("tokens hold " + std::to_string(token) + "; it must be between 0 and " +
+    throw std::invalid_argument("tokens contain " + std::to_string(token) + "; ids must be between 0 and " +
                                 std::to_string(vocabulary_size - 1));
   }
 }

@@ -39,7 +39,7 @@ std::string shape_text(const py::array& array) {
   return text + (array.ndim() == 1 ? ",)" : ")");
 }
 
-// No silent conversion: a float64 matrix or int64 codes are more likely a mistake than a wish.
+// No silent conversion: a float64 matrix or int64 codes are probably a mistake.
 template <typename T>
 Contiguous<T> checked(const py::array& array, const std::string& name, int dimensions) {
   if (!py::isinstance<py::array_t<T>>(array)) {
@@ -85,7 +85,7 @@ void check_codes(const Contiguous<std::uint8_t>& codes) {
   const std::uint8_t* end = codes.data() + codes.size();
   const std::uint8_t* bad = std::find_if(codes.data(), end, [](std::uint8_t code) { return code >= num_codes; });
   if (bad == end) return;
-  throw std::invalid_argument("codes hold " + std::to_string(*bad) + ": must be 0..63");
+  throw std::invalid_argument("codes contain " + std::to_string(*bad) + ": must be 0..63");
 }
 
 void check_tiles_shape(const py::array& tiles, py::ssize_t rows, py::ssize_t cols) {

@@ -15,7 +15,7 @@ ModelPair find_bundled_pair(const std::vector<std::string>& folders) {
     if (std::filesystem::exists(target, ignored) && std::filesystem::exists(draft, ignored)) return {target.string(), draft.string()};
     searched += (searched.empty() ? "" : ", ") + folder;
   }
-  throw ModelError("no model was named and the bundled pair is in none of: " + searched + ". Name a GGUF file (-m, target=)");
+  throw ModelError("no model was given, and the bundled pair was not found in: " + searched + ". Give a GGUF file (-m, target=)");
 }
 
 }  // namespace specdec

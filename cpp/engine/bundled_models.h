@@ -1,4 +1,4 @@
-// Where the models that ship with the product are.
+// Finds the bundled models.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct ModelPair {
   std::string target, draft;  // paths
 };
 
-// The bundled pair from the first folder that has it. Throws ModelError naming the folders searched.
+// The bundled pair in the first folder that contains it. Throws ModelError naming the folders searched.
 ModelPair find_bundled_pair(const std::vector<std::string>& folders);
 
 }  // namespace specdec

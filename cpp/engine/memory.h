@@ -1,4 +1,4 @@
-// Whether models fit into memory, told from the headers of their files before anything is loaded.
+// Estimates from file headers how much memory models need, before they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace specdec {
 
-// What a generator keeps in memory, in bytes. The weights are mapped files (unless options.use_mmap is false); if they do not all
-// stay in memory, every pass reads them from disk again. The models' scratch space comes on top: little, as long as the models are not
+// The memory of a generator, in bytes. Weights are mapped files (unless options.use_mmap is false); if they do not fit into
+// memory, every pass reads them from disk again. The models' scratch memory is not included; it is small unless the models are
 // tiny.
 struct MemoryNeed {
   std::uint64_t weights = 0;  // of target and draft
@@ -16,7 +16,7 @@ struct MemoryNeed {
   std::uint64_t total() const { return weights + caches; }
 };
 
-// Throws ModelError for files that are no models.
+// Throws ModelError for files that are not models.
 MemoryNeed memory_need(const GeneratorOptions& options);
 
 // Bytes of all parts of a model.

@@ -9,8 +9,8 @@
 namespace specdec {
 namespace {
 
-constexpr int reading_chunk = 128;  // prompt tokens between two cycles: the texts that run wait for them
-constexpr int worth_copying = 32;   // tokens: reading fewer takes less time than copying a slot
+constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
+constexpr int worth_copying = 32;   // tokens; reading fewer is faster than copying a slot
 
 bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 
@@ -57,7 +57,7 @@ std::optional<Event> Scheduler::take_event() {
   return std::nullopt;
 }
 
-// False when nothing is left to do.
+// Returns false if nothing is left to do.
 bool Scheduler::step() {
   const bool read = read_prompts();
   if (!any_is(Text::State::running)) return read;
@@ -69,7 +69,8 @@ bool Scheduler::any_is(Text::State state) const {
   return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state() == state; });
 }
 
-// One prompt after another, so that each finds what it shares with those before; false when there was none to read.
+// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. Returns false if there was
+// none to read.
 bool Scheduler::read_prompts() {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
@@ -82,7 +83,7 @@ bool Scheduler::read_prompts() {
   return any;
 }
 
-// How many tokens of the text's prompt are cached in a slot. The prompt's last token is always read anew.
+// The number of prompt tokens that a slot has cached. The prompt's last token is always read again.
 int Scheduler::common_prefix(const Text* cached, const Text& text) const {
   if (cached == nullptr) return 0;
   const std::vector<Token>& wanted = text.sequence().tokens;
@@ -92,7 +93,7 @@ int Scheduler::common_prefix(const Text* cached, const Text& text) const {
   return static_cast<int>(std::mismatch(tokens.begin(), tokens.begin() + length, wanted.begin()).first - tokens.begin());
 }
 
-// A free slot for the text, with the longest part of its prompt that is cached anywhere.
+// Assigns a free slot to the next request, with the longest prefix of its prompt that is cached in any slot.
 void Scheduler::begin_next_text() {
   if (waiting_.empty()) return;
   const std::shared_ptr<Text> text = waiting_.front();
@@ -114,7 +115,7 @@ void Scheduler::begin_next_text() {
   slots_[static_cast<std::size_t>(free)] = text;
 }
 
-// How many tokens were read.
+// Returns the number of tokens read.
 int Scheduler::read_prompt(Text& text, int max_tokens) {
   const int cached = decoder_.num_cached(text.sequence().slot);
   try {
@@ -158,7 +159,7 @@ void Scheduler::run_cycle() {
   }
 }
 
-// When texts leave and none follow, the others move together: a pass over slots that follow one another is the cheapest.
+// If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the fastest.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
   for (auto gap = static_cast<std::size_t>(first - slots_.begin()); gap < slots_.size(); ++gap) {

@@ -1,7 +1,8 @@
-// Which texts run: continuous batching. Texts wait for one of a fixed number of slots (places in the caches), read their
-// prompts one after another, and then make tokens together, one target pass per cycle for all; each leaves when it is done.
+// Continuous batching. Requests wait for one of a fixed number of slots (places in the caches), read their prompts one after
+// another, and then generate together, with one target pass per cycle for all. Each leaves its slot when it is finished.
 //
-// What a text says does not depend on the others: models compute the same bits for any batch, and its random numbers are its own.
+// The output of a request does not depend on the others: models compute the same bits for any batch, and every request has its
+// own random numbers. `Text` is the state of one request.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace specdec {
 
-// What happened to a text: a piece of it; or its end without one: by an error, or because nothing was asked for.
+// A piece of a request's output, or its end without a piece: after an error, or because max_tokens is 0.
 struct Event {
   std::shared_ptr<const Text> text;
   std::optional<Piece> piece;
@@ -27,13 +28,13 @@ class Scheduler {
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
   void add(std::shared_ptr<Text> text);
-  // The next thing that happens, running the models until it does; none when no text is left. What concerns one text ends that
-  // text. Throws Cancelled; then every text can go on.
+  // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that request.
+  // Throws Cancelled; then all requests can continue.
   std::optional<Event> next();
-  // Reads prompts until the text has read its own, or failed to. Throws Cancelled. It must be able to get a slot.
+  // Reads prompts until that of `text` is read, or failed. Throws Cancelled. A slot must be available for it.
   void read_prompt_of(const Text& text);
 
-  // Ends a text here; its slot is free and keeps what was delivered.
+  // Ends a request. Its slot becomes free; the caches keep the delivered tokens.
   void cancel(std::int64_t id);
   void cancel_all();
 
@@ -56,9 +57,9 @@ class Scheduler {
   Decoder& decoder_;
   Vocabulary vocabulary_;
   std::deque<std::shared_ptr<Text>> waiting_;
-  std::vector<std::shared_ptr<Text>> slots_;  // the text that runs there, or whose tokens are still cached there, or null
-  std::deque<std::shared_ptr<Text>> ended_;   // without a last piece, not reported yet
-  std::size_t next_slot_ = 0;                 // whose pieces are delivered next
+  std::vector<std::shared_ptr<Text>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
+  std::deque<std::shared_ptr<Text>> ended_;   // ended without a last piece, not reported yet
+  std::size_t next_slot_ = 0;                 // the slot whose pieces are delivered next
   std::vector<Sequence*> running_, group_;
 };
 

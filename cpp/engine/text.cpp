@@ -61,7 +61,7 @@ void Text::begin_reading(int slot) {
 void Text::begin_running() { advance(State::reading, State::running); }
 
 void Text::advance(State from, State to) {
-  if (state_ != from) throw std::logic_error("a text waits, then reads its prompt, then runs");
+  if (state_ != from) throw std::logic_error("a request must wait, then read its prompt, then run");
   state_ = to;
 }
 

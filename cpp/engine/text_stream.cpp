@@ -14,7 +14,7 @@ struct Character {
   enum { valid, invalid, incomplete } state;
 };
 
-// The character at the start of `text`, by the table of well-formed sequences (Unicode 15, table 3-7).
+// Decodes the character at the start of `text`, by the table of well-formed sequences (Unicode 15, table 3-7).
 Character first_character(const char* text, std::size_t size) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -35,7 +35,7 @@ Character first_character(const char* text, std::size_t size) {
   return {length, Character::valid};
 }
 
-// Moves whole characters from bytes to text; an incomplete one stays.
+// Moves complete characters from bytes to text; an incomplete one remains.
 void decode(std::string& bytes, std::string& text) {
   std::size_t at = 0;
   while (at < bytes.size()) {
@@ -48,7 +48,7 @@ void decode(std::string& bytes, std::string& text) {
   bytes.erase(0, at);
 }
 
-// Length of the longest end of `text` that is a proper start of `stop`.
+// Length of the longest suffix of `text` that is a proper prefix of `stop`.
 std::size_t partial_match(const std::string& text, const std::string& stop) {
   for (std::size_t length = std::min(text.size(), stop.size() - 1); length > 0; --length) {
     if (text.compare(text.size() - length, length, stop, 0, length) == 0) return length;
@@ -62,7 +62,7 @@ TextStream::TextStream(std::vector<std::string> stop) : stop_(std::move(stop)) {
   for (const std::string& s : stop_) {
     if (s.empty()) throw std::invalid_argument("stop: a stop string is empty; each must have at least one character");
   }
-  bytes_.reserve(256);  // more than a token and a stop string usually have: nothing is allocated per token
+  bytes_.reserve(256);  // more than a token and a stop string usually have, so that tokens do not allocate
   held_.reserve(256);
 }
 

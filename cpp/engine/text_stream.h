@@ -1,4 +1,4 @@
-// Token bytes in, text that is safe to show out: whole UTF-8 characters, nothing of a stop string.
+// Turns token bytes into text that can be shown: complete UTF-8 characters, without stop strings.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ class TextStream {
   // Throws std::invalid_argument for an empty stop string.
   explicit TextStream(std::vector<std::string> stop);
 
-  // Adds the bytes of one token and returns the text that is now certain. Held back: an incomplete character, and a tail
-  // that may yet become a stop string. Bytes that are not UTF-8 become U+FFFD.
+  // Adds the bytes of one token and returns the text that is now final. Holds back an incomplete character, and a suffix that
+  // may become a stop string. Bytes that are not UTF-8 become U+FFFD.
   std::string push(const std::string& bytes);
 
-  // What was held back, once nothing follows.
+  // Returns the text held back, at the end of generation.
   std::string finish();
 
-  // True once a stop string was seen; the text before it has been returned, what follows is dropped.
+  // True once a stop string was found. The text before it has been returned; the text after it is dropped.
   bool stopped() const { return stopped_; }
 
  private:

@@ -11,11 +11,11 @@
 namespace specdec {
 namespace {
 
-// Of every tensor: evenly spaced from its first byte to its last. Versions of a model may differ in a few tensors, but there
-// hardly ever in a few weights.
+// Samples of every tensor, evenly spaced from its first byte to its last. Versions of a model may differ in a few tensors, but
+// a changed tensor usually differs in most of its weights.
 constexpr std::uint64_t num_pieces = 4, piece_bytes = 256;
 
-// Bytes from one place of a file.
+// Bytes at an offset in a file.
 std::vector<char> read(std::ifstream& file, const std::string& path, std::uint64_t offset, std::uint64_t bytes) {
   std::vector<char> piece(bytes);
   file.seekg(static_cast<std::streamoff>(offset));
@@ -45,7 +45,7 @@ std::string model_fingerprint(const std::string& path) {
       const std::vector<char> piece = read(file, part.path, offset, bytes);
       fingerprint.add(piece.data(), piece.size());
     };
-    add(0, std::min(part.data_offset, part.file_size));  // without tensors it may end before its padding does
+    add(0, std::min(part.data_offset, part.file_size));  // a file without tensors may lack the padding
     for (const GgufTensor& tensor : part.tensors) {
       const std::uint64_t bytes = std::min(piece_bytes, tensor.bytes);
       for (std::uint64_t i = 0; i < num_pieces; ++i) add(tensor.offset + (tensor.bytes - bytes) * i / (num_pieces - 1), bytes);

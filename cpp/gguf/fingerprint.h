@@ -1,4 +1,4 @@
-// Whether files are what they were, told quickly.
+// A fast fingerprint of model files.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace specdec {
 
-// FNV-1a, 64 bits: tells things apart, not attackers.
+// FNV-1a, 64 bits; not cryptographic.
 class Fingerprint {
  public:
   void add(const void* data, std::size_t bytes);
@@ -17,8 +17,8 @@ class Fingerprint {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
-// Of a model in one file or in parts, wherever it lies: its headers whole and 1 KB of every tensor, whatever its size. Throws
-// ModelError.
+// The fingerprint of a model in one file or several parts, independent of its path: the whole headers and 1 KB of every tensor.
+// Throws ModelError.
 std::string model_fingerprint(const std::string& path);
 
 }  // namespace specdec

@@ -101,7 +101,7 @@ void check_replaceable(const std::string& path, bool overwrite) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (status.type() == fs::file_type::not_found) return;
-  if (error) fail(path, "cannot be looked at: " + error.message());
+  if (error) fail(path, "cannot be examined: " + error.message());
   if (!fs::is_regular_file(status)) fail(path, "is not a regular file; name the file to write");
   if (!overwrite) fail(path, "exists already; name another file, or use --force to replace it");
 }
@@ -160,14 +160,14 @@ GgufWriter::~GgufWriter() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-// O_EXCL: never the file of another process. Older ones may be left from a machine that lost power.
+// O_EXCL: never opens the file of another process. Old files may remain from a crash.
 void GgufWriter::create() {
   for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
     temporary_ = path_ + ".partial-" + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file_ < 0 && errno != EEXIST) fail_errno(path_, "creating a file beside it");
   }
-  if (file_ < 0) fail(path_, "its folder is full of abandoned " + temporary_);
+  if (file_ < 0) fail(path_, "its folder has too many old temporary files such as " + temporary_);
 }
 
 void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) {
@@ -187,7 +187,7 @@ void GgufWriter::sync() {
 }
 
 void GgufWriter::publish() {
-  check_replaceable(path_, overwrite_);  // it may have appeared meanwhile
+  check_replaceable(path_, overwrite_);  // it may have been created meanwhile
   const int file = std::exchange(file_, -1);
   if (close(file) != 0) fail_errno(path_, "closing");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "renaming");

@@ -33,10 +33,10 @@ bool is_supported(const ggml_tensor* op) {
 
 int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0]); }
 
-// How an operation is divided among threads. Results do not depend on it.
+// Division of an operation among threads. Results do not depend on it.
 //
-// By cells, if the states of all chunks are not too large: a thread takes units one after another, a unit being a chunk, a part
-// of the rows and one head, heads innermost. Otherwise by rows: a unit is a head and a part of the rows.
+// By cells, if the states of all chunks are not too large: a unit is a chunk, a part of the rows and one head (heads innermost),
+// and a thread gets consecutive units. Otherwise by rows: a unit is a head and a part of the rows.
 struct Division {
   Division(const ggml_tensor* op, int num_threads) {
     const ggml_tensor *q = op->src[0], *k = op->src[1];
@@ -56,7 +56,7 @@ struct Division {
 
   std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
 
-  // The first unit of a thread, by cells: all threads read about as many.
+  // The first unit of a thread, by cells: all threads read about the same number.
   std::int64_t first_unit(std::int64_t thread, std::int64_t num_threads) const {
     const std::int64_t per_chunk = groups * parts, at = cells * per_chunk * thread / num_threads;
     const std::int64_t chunk = at / (attention::chunk_cells * per_chunk), begin = chunk * attention::chunk_cells;
@@ -67,11 +67,11 @@ struct Division {
   static constexpr std::int64_t max_chunk_states = 4 << 20;  // floats
 
   std::int64_t cells, chunks;  // of the cache
-  std::int64_t heads, groups;  // key-value heads of a stream, of all
-  std::int64_t rows, parts;    // of a head; that these are cut into
+  std::int64_t heads, groups;  // key-value heads of one stream, of all streams
+  std::int64_t rows, parts;    // rows per head; parts that they are divided into
   bool by_cells;
   std::int64_t state;            // floats per row
-  std::int64_t states, scratch;  // floats of all states, of a thread's scratch memory
+  std::int64_t states, scratch;  // floats: of all states; of a thread's scratch memory
 };
 
 // q f32 [size, queries, heads, streams]; k, v f16 or q8_0 [size, cells, kv heads, streams]; mask f16 [cells, queries, 1, streams

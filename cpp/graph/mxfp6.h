@@ -9,7 +9,7 @@ class tensor_traits;
 
 namespace specdec {
 
-// The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in whatever buffer; null for any other.
+// The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in any buffer; null for any other operation.
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
 
 // Throws Error when SPECDEC_ISA names kernels that do not exist or that this CPU cannot run.

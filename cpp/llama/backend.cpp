@@ -18,12 +18,12 @@ namespace {
 thread_local std::string backend_errors;
 thread_local bool aborts_are_errors = false;
 
-// ggml calls this before it aborts the process, and says nothing itself; what is thrown leaves through its C code, which is compiled
-// with -fexceptions.
+// ggml calls this before it aborts the process, and prints nothing itself. Exceptions propagate through its C code, which is
+// compiled with -fexceptions.
 void on_abort(const char* message) {
   if (aborts_are_errors) throw std::runtime_error(message);
   const std::string last_words = std::string(message) + "\n";
-  if (write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) return;  // nobody listens
+  if (write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) return;  // standard error is closed
 }
 
 void keep_errors(ggml_log_level level, const char* text, void*) {

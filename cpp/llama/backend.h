@@ -1,18 +1,18 @@
-// llama.cpp as a process-wide facility: start it once, keep what it says for our error messages.
+// Process-wide initialisation of llama.cpp, and its log for our error messages.
 #pragma once
 
 #include <string>
 
 namespace specdec {
 
-// Starts llama.cpp and installs our kernels; must precede any model. Repeated calls do nothing.
+// Initialises llama.cpp and installs our kernels. Call before loading any model; repeated calls do nothing.
 void start_backend();
 
-// What llama.cpp reported as errors on this thread since the last call, one line, for messages of our own.
+// The errors that llama.cpp logged on this thread since the last call, on one line, for our own messages.
 std::string take_backend_errors();
 
-// While one lives, an assertion that fails inside llama.cpp on this thread is an exception instead of the end of the process;
-// llama.cpp turns it into a load that failed. For loading only: on other threads, or later, nothing would catch it.
+// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process; llama.cpp
+// reports it as a failed load. For loading only: on other threads, or later, nothing would catch the exception.
 class AbortsAsErrors {
  public:
   AbortsAsErrors();

@@ -10,13 +10,13 @@
 namespace specdec {
 namespace {
 
-// Null where there is none.
+// Null if there is none.
 const char* template_of(const Model& model) {
   const char* text = llama_model_chat_template(model.get(), nullptr);
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
-// chat_template: a name, or the text of a template. None where llama.cpp knows neither.
+// chat_template: a name, or the text of a template. Nullopt if llama.cpp does not know it.
 std::optional<std::string> apply(const char* chat_template, const std::vector<ChatMessage>& messages) {
   std::vector<llama_chat_message> views;
   for (const ChatMessage& message : messages) views.push_back({message.role.c_str(), message.content.c_str()});
@@ -39,7 +39,7 @@ std::string apply_chat_template(const Model& model, const std::vector<ChatMessag
   const char* chat_template = template_of(model);
   if (chat_template == nullptr) throw ModelError(model.path() + ": the model has no chat template");
   if (const auto text = apply(chat_template, messages)) return *text;
-  throw ModelError(model.path() + ": llama.cpp does not know this model's chat template; name one that is like it (--chat-template)");
+  throw ModelError(model.path() + ": llama.cpp does not know this model's chat template; name a similar one (--chat-template)");
 }
 
 std::vector<std::string> chat_template_names() {
@@ -52,7 +52,7 @@ std::string apply_chat_template(const std::string& name, const std::vector<ChatM
   const std::vector<std::string> names = chat_template_names();
   const bool known = std::find(names.begin(), names.end(), name) != names.end();
   if (const auto text = known ? apply(name.c_str(), messages) : std::nullopt) return *text;
-  throw std::invalid_argument("\"" + name + "\" is no chat template of llama.cpp's");
+  throw std::invalid_argument("\"" + name + "\" is not a chat template of llama.cpp");
 }
 
 }  // namespace specdec

@@ -1,9 +1,9 @@
-// llama.cpp's buffers in huge pages (platform/huge_pages.h): weights that are not mapped, caches, and what passes compute with.
+// Puts llama.cpp's buffers into huge pages (platform/huge_pages.h): weights that are not mapped, caches, compute buffers.
 #pragma once
 
 namespace specdec {
 
-// From now on large CPU buffers are in huge pages where the system has them. Once, before the first model.
+// Makes large CPU buffers use huge pages where available. Call once, before loading any model.
 void install_huge_page_buffers();
 
 }  // namespace specdec

@@ -89,7 +89,7 @@ void connect_socket(const Socket& socket, const RpcAddress& address) {
 #define MSG_NOSIGNAL 0
 #endif
 
-// ggml's client would wait for ever, or abort, where this gives a reason. The first message, little-endian:
+// Checks the connection first, because ggml's client would hang or abort. The first message, little-endian:
 //   request:  u8 command (14), u64 size (24), 24 bytes of capabilities, zeros: TCP only
 //   response: u64 size (28), u8 major, minor, patch, padding, 24 bytes of capabilities
 void say_hello(const RpcAddress& address) {
@@ -105,15 +105,15 @@ void say_hello(const RpcAddress& address) {
     if (!socket.wait_for(POLLIN)) {
       fail(to_text(address),
            "it accepts connections but does not answer: it may have another client (it serves one at a time), "
-           "or be no ggml RPC server");
+           "or not be a ggml RPC server");
     }
     const ssize_t count = recv(socket.get(), response.data() + received, response.size() - received, 0);
-    if (count <= 0) fail(to_text(address), "it closed the connection: it is no ggml RPC server, or one of another version");
+    if (count <= 0) fail(to_text(address), "it closed the connection: it is not a ggml RPC server, or has another version");
     received += static_cast<std::size_t>(count);
   }
   const int major = response[8], minor = response[9];
   if (response[0] != 4 + capabilities || major != RPC_PROTO_MAJOR_VERSION || minor > RPC_PROTO_MINOR_VERSION) {
-    fail(to_text(address), "it speaks version " + std::to_string(major) + "." + std::to_string(minor) + " of the protocol, this program " +
+    fail(to_text(address), "it has version " + std::to_string(major) + "." + std::to_string(minor) + " of the protocol, this program " +
                                std::to_string(RPC_PROTO_MAJOR_VERSION) + "." + std::to_string(RPC_PROTO_MINOR_VERSION) +
                                ". Run the same version on both sides");
   }
@@ -170,13 +170,13 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
 void RpcServer::check() const {
   if (!specdec_rpc_is_lost(address_.c_str())) return;
   fail(address_,
-       "it closed the connection; what its layers held is gone. Drop every Generator that uses it, see to the server, "
-       "then load again");
+       "it closed the connection, and the state of its layers is lost. Delete every Generator that uses it, restart the server, "
+       "then load the models again");
 }
 
 void serve_rpc(const RpcAddress& address, int num_threads) {
   start_backend();
-  // A server has nobody to hand an error to: ggml writes them to standard error.
+  // ggml's server has no caller to report errors to: it writes them to standard error.
   llama_log_set(nullptr, nullptr);
   ggml_set_abort_callback(nullptr);
   std::array<char, INET_ADDRSTRLEN> numeric = {};
@@ -185,7 +185,7 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   const std::string endpoint = std::string(numeric.data()) + ":" + std::to_string(address.port);
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
-  throw Error("cannot listen on " + endpoint + ": the port is taken, or the address is not this machine's");
+  throw Error("cannot listen on " + endpoint + ": the port is in use, or the address is not one of this machine");
 }
 
 bool is_loopback(const RpcAddress& address) { return ntohl(resolve(address).sin_addr.s_addr) >> 24 == 127; }

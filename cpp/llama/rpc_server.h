@@ -1,4 +1,4 @@
-// Layers of a model on other machines, over ggml's RPC backend: connections to servers, and serving.
+// Layers of a model on other machines with ggml's RPC backend: connections to servers, and the server.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ struct ggml_backend_device;
 
 namespace specdec {
 
-// HOST:PORT, the host a name or an IPv4 address: the protocol knows no other.
+// HOST:PORT; the host is a name or an IPv4 address, as ggml's protocol requires.
 struct RpcAddress {
   std::string host;
   int port;
@@ -18,14 +18,14 @@ struct RpcAddress {
   static RpcAddress parse(const std::string& text);  // throws std::invalid_argument
 };
 
-// A connection that all models of this process on that server share; it closes with the last of them.
+// A connection shared by all models of this process that use the server; closed with the last of them.
 class RpcServer {
  public:
-  // Throws ModelError when the server cannot be reached, does not answer, or speaks another version.
+  // Throws ModelError if the server cannot be reached, does not answer, or has another protocol version.
   static std::shared_ptr<RpcServer> connect(const std::string& address);
 
   const std::vector<ggml_backend_device*>& devices() const { return devices_; }
-  // Throws ModelError once the server has closed the connection; from then on ggml reads zeros from it.
+  // Throws ModelError once the server has closed the connection; after that, ggml reads zeros from it.
   void check() const;
 
  private:
@@ -39,11 +39,11 @@ class RpcServer {
   std::unique_ptr<ggml_backend, Free> connection_;  // keeps ggml's connection open while no model uses it
 };
 
-// Lends this machine's processor, with our kernels, to clients one after another; ends only when it cannot listen, with Error.
-// There is no authentication, and a client can make the server crash or worse.
+// Serves clients one after another with this machine's CPU and our kernels. Returns only by throwing Error if it cannot listen.
+// There is no authentication, and a client can crash the server or run code in it.
 [[noreturn]] void serve_rpc(const RpcAddress& address, int num_threads);
 
-// Whether an address means this machine only.
+// Whether the address is reachable only from this machine.
 bool is_loopback(const RpcAddress& address);
 
 }  // namespace specdec

@@ -3,8 +3,8 @@
 
 namespace specdec {
 
-// Physical cores that this process may run on (on Apple's processors the performance cores): more threads than that compete
-// with each other.
+// Number of physical cores that this process may run on (on Apple's processors, performance cores). More threads than this
+// would compete with each other.
 int default_threads();
 
 }  // namespace specdec

@@ -1,10 +1,10 @@
-// Where the running program lies.
+// The path of the running program.
 #pragma once
 
 #include <filesystem>
 
 namespace specdec {
 
-std::filesystem::path executable_path();  // empty where the system does not tell
+std::filesystem::path executable_path();  // empty if unknown
 
 }  // namespace specdec

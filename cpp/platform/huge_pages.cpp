@@ -19,13 +19,13 @@ std::size_t whole_pages(std::size_t size) { return (size + huge_page_bytes - 1) 
 }  // namespace
 
 bool has_huge_pages() {
-  // "always [madvise] never": what the system does.
+  // "always [madvise] never": the current setting is in brackets.
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string words;
   return std::getline(setting, words) && words.find("[never]") == std::string::npos;
 }
 
-// mmap() aligns to small pages: what is too much at both ends is unmapped.
+// mmap() aligns to small pages, so this maps more and unmaps the excess at both ends.
 void* map_huge_pages(std::size_t bytes) noexcept {
   const std::size_t size = whole_pages(bytes);
   if (size < bytes || size + huge_page_bytes < size) return nullptr;
@@ -35,7 +35,7 @@ void* map_huge_pages(std::size_t bytes) noexcept {
   const std::size_t before = (huge_page_bytes - reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes) % huge_page_bytes;
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, huge_page_bytes - before);
-  madvise(begin + before, size, MADV_HUGEPAGE);  // on failure: small pages
+  madvise(begin + before, size, MADV_HUGEPAGE);  // if this fails, the memory has small pages
   return begin + before;
 }
 

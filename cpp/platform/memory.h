@@ -1,11 +1,11 @@
-// How much memory models may take.
+// The memory available for models.
 #pragma once
 
 #include <cstdint>
 
 namespace specdec {
 
-// Bytes that can be had without swapping; 0 where the system does not tell.
+// Bytes available without swapping; 0 if unknown.
 std::uint64_t available_memory();
 
 }  // namespace specdec

@@ -1,7 +1,7 @@
-"""Draws what `specdec bench --json` found: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
+"""Draws the results of `specdec bench --json`: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
 
-Left: tokens per second of each mode. Right: where the time of a cycle (K drafts and the target's pass) goes, as predicted from
-passes timed alone and as measured; a token without a draft is the line between losing and gaining.
+Left: tokens per second of each mode. Right: the parts of a cycle's time (K drafts and the target's pass) per token, predicted
+from passes timed alone and measured, together with plain decoding.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def fail(message: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m specdec_native.plot", description="Draw the JSON of `specdec bench`.")
     parser.add_argument("file", help="the PNG to write")
-    parser.add_argument("--check", action="store_true", help="only say whether a plot can be drawn there")
+    parser.add_argument("--check", action="store_true", help="only check whether a plot can be drawn there")
     arguments = parser.parse_args()
     try:
         import matplotlib.figure  # noqa: F401

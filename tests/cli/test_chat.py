@@ -90,7 +90,7 @@ def test_a_template_that_is_not_known(
 ) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
     rejected = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
-    message = "llama.cpp does not know this model's chat template; name one that is like it (--chat-template)"
+    message = "llama.cpp does not know this model's chat template; name a similar one (--chat-template)"
     assert rejected.stderr == f"specdec chat: {path}: {message}\n"
     options = [*GREEDY, "-n", 12]
     named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")

@@ -212,7 +212,7 @@ def test_bundled_models_are_found_beside_the_program_and_in_a_virtual_environmen
     binary = tmp_path / "bin" / "specdec"
     binary.parent.mkdir()
     shutil.copy(specdec, binary)
-    assert "the bundled pair is in none of" in run(binary, "-p", PROMPT, *GREEDY, code=1).stderr
+    assert "the bundled pair was not found in" in run(binary, "-p", PROMPT, *GREEDY, code=1).stderr
     places = ["bin/models", "lib/python3.99/site-packages/specdec_native/models"]
     for place in map(tmp_path.joinpath, places):
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -144,8 +144,8 @@ def check_same(expected: F32Array, y: F32Array, what: object) -> None:
 
 @pytest.mark.parametrize(("change", "message"), [
     ({"tokens": []}, "tokens is empty"),
-    ({"tokens": [0, 288]}, "tokens hold 288; it must be between 0 and 287"),
-    ({"tokens": [-1]}, "tokens hold -1"),
+    ({"tokens": [0, 288]}, "tokens contain 288; ids must be between 0 and 287"),
+    ({"tokens": [-1]}, "tokens contain -1"),
     ({"pass_sizes": []}, "pass_sizes must be"),
     ({"pass_sizes": [2, 0]}, "pass_sizes must be"),
     ({"n_threads": 0}, "n_threads is 0"),

@@ -249,7 +249,7 @@ SCALES = np.full((16, 1), 127, np.uint8)
         (lambda: mxfp6.quantize(np.ones((1, 32), np.float32), "e4m3"), 'must be "e2m3" or "e3m2"'),
         (lambda: mxfp6.quantize(np.ones((1, 32), np.float32), scale="max"), 'must be "mse" or "ocp"'),
         (lambda: mxfp6.dequantize(CODES.astype(np.int64), SCALES), "dtype int64: must be uint8"),
-        (lambda: mxfp6.dequantize(CODES + np.uint8(64), SCALES), "codes hold 64: must be 0..63"),
+        (lambda: mxfp6.dequantize(CODES + np.uint8(64), SCALES), "codes contain 64: must be 0..63"),
         (lambda: mxfp6.dequantize(CODES, SCALES[:8]), r"scales has shape \(8, 1\)"),
         (lambda: mxfp6.pack(CODES[:15], SCALES[:15]), "15: must be a positive multiple of 16"),
         (lambda: mxfp6.pack(CODES, np.ones((16, 2), np.uint8)), r"scales has shape \(16, 2\)"),
