@@ -54,6 +54,7 @@ class Model final : public specdec::LanguageModel {
     if (total > batch_) throw std::logic_error("batch too large");
     pass_size_ = total;
     largest_pass = std::max(largest_pass, total);
+    if (after_pass) after_pass(num_passes);
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
   void truncate(int slot, int length) override {
@@ -79,7 +80,7 @@ class Model final : public specdec::LanguageModel {
 
   Token end_of_generation = -1;
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
-  std::function<void(int)> before_pass;                                // may throw
+  std::function<void(int)> before_pass, after_pass;                    // of the pass's number; may throw
   bool goes_back = true;                                               // false: truncation empties the cache (recurrent models)
   int num_passes = 0;
   int largest_pass = 0;
