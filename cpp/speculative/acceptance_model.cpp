@@ -24,7 +24,7 @@ void AcceptanceModel::forget() {
 // One step of an extended Kalman filter.
 void AcceptanceModel::learn(double confidence, bool accepted) {
   const double x = log_odds(confidence), expected = probability(confidence);
-  const double information = std::max(options_.least_information, expected * (1.0 - expected));
+  const double information = expected * (1.0 - expected);
   const double level_gain = level_variance_ + covariance_ * x, slope_gain = covariance_ + slope_variance_ * x;
   const double scale = 1.0 / (1.0 + information * (level_gain + slope_gain * x));
   const double surprise = (accepted ? 1.0 : 0.0) - expected;

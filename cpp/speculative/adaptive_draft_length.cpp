@@ -26,8 +26,7 @@ AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
       target_costs_(options.costs),
       draft_costs_(options.costs),
       accepted_by_row_(options.acceptance),
-      accepted_by_draft_(options.acceptance),
-      proposing_{1.0, options.share_prior} {
+      accepted_by_draft_(options.acceptance) {
   row_confidences_.fill(options.first_confidence);
   standing_.reserve(max_draft_tokens + 1);
   const std::size_t num_lengths = static_cast<std::size_t>(options.longest_tried) + 1;

@@ -37,9 +37,9 @@ class AdaptiveDraftLength final : public DraftLength {
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
  private:
-  // Running mean of the latest outcomes. The prior has the weight of `weight` outcomes.
+  // Running mean of the latest outcomes; 1 before the first.
   struct Share {
-    double mean, weight;
+    double mean = 1.0, weight = 0.0;
     void add(double outcome, double window);
   };
 

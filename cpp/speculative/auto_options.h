@@ -26,14 +26,12 @@ struct AutoOptions {
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
     double level_drift = 4e-3, slope_drift = 1e-4;  // variance per cycle; about the last 50 verdicts count
-    double least_information = 0.02;                // of a verdict: not near 0, or surprises would change nothing
   };
 
   Costs costs;
   Acceptance acceptance;
   double first_confidence = 0.8;  // of rows, before any was seen
-  double share_prior = 4.0;       // outcomes that the prior of "the proposer had something to propose" weighs
-  double share_window = 50.0;     // outcomes that this running mean remembers
+  double share_window = 50.0;     // outcomes that the running mean of "the proposer had something to propose" remembers
   double rate_memory = 0.95;      // decay of the current rate, per cycle
   double trial_share = 0.01;      // share of the time that trials may take
   double trial_savings = 2.0;     // the budget for trials grows up to this many cycles of one draft
