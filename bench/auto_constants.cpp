@@ -1,19 +1,19 @@
 // What each constant of num_draft_tokens = "auto" is worth: the rule runs in the simulated worlds of tests/speculative with that
 // constant halved, doubled and, where that means something, at a value that takes its mechanism out.
 //
-//   bench_auto_constants [STRIDE [SEEDS]]    every STRIDE-th world (7), each with SEEDS seeds (1); one thread, minutes
+//   bench_auto_constants [STRIDE [SEEDS [NAME]]]
 //
-// Printed is the regret, in percent: how much slower than the best fixed K, which is known exactly in a simulation; its mean over
-// the worlds, and the worst of them. Negative: faster than every fixed K. The first rows repeat the defaults with other seeds: differences
-// within their range mean nothing.
+// Every STRIDE-th world (7), each with SEEDS seeds (1), all constants or the one of that name. One thread, minutes. Printed is the
+// regret in percent: how much slower than the best fixed K, which is known exactly in a simulation; its mean over the worlds and the
+// worst of them. Negative: faster than every fixed K. The first rows repeat the defaults with other seeds: differences within their
+// range mean nothing.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "speculative/adaptive_draft_length.h"
@@ -122,22 +122,26 @@ void row(const std::string& name, const AutoOptions& options, const Settings& se
 
 struct Constant {
   const char* name;
-  std::function<double(AutoOptions&, double)>
-      set;  // multiplies it, or for the factor -1 sets it to `out`; the new value, NaN if there is none
+  std::vector<double> values;  // to try
+  std::function<void(AutoOptions&, double)> set;
 };
 
 template <class Group, class T>
-Constant constant(const char* name, Group group, T member, double out) {
-  return {name, [group, member, out](AutoOptions& options, double factor) {
-            auto& value = group(options).*member;
-            using Value = std::remove_reference_t<decltype(value)>;
-            const double changed = factor < 0.0 ? out : factor * static_cast<double>(value);
-            if (!std::isnan(changed)) value = static_cast<Value>(changed);
-            return changed;
+Constant constant_of(const char* name, Group group, T member, std::vector<double> values) {
+  return {name, std::move(values), [group, member](AutoOptions& options, double value) {
+            auto& stored = group(options).*member;
+            stored = static_cast<std::remove_reference_t<decltype(stored)>>(value);
           }};
 }
 
-constexpr double none = std::numeric_limits<double>::quiet_NaN();  // its mechanism cannot be taken out by a value
+// Half and twice its default, then what takes its mechanism out, if anything does.
+template <class Group, class T>
+Constant constant(const char* name, Group group, T member, std::vector<double> out = {}) {
+  AutoOptions defaults;
+  const auto value = static_cast<double>(group(defaults).*member);
+  out.insert(out.begin(), {0.5 * value, 2.0 * value});
+  return constant_of(name, group, member, out);
+}
 
 std::vector<Constant> constants() {
   const auto costs = [](AutoOptions& o) -> AutoOptions::Costs& { return o.costs; };
@@ -147,34 +151,34 @@ std::vector<Constant> constants() {
   using A = AutoOptions::Acceptance;
   using O = AutoOptions;
   return {
-      constant("tokens_per_reading", costs, &C::tokens_per_reading, none),
-      constant("walk_variance", costs, &C::walk_variance, none),
-      constant("speed_variance", costs, &C::speed_variance, 0.0),
-      constant("shape_variance", costs, &C::shape_variance, 0.0),
-      constant("first_noise", costs, &C::first_noise, none),
-      constant("least_noise", costs, &C::least_noise, none),
-      constant("noise_rate", costs, &C::noise_rate, 0.0),
-      constant("outlier", costs, &C::outlier, 1e9),
-      constant("too_fast", costs, &C::too_fast, 1e9),
-      constant("longest_change", costs, &C::longest_change, 1e-12),
-      constant("change_variance", costs, &C::change_variance, none),
-      constant("change_drift_variance", costs, &C::change_drift_variance, 0.0),
-      constant("level", acceptance, &A::level, 0.0),
-      constant("slope", acceptance, &A::slope, 0.0),
-      constant("level_variance", acceptance, &A::level_variance, none),
-      constant("slope_variance", acceptance, &A::slope_variance, 0.0),
-      constant("level_drift", acceptance, &A::level_drift, 0.0),
-      constant("slope_drift", acceptance, &A::slope_drift, 0.0),
-      constant("first_confidence", rule, &O::first_confidence, 0.99),
-      constant("share_window", rule, &O::share_window, none),
-      constant("rate_memory", rule, &O::rate_memory, 0.0),
-      constant("trial_share", rule, &O::trial_share, 0.0),
-      constant("trial_savings", rule, &O::trial_savings, 1e9),
-      constant("optimism", rule, &O::optimism, 0.0),
-      constant("leap", rule, &O::leap, 1e6),
-      constant("warm_after", rule, &O::warm_after, 0.0),
-      constant("longest_tried", rule, &O::longest_tried, none),
-      constant("plan_lasts", rule, &O::plan_lasts, 1.0),
+      constant("tokens_per_reading", costs, &C::tokens_per_reading),
+      constant("walk_variance", costs, &C::walk_variance),
+      constant("speed_variance", costs, &C::speed_variance, {0.0}),
+      constant("shape_variance", costs, &C::shape_variance, {0.0}),
+      constant("first_noise", costs, &C::first_noise),
+      constant("least_noise", costs, &C::least_noise),
+      constant("noise_rate", costs, &C::noise_rate, {0.0}),
+      constant("outlier", costs, &C::outlier, {1e9}),
+      constant("too_fast", costs, &C::too_fast, {1e9}),
+      constant("longest_change", costs, &C::longest_change, {1e-12}),
+      constant("change_variance", costs, &C::change_variance),
+      constant("change_drift_variance", costs, &C::change_drift_variance, {0.0}),
+      constant("level", acceptance, &A::level, {0.0}),
+      constant("slope", acceptance, &A::slope, {0.0}),
+      constant("level_variance", acceptance, &A::level_variance),
+      constant("slope_variance", acceptance, &A::slope_variance, {0.0}),
+      constant("level_drift", acceptance, &A::level_drift, {0.0}),
+      constant("slope_drift", acceptance, &A::slope_drift, {0.0}),
+      constant_of("first_confidence", rule, &O::first_confidence, {0.4, 0.99}),
+      constant("share_window", rule, &O::share_window),
+      constant_of("rate_memory", rule, &O::rate_memory, {0.9, 0.975, 0.0}),
+      constant("trial_share", rule, &O::trial_share, {0.0}),
+      constant("trial_savings", rule, &O::trial_savings, {1e9}),
+      constant("optimism", rule, &O::optimism, {0.0}),
+      constant("leap", rule, &O::leap, {1e6}),
+      constant("warm_after", rule, &O::warm_after, {0.0}),
+      constant("longest_tried", rule, &O::longest_tried),
+      constant("plan_lasts", rule, &O::plan_lasts, {1.0}),
   };
 }
 
@@ -197,10 +201,10 @@ int main(int argc, char** argv) {
     row("defaults", AutoOptions(), other);
   }
   for (const Constant& constant : constants()) {
-    for (const double factor : {0.5, 2.0, -1.0}) {
+    if (argc > 3 && constant.name != std::string(argv[3])) continue;
+    for (const double value : constant.values) {
       AutoOptions options;
-      const double value = constant.set(options, factor);
-      if (std::isnan(value)) continue;
+      constant.set(options, value);
       row(std::string(constant.name) + " = " + number(value), options, settings);
     }
   }

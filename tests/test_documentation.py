@@ -8,6 +8,9 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP_FOLDERS = "bench|cmake|cpp|docs|models|python|requirements|tests|third_party"
+NAMED_PATH = re.compile(rf"`((?:{TOP_FOLDERS})/[^\s`]*)`")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -17,7 +20,7 @@ def blocks(path: pathlib.Path) -> list[tuple[str, str]]:
 
 def examples() -> list[tuple[str, str]]:
     found = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in PAGES:
         for i, (language, code) in enumerate(blocks(path)):
             if language == "python" and '"target.gguf"' not in code:
                 found.append((f"{path.name}[{i}]", code))
@@ -40,7 +43,15 @@ def test_the_readmes_example_prints_what_it_says() -> None:
     assert output.getvalue().strip() == expected.strip()
 
 
-def test_the_readme_names_only_files_that_exist() -> None:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+def test_links_lead_to_files_that_exist() -> None:
+    for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_paths_in_the_text_exist() -> None:
+    """Such as `cpp/base/isa.h`: documentation goes stale first where files move."""
+    found = [(page.name, path) for page in PAGES for path in NAMED_PATH.findall(page.read_text(encoding="utf-8"))]
+    assert len(found) > 60
+    missing = [f"{page}: {path}" for page, path in found if not (ROOT / path).exists()]
+    assert not missing
