@@ -15,7 +15,7 @@ py::object add(py::module_& m, const char* name, const py::handle& base, const c
   return std::move(type);
 }
 
-// Live as long as the interpreter.
+// These live as long as the interpreter.
 struct Types {
   py::object error, model, mismatch, full, cancelled;
 };

@@ -22,7 +22,7 @@ namespace {
 using specdec::Generator;
 using specdec::Piece;
 
-// A Generator that one thread may use at a time, in the process that made it: others get an error instead of a crash.
+// A Generator for use by one thread at a time, in the process that made it; other uses raise an error instead of crashing.
 class GuardedGenerator {
  public:
   explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options) {
@@ -69,7 +69,7 @@ class GuardedGenerator {
     generator_.stop();
   }
 
-  // Begins a text, or the first of many. Either ends what was running, unless the request is refused.
+  // Starts one request, or a run of many. Both end what was running, unless the request is rejected.
   void start(const specdec::Request& request) {
     const std::int64_t before = generator_.text_id();
     const auto count_turn = [&] {
@@ -108,14 +108,14 @@ class GuardedGenerator {
     GuardedGenerator& self;
   };
 
-  // Threads do not live on in a forked process: it would wait for them for ever.
+  // Threads do not exist in a forked process: it would wait for them forever.
   void check_process() const {
     if (getpid() == process_) return;
     throw specdec::Error(
         "this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
   }
 
-  // Asked while models run. Signals (Ctrl-C) are looked at every 20 ms, on the thread that generates.
+  // Called while models run. Checks signals (Ctrl-C) every 20 ms, on the thread that generates.
   bool should_stop() {
     if (is_stopping_ || python_is_ending()) return true;
     const auto now = Clock::now();
@@ -235,9 +235,9 @@ void register_generator(py::module_& m) {
       .def(
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
-          "The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.")
-      .def("stop", &GuardedGenerator::stop, "Ends all running texts, on whichever thread they run.")
-      .def("start_many", &GuardedGenerator::start_many, "Ends all running texts, and begins a turn of texts to submit.")
+          "The next (token, text, from_draft, logprob, finish_reason), or None at the end.")
+      .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
+      .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
       .def_property_readonly("turn", &GuardedGenerator::turn, "Counts what ends the texts before it: start and start_many.")
       .def("submit", with_request<std::int64_t>([](GuardedGenerator& self, const specdec::Request& request) {
              return self.run([&](Generator& generator) { return generator.submit(request); });
@@ -249,13 +249,13 @@ void register_generator(py::module_& m) {
           [](GuardedGenerator& self) {
             return event_to_python(self.run_to_end([](Generator& generator) { return generator.next_event(); }));
           },
-          "The next (id, seed, verification, piece or None, exception or None, stats at the end of that text), or None when all "
-          "texts are over.")
+          "The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when "
+          "all requests are finished.")
       .def(
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
-          "Ends a text here.")
+          "Ends a request.")
       .def(
-          "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last text.")
+          "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last request.")
       .def(
           "tokenize",
           [](const GuardedGenerator& self, const std::string& text) {

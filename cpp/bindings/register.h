@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-// Bytes that are meant to be UTF-8, with replacement characters where they are not.
+// Decodes UTF-8, with replacement characters for invalid bytes.
 pybind11::str text_from_bytes(const std::string& text);
 
 // The Python exception for one of ours or a bad argument; null for any other.

@@ -1,4 +1,4 @@
-// Work without Python's global lock, that the end of the interpreter waits for.
+// Work without Python's GIL that the end of the interpreter waits for.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -43,7 +43,7 @@ std::vector<std::string> model_folders() {
   return folders;
 }
 
-// A pass takes as long as its weights take to read.
+// A pass takes about as long as reading its weights.
 void warn_of_large_draft(const GeneratorOptions& options) {
   if (options.draft.empty() || options.draft == "ngram") return;
   const std::uint64_t target = model_bytes(options.target), draft = model_bytes(options.draft);

@@ -16,7 +16,7 @@ Option predict_option(Request& request, int low, const std::string& help);
 // larger than the target gets a warning.
 void resolve_models(GeneratorOptions& options);
 
-// For texts that are to be compared: where none was given, one random seed for all of them.
+// For generations that are compared: if no seed was given, chooses one random seed for all of them.
 void fix_seed(Request& request);
 
 }  // namespace specdec::cli

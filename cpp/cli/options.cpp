@@ -109,7 +109,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// An option as written: its name, and its value where that follows "=".
+// An option as given: its name, and its value if it has the form NAME=VALUE.
 struct Written {
   std::string name;
   std::optional<std::string> value;
@@ -121,7 +121,7 @@ Written split_option(const std::string& argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-// `next`: the argument after it, or null.
+// next: the following argument, or null.
 std::string value_of(const CommandLine& line, const Option& option, const Written& written, const char* next) {
   if (written.value) return *written.value;
   const std::string missing = written.name + " needs a value (" + option.value + ")";

@@ -1,5 +1,5 @@
-// Command lines from a table: the same table parses, checks ranges and prints the help. Written by hand because PyPI, where
-// this build gets its packages, offers no maintained argument parser for C++.
+// Command lines described by a table, which is used to parse, to check ranges and to print the help. Written by hand because
+// PyPI, where this build gets its packages, has no maintained argument parser for C++.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct CommandLine {
 
 struct Parsed {
   std::vector<std::string> positionals;
-  bool help = false;  // -h, --help: asked for, nothing else counts
+  bool help = false;  // -h or --help was given; everything else is ignored
 };
 
 // argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals follow).
@@ -71,7 +71,7 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv);
 // At most 80 columns wide.
 std::string help_text(const CommandLine& line);
 
-// "; did you mean X?" for the candidate most like `word`, or nothing when none is close.
+// "; did you mean X?" for the candidate closest to `word`, or "" if none is close.
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace specdec::cli

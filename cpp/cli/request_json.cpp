@@ -13,9 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int max_depth = 100;  // of values in values: writing them recurses
+constexpr int max_depth = 100;  // levels of nesting; limited because writing JSON recurses
 
-// The depth of JSON text; anything for other text.
+// The nesting depth of JSON text; meaningless for other text.
 int depth_of(const std::string& json) {
   int depth = 0, deepest = 0;
   bool in_string = false;

@@ -1,5 +1,5 @@
 // A line of a file of prompts: {"prompt": "...", ...} with options of that prompt alone, named as in Python's Generator.stream
-// and null where not given. The prompt is a text or a list of token ids.
+// and null if not given. The prompt is a string or a list of token ids.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ namespace specdec::cli {
 
 struct RequestLine {
   Request request;
-  nlohmann::ordered_json id;  // the line's "id", given back with its result; null: none
+  nlohmann::ordered_json id;  // the line's "id", repeated in its result; null: none
 };
 
 // Options that the line does not name are those of `defaults`. Throws std::invalid_argument.

@@ -16,7 +16,7 @@
 namespace specdec {
 namespace {
 
-constexpr int max_rows = 512;  // of logits per pass: 300 MB for a vocabulary of 152,000
+constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -42,7 +42,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   target_model_ = std::make_shared<Model>(options.target, model);
   if (!options.draft.empty() && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
-                     " has a recurrent memory that cannot forget rejected drafts; use it without a draft");
+                     " has a recurrent state that cannot be rolled back after rejected drafts; use it without a draft");
   }
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
   Context::Options context;
@@ -64,7 +64,7 @@ void Generator::load_draft() {
   }
   Model::Options model;
   model.use_mmap = options_.use_mmap;
-  // With RPC servers the draft stays here: its small passes would wait for the network.
+  // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   draft_model_ = std::make_shared<Model>(options_.draft, model);
   if (!draft_model_->can_roll_back()) {

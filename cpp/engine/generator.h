@@ -1,4 +1,4 @@
-// The product: a target and a draft turned into a stream of text pieces. Python and the command line are thin over this.
+// The public C++ interface: generates text with a target and a draft. Python and the command line are thin layers over this.
 #pragma once
 
 #include <cstddef>
@@ -40,58 +40,58 @@ struct GeneratorOptions {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. Generators that take turns can
-  // share their threads; null: new ones.
+  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. threads: may be shared by Generators that
+  // do not run at the same time; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
-  // One text at a time.
+  // One request at a time.
 
-  // Begins a new text, reading the prompt into both caches but for the longest prefix they hold already. Ends all texts
-  // that were running. Throws std::invalid_argument, ContextFull or Cancelled and can be called again after any of them.
+  // Starts a request: reads the prompt into both caches, except the longest prefix that is cached already. Ends all running
+  // requests. Throws std::invalid_argument, ContextFull or Cancelled; can be called again after any of them.
   void start(const Request& request);
 
-  // The next piece, or none at the end of the text. After an exception the text is over and start() works again.
+  // The next piece; nullopt at the end. After an exception the request is over, and start() works again.
   std::optional<Piece> next();
 
-  // Ends all texts here; the caches keep what was delivered.
+  // Ends all requests; the caches keep the delivered tokens.
   void stop();
 
-  // Of the running or last text of start(). All but stats() may be asked on any thread.
+  // Of the running or last request of start(). All but stats() may be called on any thread.
   Stats stats() const;
   std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
-  Verification verification() const;  // the mode that runs
+  Verification verification() const;  // the mode in use
 
-  // Many texts at once.
+  // Several requests at once.
 
-  // Queues a text beside those that run; its id. Throws std::invalid_argument or ContextFull; the others are untouched.
+  // Queues a request; returns its id. Throws std::invalid_argument or ContextFull, which do not affect the others.
   std::int64_t submit(const Request& request);
 
-  // What happens next to any of them; none when all are over. After Cancelled they can go on; other errors end one text and are
-  // its last event.
+  // The next event of any of them; nullopt when all are finished. After Cancelled they can continue; other errors end one request
+  // and are its last event.
   std::optional<Event> next_event() { return scheduler_->next(); }
 
-  // Ends a text here; there will be no further event of it. One that is over is left alone.
+  // Ends a request without further events. Does nothing if it is finished.
   void cancel(std::int64_t id) { scheduler_->cancel(id); }
 
   int max_sequences() const { return scheduler_->num_slots(); }
 
-  // Throws ModelError once an RPC server is lost: every further text will fail.
+  // Throws ModelError once an RPC server is lost: all further requests will fail.
   void check_rpc_servers() const { target_model_->check_rpc_servers(); }
 
-  // Passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last text, of which there must be
-  // one; ends it. Throws as next() does.
+  // Times passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last request, which must exist and
+  // is ended. Throws as next() does.
   PassTimes time_passes(int max_tokens, int repeats);
 
   bool has_chat_template() const { return specdec::has_chat_template(*target_model_); }
   // A prompt for the target, as apply_chat_template() makes it.
   std::string chat_prompt(const std::vector<ChatMessage>& messages) const { return apply_chat_template(*target_model_, messages); }
 
-  // Asked now and then while models run, on the calling thread; true ends start() or next() with Cancelled.
+  // Called regularly while models run, on the calling thread; true makes start() or next() throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
   std::vector<Token> tokenize(const std::string& text) const { return target_model_->vocabulary().tokenize(text); }
-  // Whole bytes of the tokens put together, invalid UTF-8 replaced.
+  // The text of the tokens, with invalid UTF-8 replaced.
   std::string detokenize(const std::vector<Token>& tokens) const;
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
@@ -108,11 +108,11 @@ class Generator {
   std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<Context> target_, draft_;
   std::unique_ptr<Proposer> proposer_;
-  AdaptiveDraftLength draft_length_;  // learns over all texts
+  AdaptiveDraftLength draft_length_;  // learns from all requests
   std::unique_ptr<Decoder> decoder_;
 
   std::unique_ptr<Scheduler> scheduler_;
-  std::shared_ptr<Text> text_;  // the running or last text of start()
+  std::shared_ptr<Text> text_;  // the running or last request of start()
   std::int64_t num_texts_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What is asked for, and what comes back: one text.
+// A request for one generation, and the pieces of its output.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace specdec {
 
 struct Request {
   std::string prompt;                // UTF-8; special tokens written out are recognised
-  std::vector<Token> prompt_tokens;  // instead of the text, if not empty
+  std::vector<Token> prompt_tokens;  // used instead of `prompt` if not empty
   sampling::SamplingParams sampling;
-  std::vector<std::string> stop;             // end the text before the first of these
+  std::vector<std::string> stop;             // the output ends before the first occurrence of any of these
   std::optional<std::uint64_t> seed;         // none: a random one
   std::optional<int> num_draft_tokens;       // none: the generator's
   int max_tokens = 224;                      // 0 produces nothing
@@ -24,8 +24,8 @@ struct Request {
 
   void validate() const;  // throws std::invalid_argument
 
-  // The mode that runs, k being the number of draft tokens or auto_draft_tokens: as asked; else block, which accepts the
-  // most, but invariant where a seed was given and k depends on measured times: a seed repeats its text.
+  // The mode in use, for k draft tokens or auto_draft_tokens: the requested one; if none, block, which accepts most, except that
+  // with a seed and auto_draft_tokens, which depends on measured times, it is invariant, so that the seed repeats the output.
   Verification verification_for(int k) const;
 };
 
@@ -41,7 +41,7 @@ const char* name(Verification verification);
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);
 
-// One token of the output. `text` is what became certain with it: it may be empty, or hold text of earlier tokens.
+// One token of the output. `text` is the text that became final with it: it may be empty, or include text of earlier tokens.
 struct Piece {
   Token token = 0;
   std::string text;

@@ -1,4 +1,4 @@
-// One text from its request to its last piece.
+// The state of one request, from its start to its last piece.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,12 @@ class Text {
   // string.
   Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
-  // What happens to it, in this order; end() and fail() may come at any time, and be repeated. Others throw std::logic_error.
-  enum class State { waiting, reading, running, over };  // for a slot; its prompt; making tokens
+  // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order throw
+  // std::logic_error.
+  enum class State { waiting, reading, running, over };  // waiting for a slot; reading its prompt; generating
   void begin_reading(int slot);
   void begin_running();
-  void end();                           // nothing more will be asked for; what was made and not delivered no longer counts
+  void end();                           // tokens that were generated but not delivered are dropped
   void fail(std::exception_ptr error);  // ends it early
 
   State state() const { return state_; }
@@ -32,7 +33,7 @@ class Text {
   bool has_failed() const { return error_ != nullptr; }
   const std::exception_ptr& error() const { return error_; }
   void rethrow_error() const;         // if it has failed
-  std::string error_message() const;  // in words; empty if it has not
+  std::string error_message() const;  // empty if it has not failed
 
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
@@ -40,23 +41,23 @@ class Text {
   std::uint64_t seed() const { return seed_; }
   Verification verification() const { return sequence_.verification; }
 
-  // Takes over what the sequence's last cycle made.
+  // Makes the tokens of the sequence's last cycle available as pieces.
   void take_emitted() { next_ = 0; }
   bool has_pieces() const { return next_ < sequence_.emitted.size(); }
   Piece next_piece(const Vocabulary& vocabulary);
-  int num_delivered() const { return num_delivered_; }  // tokens, the prompt's included
+  int num_delivered() const { return num_delivered_; }  // tokens, including the prompt
 
  private:
   void advance(State from, State to);
 
   std::int64_t id_;
   State state_ = State::waiting;
-  std::exception_ptr error_;  // what ended it early
+  std::exception_ptr error_;  // the error that ended it; null if none
   Sequence sequence_;
   TextStream stream_;
   std::uint64_t seed_;
-  std::size_t next_ = 0;     // of what was emitted: not delivered yet
-  std::string token_bytes_;  // of the piece in the making
+  std::size_t next_ = 0;     // index into the sequence's `emitted` of the next piece
+  std::string token_bytes_;  // bytes of the current piece's token
   int num_delivered_;
 };
 

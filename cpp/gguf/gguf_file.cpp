@@ -29,7 +29,7 @@ constexpr std::uint64_t mxfp6_band_rows = 16;
 constexpr std::uint64_t mxfp6_layout = 1;
 constexpr int mxfp6_e2m3 = 96, mxfp6_e3m2 = 97;
 
-// Least number of bytes that one element of a list takes: bounds a count before anything is read or allocated.
+// Minimum bytes of one element of a list: bounds a count before anything is read or allocated.
 constexpr std::uint64_t min_entry_bytes = 8 + 4 + 1;           // empty key, type, u8
 constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 8 + 4 + 8;  // empty name, n_dims, one dimension, type, offset
 
@@ -92,7 +92,7 @@ bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == mxfp6_e2m3 || te
   throw ModelError((path.empty() ? "(empty path)" : path) + ": " + problem + "; " + remedy);
 }
 
-// Names come from the file: kept short and free of control characters.
+// Names come from the file, so they are shortened and control characters are removed.
 std::string shown(const std::string& name) {
   constexpr std::size_t longest = 80;
   std::string text = name.substr(0, longest);
@@ -102,7 +102,7 @@ std::string shown(const std::string& name) {
   return "\"" + text + (name.size() > longest ? "...\"" : "\"");
 }
 
-// a *= b, a += b; false when the result does not fit.
+// a *= b, a += b; false if the result overflows.
 bool multiply(std::uint64_t& a, std::uint64_t b) {
   if (b != 0 && a > UINT64_MAX / b) return false;
   a *= b;
@@ -114,7 +114,7 @@ bool add(std::uint64_t& a, std::uint64_t b) {
   return true;
 }
 
-// The format is little-endian, as is every machine that llama.cpp maps such a file into.
+// The format is little-endian, as are all machines on which llama.cpp maps such files.
 template <typename T>
 T load(const char* from) {
   T value;
@@ -124,14 +124,14 @@ T load(const char* from) {
 
 bool is_known(std::uint32_t type) { return type <= static_cast<std::uint32_t>(GgufType::f64); }
 
-// Bytes of a value; 0 where it varies.
+// Bytes of a value; 0 if variable.
 std::uint64_t fixed_size(GgufType type) {
   constexpr std::uint64_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // in the order of GgufType
   const auto index = static_cast<std::size_t>(type);
   return index < std::size(sizes) ? sizes[index] : 0;
 }
 
-// Least bytes of a value as an element of an array.
+// Minimum bytes of a value as an element of an array.
 std::uint64_t min_size(GgufType type) {
   if (type == GgufType::string) return 8;
   if (type == GgufType::array) return 4 + 8;
@@ -169,7 +169,7 @@ GgufValue decode_fixed(GgufType type, const char* from) {
   return {};
 }
 
-// Bytes from `at` on that one element takes; the array was checked when it was read.
+// Bytes of the element at `at`; the array was checked when it was read.
 std::uint64_t stored_size(GgufType type, const char* at) {
   if (type == GgufType::string) return 8 + load<std::uint64_t>(at);
   if (type != GgufType::array) return fixed_size(type);
@@ -188,7 +188,7 @@ GgufValue decode(GgufType type, const char* at) {
                    std::string(at + 12, stored_size(type, at) - 12)};
 }
 
-// Reads a file from its start, never beyond its end. `what` is for messages: the thing being read.
+// Reads a file sequentially, with checks against its end. `what` names the item being read, for messages.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), size_(regular_file_size(path)) {
@@ -199,7 +199,7 @@ class Reader {
   std::uint64_t size() const { return size_; }
   std::uint64_t position() const { return position_; }
 
-  // Reports a problem at the current place.
+  // Reports a damaged file.
   [[noreturn]] void damaged(const std::string& problem) const { fail(path_, problem, get_again); }
 
   // Throws unless `count` elements of at least `bytes_each` bytes can follow.
@@ -256,7 +256,7 @@ class Reader {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// What people give by mistake, by its first bytes.
+// Files of other formats that users give by mistake, by their first bytes.
 struct OtherFormat {
   std::string_view start;
   const char* what;
@@ -273,7 +273,7 @@ constexpr OtherFormat other_formats[] = {
     {"fmgg", "is in the old GGMF format", "get a GGUF version of the model"},
 };
 
-// The file does not start as a GGUF file does: says what it is, as far as that is known.
+// Reports a file that does not start like a GGUF file, and its actual format if known.
 [[noreturn]] void fail_not_gguf(Reader& reader, const std::string& path, const std::string& magic) {
   const std::uint64_t more = std::min<std::uint64_t>(reader.size() - reader.position(), 64);
   const std::string start = magic + reader.bytes(more, "the start of the file");
@@ -377,7 +377,7 @@ std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
   return shape;
 }
 
-// Bytes of a tensor; checks what its type asks of its shape.
+// Bytes of a tensor; checks its shape against its type.
 std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor, const std::string& what) {
   const GgmlType* type = find_ggml_type(tensor.type);
   if (type == nullptr) {
@@ -398,7 +398,7 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
   return bytes;
 }
 
-// Its offset is still relative to the data.
+// The offset is still relative to the data section.
 GgufTensor read_tensor(Reader& reader, const std::string& path, std::uint64_t index) {
   GgufTensor tensor;
   tensor.name = read_name(reader, "the name of tensor " + to_string(index));
@@ -420,7 +420,7 @@ std::uint64_t read_alignment(const Reader& reader, const GgufFile& file) {
   return alignment;
 }
 
-// Places every tensor in the file.
+// Makes tensor offsets absolute and checks them.
 void place_tensors(const Reader& reader, GgufFile& file) {
   for (GgufTensor& tensor : file.tensors) {
     const std::string what = "tensor " + shown(tensor.name);
@@ -456,7 +456,7 @@ void check_apart(const Reader& reader, const std::vector<GgufTensor>& tensors) {
   }
 }
 
-// Tiles on disk are tiles in memory: another layout would be read as noise.
+// Tiles are used as they are in the file, so another layout would give garbage.
 void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
   if (std::none_of(part.tensors.begin(), part.tensors.end(), is_mxfp6)) return;
   if (first.integer("mxfp6.layout") == mxfp6_layout) return;
@@ -515,7 +515,7 @@ void check_parts(const std::vector<GgufFile>& parts) {
   }
 }
 
-// ---- what llama.cpp asserts of a model's metadata
+// ---- metadata that llama.cpp asserts
 
 constexpr std::uint64_t max_layers = 512;          // LLAMA_MAX_LAYERS
 constexpr std::uint64_t max_experts = 1024;        // LLAMA_MAX_EXPERTS
@@ -530,7 +530,7 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// The value, checked if there is one.
+// The value, if present; checks its range.
 std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
   if (file.find(key) == nullptr) return missing;
   const std::optional<std::uint64_t> value = file.integer(key);
@@ -540,7 +540,7 @@ std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_
   return *value;
 }
 
-// Per layer in some models.
+// A number, or one per layer in some models.
 std::uint64_t most_experts_used(const GgufFile& file, const std::string& key) {
   const GgufArray* layers = file.array(key);
   if (layers == nullptr) return file.integer(key).value_or(0);
@@ -574,7 +574,7 @@ void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
   refuse(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
 }
 
-// Of norms; checked by ggml in the middle of a pass.
+// Epsilons of norms, which ggml asserts during a pass.
 void check_epsilons(const GgufFile& file) {
   for (const GgufEntry& entry : file.metadata) {
     const auto* value = std::get_if<double>(&entry.value);
@@ -583,7 +583,7 @@ void check_epsilons(const GgufFile& file) {
   }
 }
 
-// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+// llama.cpp renames empty texts, so any number of them is valid.
 void check_tokens_differ(const GgufFile& file) {
   const std::string key = "tokenizer.ggml.tokens";
   const GgufArray* tokens = file.array(key);
@@ -598,7 +598,7 @@ void check_tokens_differ(const GgufFile& file) {
   }
 }
 
-// Norms are multiplied element by element, which ggml does for float types alone.
+// Norm weights are multiplied element by element, which ggml supports for float types only.
 void check_norm_types(const GgufFile& file) {
   for (const GgufTensor& tensor : file.tensors) {
     const std::string_view type = find_ggml_type(tensor.type)->name;

@@ -17,14 +17,14 @@
 
 namespace specdec {
 
-// What a metadata value is; the numbers are the format's.
+// Types of metadata values, with the format's numbers.
 enum class GgufType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
 const char* gguf_type_name(GgufType type);
 
 struct GgufArray;
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, GgufArray>;
 
-// Kept as stored, because a tokenizer has hundreds of thousands of elements that few callers look at.
+// Kept in the stored form, because a tokenizer has hundreds of thousands of elements that few callers read.
 struct GgufArray {
   GgufType type;  // of the elements
   std::uint64_t count;
@@ -62,14 +62,13 @@ const GgmlType* find_ggml_type(int id);
 
 class GgufFile {
  public:
-  // Reads the header, never the data. What it returns is consistent: every tensor has a known type and lies inside the
-  // file, aligned and apart from the others; keys and names are unique. Memory is proportional to the header's length.
-  // Throws ModelError.
+  // Reads the header only. The result is consistent: every tensor has a known type, is inside the file, aligned, and does not
+  // overlap others; keys and names are unique. Memory is proportional to the header's length. Throws ModelError.
   static GgufFile read(const std::string& path);
 
-  // All parts of a model in the order of the parts, given any of them: of one file, that file. The others must lie beside
-  // it under the names that llama.cpp expects: <prefix>-00001-of-00003.gguf. The metadata is checked for the values that
-  // llama.cpp asserts, and aborts on, instead of reporting them.
+  // All parts of a model in order, given any of them (one part for a single file). The parts must be in one folder, with the names
+  // that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks the metadata that llama.cpp asserts, so that bad values are
+  // reported instead of aborting the process.
   static std::vector<GgufFile> read_parts(const std::string& path);
 
   std::string path;
@@ -80,7 +79,7 @@ class GgufFile {
   std::vector<GgufEntry> metadata;  // in the file's order
   std::vector<GgufTensor> tensors;  // in the file's order
 
-  // Null or nullopt when the key is missing or of another kind.
+  // Null or nullopt if the key is missing or has another type.
   const GgufValue* find(std::string_view key) const;
   const GgufArray* array(std::string_view key) const;
   std::optional<std::string> string(std::string_view key) const;

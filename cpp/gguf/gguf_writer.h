@@ -1,4 +1,4 @@
-// Writes a GGUF file (version 3; the format is in gguf_file.h) that appears under its name only when it is complete.
+// Writes a GGUF file (version 3; format in gguf_file.h). The file gets its name only when it is complete.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace specdec {
 
-// The header's bytes, padded to the alignment. Sets the tensors' offsets, which are relative to the data in the header and
-// from the start of the file in `tensors`: one after another, each aligned.
+// The header's bytes, padded to the alignment. Places the tensors one after another, aligned, and sets their offsets: relative to
+// the data section in the header, from the start of the file in `tensors`.
 std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors, std::uint64_t alignment);
 
 // The data goes to a temporary file beside `path`; publish() renames it, the destructor removes it otherwise.
 // All functions throw specdec::Error.
 class GgufWriter {
  public:
-  // Refuses an existing `path` unless `overwrite`, one that is not a regular file, and a disk without room for the result.
+  // Fails if `path` exists (unless `overwrite`), is not a regular file, or if the disk lacks space for the result.
   GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata, std::vector<GgufTensor> tensors,
              std::uint64_t alignment);
   ~GgufWriter();
@@ -28,10 +28,10 @@ class GgufWriter {
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // with the offsets to write to
   std::uint64_t file_size() const { return file_size_; }
 
-  // From any thread. `offset` is from the start of the file; what is never written is zero.
+  // May be called from any thread. `offset` is from the start of the file; bytes that are not written are zero.
   void write(std::uint64_t offset, const void* data, std::size_t bytes);
-  void sync();     // everything is on the disk when it returns
-  void publish();  // the file appears; replaces an old one in one step
+  void sync();     // flushes everything to disk
+  void publish();  // renames the file to its final name, atomically replacing an old one
 
  private:
   void create();

@@ -1,9 +1,9 @@
-// llama.cpp's own kernels made independent of how many tokens share a pass (docs/losslessness.md).
+// Makes llama.cpp's own kernels independent of the number of tokens in a pass (docs/losslessness.md).
 //
 // Two of them choose their algorithm, and so their rounding, by the number of tokens: flash attention (split over the
 // cache for one query, tiled from 64 queries on) and the tiled matmul of K- and IQ-quants (from 8 columns on). Both have
-// one reference algorithm that treats every query and column alike; it is selected by a flag. The flag outlives its operation:
-// whatever reads it is told each time.
+// a reference algorithm that treats all queries and columns alike, selected by a global flag. The flag keeps its value after an
+// operation, so it is set before every operation that reads it.
 #pragma once
 
 struct ggml_tensor;
@@ -16,7 +16,7 @@ constexpr int max_invariant_tokens = 64;
 // Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
 bool depends_on_batch(const ggml_tensor* op);
 
-// A rotation of heads, as quantized caches have them: a fast transform that treats every row alike.
+// Whether it is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
 bool is_hadamard(const ggml_tensor* op);
 
 // Whether to run it with the reference algorithm: always for attention; for tiled matmuls in passes up to the longest

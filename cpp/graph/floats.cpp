@@ -7,18 +7,18 @@
 namespace specdec {
 namespace {
 
-// Also matrices that are not weights: keys and values of attention without flash attention, states of recurrent layers. Rows may
-// lie apart in any way.
+// Also used for matrices that are not weights: keys and values of attention without flash attention, states of recurrent layers.
+// Rows may have any stride.
 struct FloatFormat {
   explicit FloatFormat(const ggml_tensor* t) : k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
   const char* refusal(const ggml_tensor*) const { return nullptr; }  // float_traits has looked
   std::int64_t blocks() const { return floats::num_blocks(k); }
-  std::int64_t expert_rows() const {  // at most a band
+  std::int64_t expert_rows() const {  // at most one band
     const std::int64_t tile_bytes = floats::tile_rows * static_cast<std::int64_t>(tensor->nb[1]);
     return floats::tile_rows * std::clamp<std::int64_t>(floats::band_bytes / std::max<std::int64_t>(tile_bytes, 1), 1, 4);
   }
-  std::int64_t chunk_rows(int num_threads) const {  // the same, but two pieces of a small matrix for every thread
+  std::int64_t chunk_rows(int num_threads) const {  // the same, but at least two pieces per thread for small matrices
     const std::int64_t pieces = 2 * num_threads * floats::tile_rows;
     return std::min(expert_rows(), (rows + pieces - 1) / pieces * floats::tile_rows);
   }

@@ -1,4 +1,4 @@
-// Which kernels of ours run here.
+// The kernels in use.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ struct KernelChoice {
   const char* kernels;  // the name of the family's table of functions
 };
 
-// Of every family, by SPECDEC_ISA or this CPU's best (base/isa.h).
+// One entry per family, chosen by SPECDEC_ISA or the best for this CPU (base/isa.h).
 std::vector<KernelChoice> chosen_kernels();
 
 }  // namespace specdec

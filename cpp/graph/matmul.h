@@ -1,5 +1,5 @@
-// Matrix products of our own kernels in ggml's graphs: how an operation's columns, matrices and rows are given out to threads. One
-// template per operation, over a format of weights that says how activations are packed and multiplied:
+// Matrix products with our kernels in ggml's graphs: distributes an operation's columns, matrices and rows over threads. One
+// template per operation, parametrised by a format of weights that packs and multiplies activations:
 //
 //   explicit Format(const ggml_tensor* weights);  count matrices [rows, k]
 //   std::int64_t k, rows;  const ggml_tensor* tensor;
@@ -32,7 +32,7 @@ inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int6
   return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
 }
 
-// What ggml's own kernels assert of activations.
+// The conditions that ggml's own kernels assert about activations.
 inline bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float); }
 
 // ggml cannot report an error from here: the output becomes NaN, which the sampling refuses with a clear text.
@@ -48,7 +48,7 @@ bool refused(const ggml_compute_params* params, ggml_tensor* op, const Format& w
   return why != nullptr;
 }
 
-// Hands out consecutive pieces of the work buffer.
+// Allocates consecutive pieces of the work buffer.
 class Workspace {
  public:
   explicit Workspace(void* start) : at_(static_cast<char*>(start)) {}
@@ -78,8 +78,8 @@ void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int nu
   }
 }
 
-// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. A single matrix serves all of x: one product; otherwise every
-// (i2, i3) is one. All are packed first, so that threads wait for each other only once.
+// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. If W is a single matrix, all of x is one product; otherwise
+// every (i2, i3) is one. All columns are packed first, so that there is only one barrier.
 template <class Format>
 class MatMul final : public ggml::cpu::tensor_traits {
  public:
@@ -154,7 +154,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
 
     if (params->ith == 0) group_by_expert(op->src[2], experts, pairs, starts);
     ggml_barrier(params->threadpool);
-    for (std::int64_t e = 0; e < experts; ++e) {  // each expert's columns are a panel of their own
+    for (std::int64_t e = 0; e < experts; ++e) {  // each expert's columns form their own panel
       const Pair* chosen = pairs + starts[e];
       pack_share(w, starts[e + 1] - starts[e], panels + w.panel_bytes(starts[e]), params->ith, params->nth,
                  [&](std::int64_t c) { return row_of(x, chosen[c].used % x->ne[1], chosen[c].token, 0); });
@@ -167,7 +167,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
       const std::int64_t count = starts[e + 1] - starts[e];
       for (std::int64_t row = begin; row < end && count > 0; row += step) {
         const std::int64_t last = std::min(end, row + step), rows = last - row;
-        // The kernel writes row r of column c to out[c * rows + r]: its place is counted from the matrix's first row.
+        // The kernel writes row r of column c to out[c * rows + r], with r counted from the matrix's first row.
         w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output - row, rows, own);
         for (std::int64_t c = 0; c < count; ++c) {
           const Pair& pair = pairs[starts[e] + c];
@@ -204,7 +204,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     each_pair([&](std::int64_t used, std::int64_t token, std::int32_t e) {
       pairs[starts[e]++] = {static_cast<std::int32_t>(used), static_cast<std::int32_t>(token)};
     });
-    for (std::int64_t e = experts; e > 0; --e) starts[e] = starts[e - 1];  // each start had become the next one's
+    for (std::int64_t e = experts; e > 0; --e) starts[e] = starts[e - 1];  // each start had advanced to the next expert's
     starts[0] = 0;
   }
 };

@@ -25,7 +25,7 @@ struct Mxfp6Format {
   explicit Mxfp6Format(const ggml_tensor* t)
       : type(t->type == GGML_TYPE_MXFP6_E2M3 ? Type::e2m3 : Type::e3m2), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
-  // Rows of a tiled matrix are not contiguous: only whole tensors and views of whole bands mean anything.
+  // Rows of a tiled matrix are not contiguous: only whole tensors and views of whole bands are valid.
   bool valid() const {
     const std::size_t row_bytes = ggml_row_size(tensor->type, k);
     return k % mxfp6::block_size == 0 && rows % mxfp6::tile_rows == 0 && tensor->nb[1] == row_bytes &&

@@ -16,16 +16,16 @@ namespace {
 // Runs llama.cpp's own kernel, after choosing which of its algorithms.
 class InvariantTraits final : public ggml::cpu::tensor_traits {
  public:
-  bool work_size(int, const ggml_tensor*, size_t&) override { return false; }  // as llama.cpp sizes it
+  bool work_size(int, const ggml_tensor*, size_t&) override { return false; }  // uses llama.cpp's size
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     params->use_ref = wants_reference(op);
-    return false;  // go on with the stock kernel
+    return false;  // continue with the stock kernel
   }
 };
 
 class OpHook final : public ggml::cpu::extra_buffer_type {
  public:
-  bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override { return false; }  // no weight lives in this buffer type
+  bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override { return false; }  // no weights are stored in this buffer type
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
@@ -46,7 +46,7 @@ void install_op_hook() {
   buffer_type.iface.get_name = [](ggml_backend_buffer_type_t) { return "specdec"; };
   buffer_type.context = static_cast<ggml::cpu::extra_buffer_type*>(&hook);
 
-  // The first call freezes the list that llama.cpp picks weight buffers from; what is added later only sees operations.
+  // The first call freezes the list from which llama.cpp picks weight buffers; types added later only get operations.
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   buffer_type.device = cpu;
   const auto get_extra_bufts = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(

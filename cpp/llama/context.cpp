@@ -22,7 +22,7 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u 
 // llama.cpp rounds up.
 int cells_per_slot(const Context::Options& options) { return (options.context_length + 255) / 256 * 256; }
 
-// llama.cpp writes zeros over the whole cache, so that memory promised but not there would end the process.
+// llama.cpp zero-fills the cache, so overcommitted memory gets the process killed.
 void check_memory(const Model& model, const Context::Options& options) {
   const std::uint64_t cells = static_cast<std::uint64_t>(cells_per_slot(options)) * static_cast<std::uint64_t>(options.num_slots);
   if (cells > INT32_MAX) {
@@ -38,7 +38,7 @@ void check_memory(const Model& model, const Context::Options& options) {
                    mebibytes(cache + rows) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
 }
 
-// llama.cpp's own words for this name its internals.
+// llama.cpp's own message for this names its internals.
 void check_kv_type(const Model& model, KvType type) {
   if (type != KvType::q8_0 || (model.key_size() % 32 == 0 && model.value_size() % 32 == 0)) return;
   throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " + std::to_string(model.key_size()) +
@@ -47,7 +47,7 @@ void check_kv_type(const Model& model, KvType type) {
 
 }  // namespace
 
-// The arrays of a llama_batch, filled anew for every pass.
+// The arrays of a llama_batch, refilled for every pass.
 class Context::Batch {
  public:
   explicit Batch(int capacity) : batch_(llama_batch_init(capacity, 0, 1)) {}
@@ -75,7 +75,7 @@ void ThreadPool::Free::operator()(ggml_threadpool* pool) const { ggml_threadpool
 ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
   start_backend();
   ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
-  params.poll = 1;  // look for work for about 2 ms, then sleep: the default's 100 ms take a core from other generators
+  params.poll = 1;  // poll for about 2 ms, then sleep; the default's 100 ms would take a core from other generators
   pool_.reset(ggml_threadpool_new(&params));
   if (!pool_) throw Error("cannot start " + std::to_string(num_threads) + " threads");
 }
@@ -112,8 +112,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
   if (llama_get_memory(context_.get()) == nullptr) {
     throw ModelError(model_->path() + ": architecture " + model_->architecture() +
-                     " keeps no cache of its text: it is not a model that "
-                     "makes one token after another; only those can generate here");
+                     " has no KV cache: it is not an autoregressive model; only "
+                     "those can generate here");
   }
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
@@ -179,21 +179,21 @@ void Context::restore_lengths() {
 void Context::add_input(const PassInput& input) {
   int& cached = lengths_[static_cast<std::size_t>(input.slot)];
   for (int i = 0; i < input.num_tokens; ++i) {
-    // A draft may have fewer ids than its target: it reads its first in place of one that it lacks.
+    // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
     batch_->add(token, cached++, input.slot, i >= input.num_tokens - input.num_rows);
   }
 }
 
-// Tokens that nobody looks at, forgotten after the pass.
+// Padding tokens, removed from the cache after the pass.
 void Context::add_padding(int slot, int count) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
   for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, false);
 }
 
-// llama.cpp computes equally many tokens of slots that follow one another in one pass over the weights, as many as the first
-// such slots all have, and the rest of a ragged batch in further passes. Padding makes it one pass, of more tokens. What pays is
-// judged by the cost of a pass: that of reading the weights, about as much as computing 8 tokens, and that of its tokens.
+// llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several adjacent slots,
+// and the rest goes into further passes. Padding makes it one pass with more tokens. The choice assumes that a pass costs reading
+// the weights, about as much as computing 8 tokens, plus its tokens.
 bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
@@ -227,7 +227,7 @@ void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
   if (new_length >= cached) return;
   if (!llama_memory_seq_rm(llama_get_memory(context_.get()), slot, new_length, -1)) {
-    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1, -1);  // a memory that cannot keep a prefix forgets all
+    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1, -1);  // a memory that cannot keep a prefix is cleared
     new_length = 0;
   }
   cached = new_length;
@@ -241,7 +241,7 @@ void Context::copy(int from, int to) {
   lengths_[static_cast<std::size_t>(to)] = length(from);
 }
 
-// Called between the operations of a pass; the caller's question may cost microseconds, so it is put only now and then.
+// Called between the operations of a pass. The caller's check may take microseconds, so it is called only now and then.
 bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 16 == 0 && cancelled_(); }
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// A loaded model with a KV cache of its own: the LanguageModel that the loop runs on.
+// A LanguageModel: a loaded model with its own KV cache.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct llama_context;
 
 namespace specdec {
 
-// Worker threads that several contexts share, kept between passes.
+// Worker threads, kept between passes; may be shared by several contexts.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -39,7 +39,7 @@ class Context final : public LanguageModel {
     KvType kv_type = KvType::f16;
   };
 
-  // Throws ModelError when the cache does not fit into memory or its type does not fit the model.
+  // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
   Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options);
   ~Context() override;
 
@@ -56,7 +56,7 @@ class Context final : public LanguageModel {
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
-  // Asked now and then while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
+  // Called regularly while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
 
  private:

@@ -37,7 +37,7 @@ void refuse_mxfp6(const std::vector<GgufFile>& parts) {
       if (std::string(find_ggml_type(tensor.type)->name).rfind("MXFP6", 0) != 0) continue;
       throw ModelError(part.path +
                        ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
-                       "type of llama.cpp's own, F16 or Q8_0 for example, or without RPC servers (rpc, --rpc)");
+                       "type of llama.cpp, such as F16 or Q8_0, or without RPC servers (rpc, --rpc)");
     }
   }
 }
@@ -48,7 +48,7 @@ void Model::Free::operator()(llama_model* model) const { llama_model_free(model)
 
 Model::Model(const std::string& path, const Options& options) : path_(path), num_gpu_layers_(options.num_gpu_layers) {
   const std::vector<std::string>& rpc_servers = options.rpc_servers;
-  const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws with a clear text where llama.cpp would abort
+  const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) refuse_mxfp6(parts);
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
@@ -60,7 +60,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
     rpc_servers_.push_back(RpcServer::connect(*address));
     devices.insert(devices.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
   }
-  devices.push_back(nullptr);  // the list's end
+  devices.push_back(nullptr);  // ends the list
   start_backend();
   take_backend_errors();
   llama_model_params params = llama_model_default_params();

@@ -17,17 +17,17 @@ namespace specdec {
 class Model {
  public:
   struct Options {
-    // The weights stay in the file, whose pages are read when they are first needed and shared with other processes. Otherwise
-    // they are read into memory of this process alone, in huge pages (huge_pages.h) where the system has them.
+    // true: weights are mapped; pages are read on first use and shared with other processes. false: weights are read into private
+    // memory, in huge pages (huge_pages.h) if available.
     bool use_mmap = true;
-    // The last num_gpu_layers layers (the output counts as one; -1: all) go to the RPC servers, "HOST:PORT", in proportion to
-    // their memory; without servers to a GPU, where llama.cpp was built for one.
+    // The last num_gpu_layers layers (the output counts as one; -1: all) run on the RPC servers, "HOST:PORT", in proportion to
+    // their memory; without servers, on a GPU if llama.cpp was built with such a backend.
     int num_gpu_layers = 0;
     std::vector<std::string> rpc_servers;
   };
 
   explicit Model(const std::string& path) : Model(path, Options()) {}
-  // Throws ModelError naming the file, what is wrong with it and what to do.
+  // Throws ModelError naming the file, the problem and the remedy.
   Model(const std::string& path, const Options& options);
 
   const std::string& path() const { return path_; }
@@ -35,10 +35,10 @@ class Model {
   Vocabulary vocabulary() const;
   int trained_context() const;
   std::uint64_t num_parameters() const;
-  // False for recurrent memories, which cannot forget their last few tokens.
+  // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
   std::string architecture() const;
-  // Bytes of this machine's memory that the KV cache takes for a context of this many tokens.
+  // Bytes of this machine's memory for the KV cache of a context of this many tokens.
   std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
   // Width of a head's keys and values, as far as the file says it for all layers at once.
   int key_size() const { return head_size(".attention.key_length"); }

@@ -32,7 +32,7 @@ const char* type_name(enum llama_vocab_type type) {
 
 std::string token_name(Token id) { return id < 0 ? "none" : std::to_string(id); }
 
-// Text with control characters made visible.
+// Escapes control characters.
 std::string quoted(const char* text) {
   std::string out = "\"";
   for (const char* c = text; *c != '\0'; ++c) {
@@ -61,7 +61,7 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
   }
   tokens.resize(static_cast<std::size_t>(std::max(0, count)));
   if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) {
-    throw std::invalid_argument("the model's tokenizer cannot represent the text; its vocabulary lacks the tokens for single bytes");
+    throw std::invalid_argument("the model's tokenizer cannot represent the text: its vocabulary has no tokens for single bytes");
   }
   return tokens;
 }

@@ -1,4 +1,4 @@
-// Text to tokens and back, and whether two models mean the same by a token.
+// Converts text to tokens and back, and compares the vocabularies of two models.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ class Vocabulary {
   bool adds_bos() const;
   Token bos() const;
 
-  // Begins with the model's own first token (BOS) if it uses one; special tokens written out in the text are recognised.
-  // Throws std::invalid_argument where the vocabulary has no tokens for it.
+  // Starts with the model's BOS token if it uses one. Special tokens written in the text are recognised.
+  // Throws std::invalid_argument if the vocabulary cannot represent the text.
   std::vector<Token> tokenize(const std::string& text) const;
 
-  // The bytes that a token stands for; empty for control tokens. May be part of a UTF-8 character.
+  // The bytes of a token; empty for control tokens. May be part of a UTF-8 character.
   std::string piece(Token token) const;
-  void piece(Token token, std::string& text) const;  // in place of what `text` held, in the same memory
+  void piece(Token token, std::string& text) const;  // overwrites `text`, reusing its memory
 
   // The first respect in which the two differ over their common ids, for an error message; nothing if a draft with one
   // can propose tokens for a target with the other. Padding ids at the end of the longer one do not matter.

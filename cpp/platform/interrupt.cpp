@@ -16,14 +16,13 @@ namespace {
 
 volatile std::sig_atomic_t seen = 0;
 
-// A pipe that the handler writes to: an interrupt that comes between a look at `seen` and a wait ends that wait, whichever
-// thread it came to.
+// A pipe that the handler writes to, so that an interrupt between a check of `seen` and a wait ends that wait, on any thread.
 int wake[2] = {-1, -1};
 
 extern "C" void on_interrupt(int) {
   seen = 1;
   const int before = errno;
-  if (wake[1] >= 0 && write(wake[1], "", 1) < 0) errno = EAGAIN;  // full: it wakes anyway
+  if (wake[1] >= 0 && write(wake[1], "", 1) < 0) errno = EAGAIN;  // a full pipe wakes the waiter anyway
   errno = before;
 }
 
@@ -45,7 +44,7 @@ bool ignored(int number) {
 void catch_interrupt() { catch_signal(SIGINT, static_cast<int>(SA_RESETHAND | SA_RESTART)); }
 
 void catch_interrupts() {
-  if (pipe(wake) != 0) throw Error("no pipe can be made: " + std::generic_category().message(errno));
+  if (pipe(wake) != 0) throw Error("cannot create a pipe: " + std::generic_category().message(errno));
   for (const int end : wake) {
     fcntl(end, F_SETFL, O_NONBLOCK);
     fcntl(end, F_SETFD, FD_CLOEXEC);
@@ -62,7 +61,7 @@ void catch_termination() {
 
 bool interrupted() { return seen != 0; }
 void clear_interrupt() {
-  seen = 0;  // first: one that comes now is seen, although its byte goes
+  seen = 0;  // first, so that an interrupt during this function is not lost
   char bytes[64];
   while (wake[0] >= 0 && read(wake[0], bytes, sizeof bytes) > 0) {
   }

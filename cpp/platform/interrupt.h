@@ -1,12 +1,12 @@
-// Ctrl-C and the like: a signal asks the running command to end cleanly.
+// Signals such as Ctrl-C ask the running command to end cleanly.
 #pragma once
 
 namespace specdec {
 
-void catch_interrupt();   // Ctrl-C; a second one kills the program
+void catch_interrupt();   // the first Ctrl-C; a second one kills the program
 void catch_interrupts();  // every Ctrl-C; ends wait_for_input()
-// Ctrl-C, SIGTERM and SIGHUP, however often they come: for commands that leave nothing behind. A signal that the caller
-// ignores (nohup) stays ignored. A file size limit becomes an error of write().
+// Every Ctrl-C, SIGTERM and SIGHUP: for commands that must remove temporary files. Signals that are ignored at the start (nohup)
+// stay ignored. Exceeding a file size limit becomes an error of write().
 void catch_termination();
 
 bool interrupted();  // since the start, or since it was cleared

@@ -1,4 +1,4 @@
-"""The generator: typed arguments in, pieces of text out. Everything else happens in the native engine."""
+"""The Generator class: a typed interface to the native engine."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file_
 
 
 class Generator:
-    """A target model and a draft that speeds it up without changing what it says.
+    """A target model, and a draft that makes generation faster without changing its output.
 
     target: path of a GGUF file; None for the bundled pair (a demonstration: small models of Python source).
-    draft: path of a GGUF file with the same vocabulary; "ngram" drafts from the text itself (prompt lookup); None decodes
-        without a draft (with target=None: the bundled draft).
-    n_ctx: tokens of context; None for what the target was trained with, at most 4096.
+    draft: path of a GGUF file with the same vocabulary; "ngram" for prompt lookup, which drafts from the sequence so far; None
+        decodes without a draft (with target=None: the bundled draft).
+    n_ctx: tokens of context; None for the target's training context, at most 4096.
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
-    rpc: "host:port" of machines on which `specdec rpc-server` runs: the target's layers go there (docs/distributed.md).
-    n_gpu_layers: layers, the last ones, that go there, or on a GPU where llama.cpp was built with one; -1 for all. None: all
-        with rpc, else 0.
-    mmap: False reads the weights into memory of their own, in huge pages where the system has them: passes as fast or
-        faster, for a slower start and memory that no other process shares.
-    kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (heads must be multiples of 32 wide).
-    max_sequences: texts that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
-        whose memory is taken here.
-    num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, by measured
-        costs and learnt acceptance, and decodes without a draft where none pays.
+    rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
+    n_gpu_layers: number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1 for all.
+        None: all with rpc, otherwise 0.
+    mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the start
+        is slower and the memory is not shared with other processes.
+    kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
+    max_sequences: requests that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
+        whose memory is allocated here.
+    num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, from measured
+        costs and learnt acceptance, and decodes without a draft if drafts do not pay.
 
-    One thread at a time (any may close a stream), in the process that made it, not in one forked from it; several Generators
-    can run in several threads. Raises ModelError for a file that cannot be used, VocabularyMismatch for a draft of another
-    family, ValueError for a bad argument, TypeError for one of another type.
+    For use by one thread at a time (any thread may close a stream), in the process that made it, not in one forked from it;
+    several Generators can run in several threads. Raises ModelError for an unusable file, VocabularyMismatch for a draft of
+    another family, ValueError for a bad argument, TypeError for an argument of the wrong type.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Generator:
         verification: Verification = "auto",
         drafting: Drafting = "sampled",
     ) -> Stream:
-        """Generate a text piece by piece. The prompt is read before this returns.
+        """Generate piece by piece. The prompt is read before this returns.
 
-        The distribution of the text is the target's own under the same transforms, whatever the draft proposes.
+        The output has the target's distribution under the same transforms, for any draft.
 
-        prompt: text, or token ids. A text may contain special tokens written out.
-        max_tokens: exactly so many tokens unless the text ends before; 0 produces nothing.
+        prompt: a string, or token ids. A string may contain special tokens.
+        max_tokens: the number of tokens, unless the generation ends earlier; 0 produces nothing.
         temperature: 0 is greedy. top_k 0, top_p 1, min_p 0 and repeat_penalty 1 are off. Order as in llama.cpp: logit bias,
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
@@ -121,11 +121,11 @@ class Generator:
         num_draft_tokens: None for the Generator's own.
         verification: how drafts are judged (docs/losslessness.md). "block": together, which accepts the most, Sun et al.
             2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
-            gives the same text with any draft, any num_draft_tokens or none, for 8 % fewer tokens per target call than "block"
-            (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" where a seed is given and num_draft_tokens is "auto",
-            whose lengths depend on measured times, so that the seed repeats the text; else "block". `Generator.verification`
-            tells the one that runs.
-        drafting: what a draft model proposes, tokens drawn from its distribution ("sampled") or its most likely ("argmax").
+            gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call than "block"
+            (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given and num_draft_tokens is "auto"
+            (its lengths depend on measured times), so that the seed repeats the output; otherwise "block".
+            `Generator.verification` is the mode in use.
+        drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely ones ("argmax").
 
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
         the Generator stays usable.
@@ -151,7 +151,7 @@ class Generator:
         return Stream(self)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
-        """The whole text at once; arguments, their defaults and errors as for `stream`."""
+        """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
         with self.stream(prompt, **options) as stream:
             pieces = list(stream)
         return Completion(
@@ -181,14 +181,14 @@ class Generator:
         """
         check_names(options)
         common = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **options})
-        arguments("", common)  # what is wrong for all is an error now
+        arguments("", common)  # raises errors that concern all requests now
         self._core.start_many()
         return EventStream(self, requests, common)
 
     def generate_many(
         self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
     ) -> list[Completion]:
-        """The whole texts of all requests, in order; arguments as for `stream_many`. Failures are in `Completion.error`."""
+        """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`."""
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
         with self.stream_many(requests, **options) as events:
@@ -214,7 +214,7 @@ class Generator:
 
     @property
     def stats(self) -> Stats:
-        """Counters of the running or last text of `stream` or `generate`, as at its last piece."""
+        """Counters of the running or last request of `stream` or `generate`, up to its last piece."""
         return Stats(**self._core.stats())
 
     @property
@@ -225,17 +225,17 @@ class Generator:
 
     @property
     def verification(self) -> VerificationMode:
-        """How the drafts of the running or last text are judged: what "auto" came to."""
+        """The verification mode of the running or last request; never "auto"."""
         return cast(VerificationMode, self._core.verification)
 
     @property
     def max_sequences(self) -> int:
-        """Texts that can run at once."""
+        """Number of requests that can run at once."""
         return self._core.max_sequences
 
     @property
     def n_ctx(self) -> int:
-        """Tokens of context, of each text."""
+        """Tokens of context per sequence."""
         return self._core.n_ctx
 
     @property
@@ -243,9 +243,9 @@ class Generator:
         return self._core.n_threads
 
     def tokenize(self, text: str) -> list[int]:
-        """Token ids of a prompt, beginning with the model's BOS token if it uses one."""
+        """Token ids of a prompt, starting with the model's BOS token if it uses one."""
         return self._core.tokenize(checked_text("text", text))
 
     def detokenize(self, tokens: Sequence[int]) -> str:
-        """The text of these tokens; bytes that are not UTF-8 become U+FFFD."""
+        """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
         return self._core.detokenize(token_ids("tokens", tokens))

@@ -1,4 +1,4 @@
-"""What can be asked for: the options of a text, and what the engine makes of them."""
+"""The options of a request and their conversion to the engine's types."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class _Prompt(TypedDict):
 
 
 class Request(_Prompt, StreamOptions, total=False):
-    """A prompt with options of its own, for `Generator.stream_many` and `generate_many`."""
+    """A prompt with its own options, for `Generator.stream_many` and `generate_many`."""
 
 
 def arguments(prompt: str | Sequence[int], options: StreamOptions) -> Arguments:
-    """What the engine is given; `options` are complete."""
+    """The engine's arguments; `options` must be complete."""
     num_draft_tokens, seed = options["num_draft_tokens"], options["seed"]
     stop = () if options["stop"] is None else options["stop"]
     logit_bias = {} if options["logit_bias"] is None else options["logit_bias"]
@@ -84,7 +84,7 @@ def arguments(prompt: str | Sequence[int], options: StreamOptions) -> Arguments:
 
 
 def arguments_of(request: str | Sequence[int] | Request, common: StreamOptions, index: int) -> Arguments:
-    """Of request `index` of many: its own options, then the common ones, which are complete."""
+    """The engine's arguments for request `index` of many: its own options override the common ones, which are complete."""
     own: StreamOptions = {}
     prompt: str | Sequence[int]
     if isinstance(request, Mapping):
@@ -116,7 +116,7 @@ def draft_tokens(value: int | Literal["auto"]) -> int:
     return value
 
 
-# ---- Types and what fits the engine's; ranges that mean something are checked there.
+# ---- Conversion to the engine's types; the engine checks the valid ranges.
 
 
 def integer(name: str, value: SupportsIndex, least: int = -(2**31), most: int = 2**31 - 1) -> int:
@@ -142,7 +142,7 @@ def checked_text(name: str, value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"{name} has a lone surrogate at {error.start}, which is no text") from None
+        raise ValueError(f"{name} has a lone surrogate at {error.start}, which cannot be encoded as UTF-8") from None
     return value
 
 

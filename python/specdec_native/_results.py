@@ -1,4 +1,4 @@
-"""What comes back: pieces of text, whole texts, and what they cost."""
+"""The results of a generation: pieces, completions, statistics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ FinishReason = Literal["stop", "length", "context"]
 VerificationMode = Literal["token", "block", "invariant"]
 
 
-class Piece(NamedTuple):  # made of the engine's tuple in one step: cold after a cycle, every line of Python costs microseconds
+class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold caches, each line of Python takes microseconds
     """One token of the output.
 
-    `text` is what became certain with this token: it may be empty (an incomplete UTF-8 character, the possible start of a
-    stop string) or hold text of earlier tokens. `logprob` is the natural log of the target's raw probability of the token,
+    `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible start of
+    a stop string) or include text of earlier tokens. `logprob` is the natural log of the target's probability of the token,
     before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
-    (max_tokens) or "context" (no room left).
+    (max_tokens) or "context" (the context is full).
     """
 
     token: int
@@ -30,7 +30,7 @@ class Stats:
     """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too."""
 
     prompt_tokens: int = 0
-    prompt_cached_tokens: int = 0  #: of these, found in the cache of an earlier call or of another text
+    prompt_cached_tokens: int = 0  #: prompt tokens found in the cache, from an earlier call or another request
     prompt_seconds: float = 0.0
     tokens: int = 0  #: produced
     drafted: int = 0
@@ -58,8 +58,8 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole text. `finish_reason` is None for max_tokens=0 and for a text that failed (`generate_many`): `error` says how,
-    and the rest is what there was before."""
+    """A whole generation. `finish_reason` is None for max_tokens=0 and for a failed request (`generate_many`), which has an
+    `error` and the output before it."""
 
     text: str
     tokens: list[int]
@@ -73,7 +73,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to one of several texts: a piece of it, or its end by an `error`. Its last event has its `stats`."""
+    """A piece of one of several requests, or its end by an `error`. The last event of a request has its `stats`."""
 
     index: int  #: of its request
     piece: Piece | None

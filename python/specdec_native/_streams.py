@@ -1,4 +1,4 @@
-"""Iterators over what a Generator makes: the pieces of one text, the events of many."""
+"""Iterators over a Generator's output: the pieces of one request, the events of many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Turn(Iterator[T]):
-    """What a Generator is at, until it is over, closed, or ended by something newer on the same Generator."""
+    """One run of a Generator. It ends when it is finished, closed, or replaced by a newer run on the same Generator."""
 
     _what: ClassVar[str]
 
@@ -35,7 +35,7 @@ class _Turn(Iterator[T]):
         return self._generator is not None and self._generator._core.turn == self._number
 
     def _current(self) -> Generator:
-        """The Generator. Raises StopIteration when this is over, Error when something newer ended it."""
+        """The Generator. Raises StopIteration if this run has ended, Error if a newer run ended it."""
         if self._generator is None:
             raise StopIteration
         if not self._is_current():
@@ -44,9 +44,9 @@ class _Turn(Iterator[T]):
         return self._generator
 
     def close(self) -> None:
-        """End it here. What was delivered stays in the cache; closing twice is harmless.
+        """End the run. Delivered tokens stay in the cache; closing twice is harmless.
 
-        Any thread may: one that waits for the next item then comes to the end.
+        Any thread may call this; a thread that waits for the next item then gets the end of the iteration.
         """
         try:
             if self._generator is not None and self._is_current():
@@ -62,9 +62,9 @@ class _Turn(Iterator[T]):
 
 
 class Stream(_Turn[Piece]):
-    """Iterator over the pieces of one text; a context manager. Closing it, or dropping it, ends the text early.
+    """Iterator over the pieces of one request; a context manager. Closing or dropping it ends the generation early.
 
-    A new text on the same Generator ends this one: going on with it raises `Error`.
+    A new request on the same Generator ends this one: continuing the iteration then raises `Error`.
     """
 
     _what = "this stream was"
@@ -83,9 +83,9 @@ class Stream(_Turn[Piece]):
 
 
 class EventStream(_Turn[Event]):
-    """Iterator over the events of many texts; a context manager. Closing it, or dropping it, ends all of them.
+    """Iterator over the events of many requests; a context manager. Closing or dropping it ends all of them.
 
-    A new text on the same Generator ends these: going on with it raises `Error`.
+    A new request on the same Generator ends these: continuing the iteration then raises `Error`.
     """
 
     _what = "these texts were"
@@ -100,7 +100,7 @@ class EventStream(_Turn[Event]):
         self._requests = iter(requests)
         self._options = options
         self._refused: list[Event] = []
-        self._index_of: dict[int, int] = {}  # the engine's id of a text -> index of its request
+        self._index_of: dict[int, int] = {}  # the engine's id -> index of the request
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
 
@@ -131,8 +131,8 @@ class EventStream(_Turn[Event]):
         )
 
     def _submit(self, generator: Generator) -> None:
-        """Keeps as many texts waiting as run, and takes no more from `requests` before they are needed: `requests` may make
-        this wait. So once all places are taken it is one at a time."""
+        """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time, because
+        `requests` may block."""
         while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
             waits = len(self._index_of) >= generator.max_sequences
             try:
@@ -153,7 +153,7 @@ class EventStream(_Turn[Event]):
                 return
 
     def cancel(self, index: int) -> None:
-        """End the text of request `index`: there will be no further event of it. One that is over is left alone."""
+        """End request `index`: there will be no further event of it. Does nothing if it is finished."""
         if index >= self._next_index:
             self._cancelled.add(index)
         self._refused = [event for event in self._refused if event.index != index]

@@ -12,7 +12,7 @@
 ... )
 >>> ds.write_parquet("texts")
 
-Nothing here imports ray: a callable from columns to columns is all that Ray Data asks for.
+This module does not import ray: Ray Data only needs a callable from columns to columns.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from ._results import Completion
 Batch = dict[str, npt.NDArray[Any]]  # column name -> one value per row
 
 OUTPUT_COLUMNS = ("text", "tokens", "finish_reason", "error", "num_tokens", "num_drafted", "num_accepted", "seconds")
-# Columns that set an option of their row. Not logit_bias: Arrow has no column type for a mapping that it keeps as one.
+# Columns that set an option of their row. Not logit_bias, because Arrow does not preserve mappings in columns.
 OPTION_COLUMNS = frozenset(StreamOptions.__annotations__) - {"logit_bias"}
 _WHOLE_NUMBERS = frozenset({"max_tokens", "top_k", "penalty_last_n", "seed", "num_draft_tokens"})
 
 
 class GenerateText:
-    """A class for `Dataset.map_batches`: rows with a prompt in, the same rows with its continuation out.
+    """A class for `Dataset.map_batches`: continues the prompt of every row and adds the results as columns.
 
     target, draft: GGUF files, paths on the machine of the actor; None: the bundled pair (see `Generator`).
-    prompt_column: text, or lists of token ids.
-    key_column: values that identify rows; None: the prompt itself, so that equal prompts get equal texts.
-    sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (but logit_bias)
-        overrides it row by row, where it is not null.
+    prompt_column: strings, or lists of token ids.
+    key_column: values that identify rows; None: the prompt itself, so that equal prompts get equal outputs.
+    sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (except logit_bias)
+        overrides it in rows where it is not null.
     max_sequences: rows that run at once in an actor, each with a context of n_ctx tokens.
-    prefix: for the names of the new columns, should the dataset use them already.
-    generator: further keyword arguments of `Generator`, num_draft_tokens among them. n_threads is worth setting, to the
-        num_cpus of map_batches: an actor does not know of others on its machine.
+    prefix: prefix for the names of the new columns, if the dataset already has columns with these names.
+    generator: further keyword arguments of `Generator`, such as num_draft_tokens. Set n_threads to the num_cpus of
+        map_batches, because an actor does not know of others on its machine.
 
     Each row's seed is derived from sampling["seed"] (0 unless given) and the row's key, or is the row's column "seed". So
     its text does not depend on the actor, the batch or the attempt that makes it, on processors of one kind (unless another
     verification than "auto" and "invariant" is asked for without a number for num_draft_tokens).
 
     New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted, num_accepted,
-    seconds, and error: null, or why this row has no text; a bad row fails alone.
+    seconds, and error: null, or why this row has no output. A bad row does not affect others.
     """
 
     def __init__(

@@ -43,17 +43,17 @@ class Generator:
         ...
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
-        Ends a text here.
+        Ends a request.
         """
     def detokenize(self, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> str:
         ...
     def next(self) -> typing.Any:
         """
-        The next (token, text, from_draft, logprob, finish_reason), or None at the end of the text.
+        The next (token, text, from_draft, logprob, finish_reason), or None at the end.
         """
     def next_event(self) -> typing.Any:
         """
-        The next (id, seed, verification, piece or None, exception or None, stats at the end of that text), or None when all texts are over.
+        The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when all requests are finished.
         """
     def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
         """
@@ -61,15 +61,15 @@ class Generator:
         """
     def start_many(self) -> None:
         """
-        Ends all running texts, and begins a turn of texts to submit.
+        Ends all running requests and starts a run of submitted ones.
         """
     def stats(self) -> dict[str, typing.Any]:
         """
-        Counters of the running or last text.
+        Counters of the running or last request.
         """
     def stop(self) -> None:
         """
-        Ends all running texts, on whichever thread they run.
+        Ends all running requests, on whichever thread they run.
         """
     def submit(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> int:
         """
