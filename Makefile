@@ -1,4 +1,5 @@
 # make demo: set up, build, generate with the bundled pair.   make test: set up, build, run every test.
+# The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, wheel-check.
 # make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
 
@@ -6,9 +7,10 @@ VENV := .venv
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 PYTHON ?= python3
 PRESET ?= default
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test lint stubs bench clean distclean
+.PHONY: all build demo test lint tidy asan tsan wheel-check stubs bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -33,13 +35,39 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 	touch $@
 
 test: build $(VENV)/.ray
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(VENV)/bin/python -m pytest
 
 lint: build
 	ruff check . && ruff format --check .
 	git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	mypy
+
+# Our own files that this machine compiles. clang-tidy brings its own headers of the compiler.
+FILES ?= $(shell $(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('$(BUILD)/compile_commands.json'))}))")
+tidy: $(BUILD)/build.ninja
+	@printf '%s\n' $(FILES) | xargs -n 1 -P $(JOBS) clang-tidy -p $(BUILD) --quiet
+
+# Address and undefined behaviour; leaks too.
+asan: $(VENV)/.ready
+	cmake --preset asan --log-level=WARNING
+	@cmake --build build/asan
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
+
+# The programs of tests/ that have threads, and the loop and the scheduler.
+TSAN_TESTS := parallel scheduler scheduler_random text_stream pass_times decoder adaptive_draft_length
+empty :=
+tsan: $(VENV)/.ready
+	cmake --preset tsan --log-level=WARNING
+	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
+	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(empty) $(empty),|,$(TSAN_TESTS)))$$'
+
+# The wheel for any machine of its kind, in an environment of its own.
+wheel-check: build
+	rm -rf dist
+	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
+	  --config-settings=build-dir=build/wheel-portable --config-settings=cmake.define.SPECDEC_PORTABLE=ON .
+	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
 
 stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python

@@ -26,7 +26,9 @@ def test_stubs_are_those_of_the_built_extension(tmp_path: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Built in place: reuses up-to-date objects and llama.cpp of earlier builds."""
+    """The one that SPECDEC_WHEEL names; else built in place, reusing up-to-date objects and llama.cpp."""
+    if given := os.environ.get("SPECDEC_WHEEL"):
+        return ROOT / given
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*command, "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=1500)
