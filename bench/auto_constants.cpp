@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
   if (argc > 1) settings.stride = std::max(1, std::atoi(argv[1]));
   if (argc > 2) settings.seeds = static_cast<std::uint64_t>(std::max(1, std::atoi(argv[2])));
   std::printf("| | quiet | noisy | changes | first text | turning | cold |\n|---|---|---|---|---|---|---|\n");
-  for (std::uint64_t again = 0; again < 3; ++again) {
+  for (std::uint64_t again = 0; again < 3 && argc < 4; ++again) {
     Settings other = settings;
     other.first_seed = 100 * again;
     row("defaults", AutoOptions(), other);

@@ -271,7 +271,7 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
   }
 }
 
-// Looks byte i of every lane up in the table of 64 words and puts the word into the lane's upper half: the multiple as f32.
+// Looks byte i of every lane up in the table of 64 words and stores the word into the lane's upper half: the multiple as f32.
 template <int i>
 __m512 multiples_f32(__m512i codes, __m512i table_low, __m512i table_high) {
   const __m512i index = i < 2 ? _mm512_slli_epi32(codes, 16 - 8 * i) : _mm512_srli_epi32(codes, 8 * i - 16);
