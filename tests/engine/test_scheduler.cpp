@@ -320,7 +320,7 @@ TEST(read_prompt_of_stops_where_the_text_can_run) {
   CHECK(text->state() == Text::State::running && engine.target.length(0) == 29 && text->sequence().stats.tokens == 0);
   engine.run();
   CHECK(text->state() == Text::State::over);
-  CHECK_THROWS(text->begin_reading(0), std::logic_error, "a text waits, then reads its prompt, then runs");
+  CHECK_THROWS(text->begin_reading(0), std::logic_error, "a request must wait, then read its prompt, then run");
 }
 
 TEST_MAIN()
