@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "llama/kv_cache.h"
 
 namespace specdec {
 namespace {
@@ -15,29 +16,7 @@ std::uint64_t total_size(const std::vector<GgufFile>& parts) {
   return bytes;
 }
 
-// "<architecture>.<name>"; some models give one number, some one per layer: then their sum over `layers`.
-std::uint64_t over_layers(const GgufFile& file, const std::string& key, std::uint64_t layers, std::uint64_t otherwise) {
-  if (const auto one = file.integer(key)) return *one * layers;
-  const GgufArray* array = file.array(key);
-  if (array == nullptr) return otherwise * layers;
-  std::uint64_t sum = 0;
-  for (const GgufValue& value : array->elements()) {
-    if (const auto* number = std::get_if<std::uint64_t>(&value)) sum += *number;
-    if (const auto* number = std::get_if<std::int64_t>(&value)) sum += static_cast<std::uint64_t>(std::max<std::int64_t>(0, *number));
-  }
-  return sum;
-}
-
-// At most: layers without attention, or with shared or compressed keys, take less.
-std::uint64_t cache_bytes_per_token(const GgufFile& file, KvType type) {
-  const std::string prefix = file.string("general.architecture").value_or("") + ".";
-  const auto integer = [&](const char* name) { return file.integer(prefix + name).value_or(0); };
-  const std::uint64_t layers = integer("block_count"), heads = integer("attention.head_count");
-  const std::uint64_t head_size = heads > 0 ? integer("embedding_length") / heads : 0;
-  const std::uint64_t key = file.integer(prefix + "attention.key_length").value_or(head_size);
-  const std::uint64_t value = file.integer(prefix + "attention.value_length").value_or(head_size);
-  return over_layers(file, prefix + "attention.head_count_kv", layers, heads) * cache_bytes(key + value, type);
-}
+std::uint64_t cache_bytes_per_token(const GgufFile& file, KvType type) { return CacheShape::of(file).bytes_per_token(type); }
 
 std::uint64_t trained_context(const GgufFile& file) {
   return file.integer(file.string("general.architecture").value_or("") + ".context_length").value_or(default_context);

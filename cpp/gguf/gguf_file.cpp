@@ -25,9 +25,6 @@ constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; na
 constexpr std::uint32_t max_dimensions = 4;            // ggml's
 constexpr int max_array_depth = 4;
 constexpr std::uint64_t default_alignment = 32;
-constexpr std::uint64_t mxfp6_band_rows = 16;
-constexpr std::uint64_t mxfp6_layout = 1;
-constexpr int mxfp6_e2m3 = 96, mxfp6_e3m2 = 97;
 
 // Minimum bytes of one element of a list: bounds a count before anything is read or allocated.
 constexpr std::uint64_t min_entry_bytes = 8 + 4 + 1;           // empty key, type, u8
@@ -37,56 +34,6 @@ const char* const get_again = "the file is damaged or incomplete, download or co
 const char* const convert_again = "convert the model to GGUF again";
 const char* const quantize_again = "quantize the model again";
 const char* const get_all_parts = "get all parts from the same place";
-
-constexpr GgmlType ggml_types[] = {
-    {0, "F32", 1, 4},
-    {1, "F16", 1, 2},
-    {2, "Q4_0", 32, 18},
-    {3, "Q4_1", 32, 20},
-    {4, "Q4_2", 0, 0},
-    {5, "Q4_3", 0, 0},
-    {6, "Q5_0", 32, 22},
-    {7, "Q5_1", 32, 24},
-    {8, "Q8_0", 32, 34},
-    {9, "Q8_1", 32, 36},
-    {10, "Q2_K", 256, 84},
-    {11, "Q3_K", 256, 110},
-    {12, "Q4_K", 256, 144},
-    {13, "Q5_K", 256, 176},
-    {14, "Q6_K", 256, 210},
-    {15, "Q8_K", 256, 292},
-    {16, "IQ2_XXS", 256, 66},
-    {17, "IQ2_XS", 256, 74},
-    {18, "IQ3_XXS", 256, 98},
-    {19, "IQ1_S", 256, 50},
-    {20, "IQ4_NL", 32, 18},
-    {21, "IQ3_S", 256, 110},
-    {22, "IQ2_S", 256, 82},
-    {23, "IQ4_XS", 256, 136},
-    {24, "I8", 1, 1},
-    {25, "I16", 1, 2},
-    {26, "I32", 1, 4},
-    {27, "I64", 1, 8},
-    {28, "F64", 1, 8},
-    {29, "IQ1_M", 256, 56},
-    {30, "BF16", 1, 2},
-    {31, "Q4_0_4_4", 0, 0},
-    {32, "Q4_0_4_8", 0, 0},
-    {33, "Q4_0_8_8", 0, 0},
-    {34, "TQ1_0", 256, 54},
-    {35, "TQ2_0", 256, 66},
-    {36, "IQ4_NL_4_4", 0, 0},
-    {37, "IQ4_NL_4_8", 0, 0},
-    {38, "IQ4_NL_8_8", 0, 0},
-    {39, "MXFP4", 32, 17},
-    {40, "NVFP4", 64, 36},
-    {41, "Q1_0", 128, 18},
-    {42, "Q2_0", 64, 18},
-    {mxfp6_e2m3, "MXFP6_E2M3", 32, 25},
-    {mxfp6_e3m2, "MXFP6_E3M2", 32, 25},
-};
-
-bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == mxfp6_e2m3 || tensor.type == mxfp6_e3m2; }
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem, const std::string& remedy) {
   throw ModelError((path.empty() ? "(empty path)" : path) + ": " + problem + "; " + remedy);
@@ -390,8 +337,9 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
                    " needs");
   }
   const std::uint64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-  if (is_mxfp6(tensor) && rows % mxfp6_band_rows != 0) {
-    reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of 16 as " + type->name + " needs");
+  if (is_mxfp6(tensor.type) && rows % mxfp6_rows_multiple != 0) {
+    reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of " + to_string(mxfp6_rows_multiple) + " as " + type->name +
+                   " needs");
   }
   std::uint64_t bytes = tensor.elements() / type->block;
   if (!multiply(bytes, type->bytes)) reader.damaged("the size of " + what + " overflows");
@@ -458,9 +406,11 @@ void check_apart(const Reader& reader, const std::vector<GgufTensor>& tensors) {
 
 // Tiles are used as they are in the file, so another layout would give garbage.
 void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
-  if (std::none_of(part.tensors.begin(), part.tensors.end(), is_mxfp6)) return;
-  if (first.integer("mxfp6.layout") == mxfp6_layout) return;
-  fail(part.path, "has MXFP6 tensors but not the metadata mxfp6.layout = 1", quantize_again);
+  const auto tiled = [](const GgufTensor& tensor) { return is_mxfp6(tensor.type); };
+  if (std::none_of(part.tensors.begin(), part.tensors.end(), tiled)) return;
+  if (first.integer(mxfp6_layout_key) == mxfp6_layout) return;
+  fail(part.path, std::string("has MXFP6 tensors but not the metadata ") + mxfp6_layout_key + " = " + to_string(mxfp6_layout),
+       quantize_again);
 }
 
 std::uint64_t part_index(const GgufFile& file) { return file.integer("split.no").value_or(0); }
@@ -624,13 +574,6 @@ void check_hyperparameters(const GgufFile& file) {
 const char* gguf_type_name(GgufType type) {
   constexpr const char* names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
   return names[static_cast<std::uint32_t>(type)];
-}
-
-const GgmlType* find_ggml_type(int id) {
-  for (const GgmlType& type : ggml_types) {
-    if (type.id == id) return &type;
-  }
-  return nullptr;
 }
 
 std::vector<GgufValue> GgufArray::elements(std::uint64_t limit) const {

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "gguf/types.h"
+
 namespace specdec {
 
 // Types of metadata values, with the format's numbers.
@@ -42,23 +44,13 @@ struct GgufEntry {
 
 struct GgufTensor {
   std::string name;
-  int type;                          // ggml's id
+  int type;                          // ggml's id (gguf/types.h)
   std::vector<std::uint64_t> shape;  // 1 to 4 dimensions, ggml's order: columns (contiguous) first, then rows
   std::uint64_t offset;              // from the start of the file
   std::uint64_t bytes;
 
   std::uint64_t elements() const;
 };
-
-// How ggml stores a tensor type: blocks of `block` elements along the columns, `bytes` bytes each.
-struct GgmlType {
-  int id;
-  const char* name;
-  std::uint64_t block;  // 0: no longer supported by llama.cpp
-  std::uint64_t bytes;
-};
-// Null when no such type is known.
-const GgmlType* find_ggml_type(int id);
 
 class GgufFile {
  public:

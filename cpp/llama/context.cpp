@@ -40,9 +40,12 @@ void check_memory(const Model& model, const Context::Options& options) {
 
 // llama.cpp's own message for this names its internals.
 void check_kv_type(const Model& model, KvType type) {
-  if (type != KvType::q8_0 || (model.key_size() % 32 == 0 && model.value_size() % 32 == 0)) return;
-  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of 32 numbers, the model's heads are " + std::to_string(model.key_size()) +
-                   " and " + std::to_string(model.value_size()) + " (keys and values) wide. Use kv_type f16");
+  const CacheShape& shape = model.cache_shape();
+  const std::uint64_t block = block_size(type);
+  if (shape.key_size % block == 0 && shape.value_size % block == 0) return;
+  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) + " numbers, the model's heads are " +
+                   std::to_string(shape.key_size) + " and " + std::to_string(shape.value_size) +
+                   " (keys and values) wide. Use kv_type f16");
 }
 
 }  // namespace
@@ -98,7 +101,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
-  params.type_k = params.type_v = options_.kv_type == KvType::q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+  params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells: a rollback must find them
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };

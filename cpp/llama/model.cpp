@@ -1,17 +1,22 @@
 #include "llama/model.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
 #include "base/error.h"
 #include "gguf/gguf_file.h"
+#include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
 #include "platform/memory.h"
 
 namespace specdec {
+
+static_assert(type_id::f32 == GGML_TYPE_F32 && type_id::f16 == GGML_TYPE_F16 && type_id::q8_0 == GGML_TYPE_Q8_0 &&
+                  type_id::mxfp6_e2m3 == GGML_TYPE_MXFP6_E2M3 && type_id::mxfp6_e3m2 == GGML_TYPE_MXFP6_E3M2,
+              "gguf/types.h and ggml.h name the same types");
+
 namespace {
 
 std::string metadata(const llama_model* model, const std::string& key) {
@@ -19,7 +24,7 @@ std::string metadata(const llama_model* model, const std::string& key) {
   return llama_model_meta_val_str(model, key.c_str(), value, sizeof(value)) < 0 ? std::string() : std::string(value);
 }
 
-// Memory promised but not there would end the process while the weights are read.
+// The system may promise memory that it does not have, and kills the process while the weights are read into it.
 void check_memory(const std::vector<GgufFile>& parts) {
   std::uint64_t needed = 0;
   for (const GgufFile& part : parts) needed += part.file_size;
@@ -31,10 +36,10 @@ void check_memory(const std::vector<GgufFile>& parts) {
 }
 
 // A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
-void refuse_mxfp6(const std::vector<GgufFile>& parts) {
+void reject_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      if (std::string(find_ggml_type(tensor.type)->name).rfind("MXFP6", 0) != 0) continue;
+      if (!is_mxfp6(tensor.type)) continue;
       throw ModelError(part.path +
                        ": MXFP6 weights are computed on this machine only, not by RPC servers. Use the model in a "
                        "type of llama.cpp, such as F16 or Q8_0, or without RPC servers (rpc, --rpc)");
@@ -50,8 +55,9 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   const std::vector<std::string>& rpc_servers = options.rpc_servers;
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
-  if (!rpc_servers.empty()) refuse_mxfp6(parts);
+  if (!rpc_servers.empty()) reject_mxfp6(parts);
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
+  cache_shape_ = CacheShape::of(parts.front());
   std::vector<ggml_backend_device*> devices;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
     if (std::find(rpc_servers.begin(), address, *address) != address) {
@@ -99,15 +105,8 @@ int Model::num_local_layers() const {
 
 std::string Model::architecture() const { return metadata(get(), "general.architecture"); }
 
-int Model::head_size(const char* key) const {
-  const int value = std::atoi(metadata(get(), architecture() + key).c_str()), heads = llama_model_n_head(get());
-  return value > 0 ? value : heads > 0 ? llama_model_n_embd(get()) / heads : 0;
-}
-
 std::uint64_t Model::cache_bytes(int context, KvType type) const {
-  const std::uint64_t per_token = specdec::cache_bytes(static_cast<std::uint64_t>(key_size() + value_size()), type);
-  return static_cast<std::uint64_t>(num_local_layers()) * static_cast<std::uint64_t>(llama_model_n_head_kv(get())) * per_token *
-         static_cast<std::uint64_t>(context);
+  return cache_shape_.bytes_per_token(type, static_cast<std::size_t>(num_local_layers())) * static_cast<std::uint64_t>(context);
 }
 
 }  // namespace specdec

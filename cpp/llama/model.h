@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "llama/kv_type.h"
+#include "llama/kv_cache.h"
 #include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 
@@ -40,20 +40,18 @@ class Model {
   std::string architecture() const;
   // Bytes of this machine's memory for the KV cache of a context of this many tokens.
   std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
-  // Width of a head's keys and values, as far as the file says it for all layers at once.
-  int key_size() const { return head_size(".attention.key_length"); }
-  int value_size() const { return head_size(".attention.value_length"); }
+  const CacheShape& cache_shape() const { return cache_shape_; }
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
  private:
   struct Free {
     void operator()(llama_model* model) const;
   };
-  int head_size(const char* key) const;
   int num_local_layers() const;
 
   std::string path_;
   int num_gpu_layers_;
+  CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<llama_model, Free> model_;
 };

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ggml.h"
+#include "gguf/types.h"
 #include "weights/mxfp6/codec.h"
 
 namespace specdec {
@@ -15,8 +15,6 @@ namespace {
 using std::to_string;
 
 constexpr std::uint64_t tiles_at_once = 4096;  // 1.6 MB
-
-bool is_mxfp6(const GgufTensor& tensor) { return tensor.type == GGML_TYPE_MXFP6_E2M3 || tensor.type == GGML_TYPE_MXFP6_E3M2; }
 
 // The position of a tile's row in the tensor: tiles are ordered by expert, band, then column.
 std::string place(const GgufTensor& tensor, std::uint64_t tile, int row_in_tile) {
@@ -62,7 +60,7 @@ std::size_t check_scales(const std::vector<GgufFile>& parts) {
   for (const GgufFile& file : parts) {
     std::ifstream stream(file.path, std::ios::binary);
     for (const GgufTensor& tensor : file.tensors) {
-      if (!is_mxfp6(tensor)) continue;
+      if (!is_mxfp6(tensor.type)) continue;
       check_tensor(stream, file, tensor, buffer);
       ++checked;
     }

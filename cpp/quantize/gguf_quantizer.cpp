@@ -24,6 +24,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "gguf/gguf_writer.h"
+#include "gguf/types.h"
 
 namespace specdec {
 namespace {
@@ -34,7 +35,10 @@ using std::to_string;
 constexpr std::uint64_t columns_multiple = mxfp6::tile_columns;
 constexpr std::uint64_t rows_multiple = mxfp6::tile_rows;
 constexpr std::size_t longest_name = GGML_MAX_NAME - 1;  // llama.cpp rejects longer names
-constexpr std::uint64_t layout_version = 1;              // of the tiles, "mxfp6.layout"
+
+static_assert(mxfp6_rows_multiple == mxfp6::tile_rows && mxfp6_block == mxfp6::tile_columns &&
+                  mxfp6_block_bytes * mxfp6::tile_rows == mxfp6::tile_bytes,
+              "files are checked for the kernels' tiles");
 
 // Size of a piece of work: large enough for little synchronisation, small enough for L2 and a quick response to Ctrl-C.
 constexpr std::uint64_t piece_weights = 1 << 18;
@@ -116,9 +120,7 @@ std::size_t num_dimensions(const GgufTensor& tensor) {
 
 bool is_integer(int type) { return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64; }
 
-bool is_mxfp6(int type) { return type == GGML_TYPE_MXFP6_E2M3 || type == GGML_TYPE_MXFP6_E3M2; }
-
-int ggml_type_of(mxfp6::Type type) { return type == mxfp6::Type::e2m3 ? GGML_TYPE_MXFP6_E2M3 : GGML_TYPE_MXFP6_E3M2; }
+int ggml_type_of(mxfp6::Type type) { return type == mxfp6::Type::e2m3 ? type_id::mxfp6_e2m3 : type_id::mxfp6_e3m2; }
 
 // ---- The plan for every tensor
 
@@ -208,7 +210,7 @@ std::vector<GgufEntry> output_metadata(const GgufFile& first, int type, const st
     if (entry.key.compare(0, 6, "split.") != 0) metadata.push_back(entry);
   }
   set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(type)});
-  set(metadata, {"mxfp6.layout", GgufType::u32, layout_version});
+  set(metadata, {mxfp6_layout_key, GgufType::u32, mxfp6_layout});
   set(metadata, {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(type)->name) + ", " + description});
   return metadata;
 }

@@ -9,6 +9,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/memory.h"
+#include "gguf/types.h"
 #include "platform/memory.h"
 #include "quantize/gguf_quantizer.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* mxfp6_type = "MXFP6_E2M3";
+std::string mxfp6_type() { return find_ggml_type(type_id::mxfp6_e2m3)->name; }
 
 // The type that most of a model's bytes have: "F16".
 std::string weight_type(const std::string& path) {
@@ -27,7 +28,7 @@ std::string weight_type(const std::string& path) {
 
 std::string weight_name(const std::string& path) {
   const std::string type = weight_type(path);
-  return type == mxfp6_type ? "MXFP6" : type;
+  return type == mxfp6_type() ? "MXFP6" : type;
 }
 
 // Bytes of the file that the quantizer makes, without its header.
@@ -37,7 +38,7 @@ std::uint64_t quantized_bytes(const std::string& path) {
   std::uint64_t bytes = parts.front().data_offset;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      bytes += reason_to_keep(tensor, architecture).empty() ? tensor.elements() / 32 * 25 : tensor.bytes;
+      bytes += reason_to_keep(tensor, architecture).empty() ? tensor.elements() / mxfp6_block * mxfp6_block_bytes : tensor.bytes;
     }
   }
   return bytes;
@@ -116,7 +117,7 @@ Option mxfp6_option(ComparisonOptions& options) {
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
   if (given.draft.empty()) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
-  const bool is_mxfp6 = weight_type(given.target) == mxfp6_type;
+  const bool is_mxfp6 = weight_type(given.target) == mxfp6_type();
   if (is_mxfp6 && !options.mxfp6.empty())
     throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");
 

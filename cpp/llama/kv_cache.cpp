@@ -1,0 +1,61 @@
+#include "llama/kv_cache.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "gguf/gguf_file.h"
+#include "gguf/types.h"
+
+namespace specdec {
+namespace {
+
+// One number for all layers, or one per layer.
+std::vector<std::uint64_t> per_layer(const GgufFile& file, const std::string& key, std::vector<std::uint64_t> otherwise) {
+  if (const auto one = file.integer(key)) return std::vector<std::uint64_t>(otherwise.size(), *one);
+  const GgufArray* array = file.array(key);
+  if (array == nullptr) return otherwise;
+  std::vector<std::uint64_t> result(otherwise.size(), 0);
+  const std::vector<GgufValue> values = array->elements(result.size());
+  std::transform(values.begin(), values.end(), result.begin(), [](const GgufValue& value) -> std::uint64_t {
+    if (const auto* natural = std::get_if<std::uint64_t>(&value)) return *natural;
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    return whole == nullptr || *whole < 0 ? 0 : static_cast<std::uint64_t>(*whole);
+  });
+  return result;
+}
+
+}  // namespace
+
+KvType parse_kv_type(const std::string& name) {
+  if (name == "f16") return KvType::f16;
+  if (name == "q8_0") return KvType::q8_0;
+  throw std::invalid_argument("kv_type is \"" + name + "\"; it must be \"f16\" or \"q8_0\"");
+}
+
+int ggml_type_of(KvType type) { return type == KvType::q8_0 ? type_id::q8_0 : type_id::f16; }
+
+std::uint64_t block_size(KvType type) { return find_ggml_type(ggml_type_of(type))->block; }
+
+CacheShape CacheShape::of(const GgufFile& first_part) {
+  const std::string prefix = first_part.string("general.architecture").value_or("") + ".";
+  const auto integer = [&](const char* name) { return first_part.integer(prefix + name).value_or(0); };
+  const auto size = [&](const char* name, std::uint64_t otherwise) { return integer(name) > 0 ? integer(name) : otherwise; };
+  const std::vector<std::uint64_t> none(integer("block_count"), 0);
+  const std::vector<std::uint64_t> query_heads = per_layer(first_part, prefix + "attention.head_count", none);
+  const std::uint64_t first = query_heads.empty() ? 0 : query_heads.front();
+  const std::uint64_t head_size = first > 0 ? integer("embedding_length") / first : 0;
+  CacheShape shape;
+  shape.key_size = size("attention.key_length", head_size);
+  shape.value_size = size("attention.value_length", head_size);
+  shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
+  return shape;
+}
+
+std::uint64_t CacheShape::bytes_per_token(KvType type, std::size_t layers) const {
+  const auto end = heads.begin() + static_cast<std::ptrdiff_t>(std::min(layers, heads.size()));
+  const GgmlType& stored = *find_ggml_type(ggml_type_of(type));
+  return std::accumulate(heads.begin(), end, std::uint64_t{0}) * (key_size + value_size) * stored.bytes / stored.block;
+}
+
+}  // namespace specdec

@@ -1,0 +1,33 @@
+// How the KV cache holds keys and values, and the memory that it takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace specdec {
+
+class GgufFile;
+
+enum class KvType {
+  f16,   // 16 bits each
+  q8_0,  // 8.5 bits: blocks of 32 int8 with an F16 scale; heads must be multiples of 32 wide
+};
+
+KvType parse_kv_type(const std::string& name);  // throws std::invalid_argument
+int ggml_type_of(KvType type);                  // gguf/types.h
+std::uint64_t block_size(KvType type);          // of numbers that share a scale
+
+// What a model keeps of every token, by the metadata of its file. At most: layers without attention, or with shared or
+// compressed keys, take less.
+struct CacheShape {
+  std::uint64_t key_size = 0, value_size = 0;  // numbers of one head
+  std::vector<std::uint64_t> heads;            // [layers] heads that have keys and values
+
+  static CacheShape of(const GgufFile& first_part);
+  // Of the first `layers` layers.
+  std::uint64_t bytes_per_token(KvType type, std::size_t layers = SIZE_MAX) const;
+};
+
+}  // namespace specdec

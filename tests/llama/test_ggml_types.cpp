@@ -1,0 +1,64 @@
+// cpp/gguf/types.cpp against ggml's own table, and the memory of a KV cache by a model's metadata.
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include "check.h"
+#include "ggml.h"
+#include "gguf/gguf_file.h"
+#include "gguf/types.h"
+#include "llama/kv_cache.h"
+
+namespace specdec {
+namespace {
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+TEST(every_type_is_as_ggml_has_it) {
+  int known = 0;
+  for (int id = -1; id < GGML_TYPE_COUNT + 10; ++id) {
+    const GgmlType* type = find_ggml_type(id);
+    const bool in_ggml = id >= 0 && id < GGML_TYPE_COUNT && ggml_blck_size(static_cast<ggml_type>(id)) > 0;
+    CHECK((type != nullptr && type->block > 0) == in_ggml);
+    if (!in_ggml) continue;
+    const auto ggml = static_cast<ggml_type>(id);
+    CHECK(type->id == id && type->name == upper(ggml_type_name(ggml)));
+    CHECK(type->block == static_cast<std::uint64_t>(ggml_blck_size(ggml)) && type->bytes == ggml_type_size(ggml));
+    CHECK(is_mxfp6(id) == (ggml == GGML_TYPE_MXFP6_E2M3 || ggml == GGML_TYPE_MXFP6_E3M2));
+    ++known;
+  }
+  CHECK(known > 30);
+}
+
+GgufFile llama_of_three_layers() {
+  GgufFile file;
+  file.metadata.push_back({"general.architecture", GgufType::string, std::string("llama")});
+  for (const auto& [key, value] : {std::pair{"block_count", 3}, {"embedding_length", 256}, {"attention.head_count", 8}}) {
+    file.metadata.push_back({std::string("llama.") + key, GgufType::u32, static_cast<std::uint64_t>(value)});
+  }
+  return file;
+}
+
+TEST(caches_take_what_the_metadata_says) {
+  GgufFile file = llama_of_three_layers();
+  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16) == 3 * 8 * (32 + 32) * 2);  // layers, heads, keys and values, bytes
+  CHECK(CacheShape::of(file).bytes_per_token(KvType::q8_0) == 3 * 8 * 2 * 34);
+  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16, 2) == 2 * 8 * (32 + 32) * 2);
+
+  file.metadata.push_back({"llama.attention.key_length", GgufType::u32, std::uint64_t{96}});
+  const std::string heads{4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0};  // per layer: 4, 0, 2
+  file.metadata.push_back({"llama.attention.head_count_kv", GgufType::array, GgufArray{GgufType::u32, 3, heads}});
+  CHECK(CacheShape::of(file).key_size == 96 && CacheShape::of(file).value_size == 32);
+  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16) == (4 + 2) * (96 + 32) * 2);
+  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16, 2) == 4 * (96 + 32) * 2);
+}
+
+TEST(a_model_without_attention_has_no_cache) { CHECK(CacheShape::of(GgufFile()).bytes_per_token(KvType::f16) == 0); }
+
+}  // namespace
+}  // namespace specdec
+
+TEST_MAIN()
