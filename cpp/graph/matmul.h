@@ -3,7 +3,7 @@
 //
 //   explicit Format(const ggml_tensor* weights);  count matrices [rows, k]
 //   std::int64_t k, rows;  const ggml_tensor* tensor;
-//   const char* refusal(const ggml_tensor* x)     why these weights and activations cannot be multiplied, or null; the output is NaN
+//   const char* rejection(const ggml_tensor* x)   why these weights and activations cannot be multiplied, or null
 //   std::int64_t blocks()                         of a column, which threads pack one by one
 //   std::int64_t chunk_rows(num_threads)          that a thread takes at a time, so that a slower core holds nobody up
 //   std::int64_t expert_rows()                    that are multiplied at a time by the columns of one expert
@@ -16,10 +16,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
+#include "graph/rejection.h"
 #include "traits.h"
 
 namespace specdec {
@@ -35,16 +35,10 @@ inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int6
 // The conditions that ggml's own kernels assert about activations.
 inline bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float); }
 
-// ggml cannot report an error from here: the output becomes NaN, which the sampling refuses with a clear text.
-inline void poison(ggml_tensor* out, const ggml_tensor* weights, const char* why) {
-  GGML_LOG_ERROR("%s: %s\n", weights->name, why);
-  std::fill_n(static_cast<float*>(out->data), ggml_nelements(out), std::numeric_limits<float>::quiet_NaN());
-}
-
 template <class Format>
-bool refused(const ggml_compute_params* params, ggml_tensor* op, const Format& w) {
-  const char* why = w.refusal(op->src[1]);
-  if (why != nullptr && params->ith == 0) poison(op, w.tensor, why);
+bool rejected(const ggml_compute_params* params, ggml_tensor* op, const Format& w) {
+  const char* why = w.rejection(op->src[1]);
+  if (why != nullptr && params->ith == 0) reject_operation(op, w.tensor, why);
   return why != nullptr;
 }
 
@@ -94,7 +88,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Format w(op->src[0]);
     const ggml_tensor* x = op->src[1];
-    if (refused(params, op, w)) return true;
+    if (rejected(params, op, w)) return true;
     const std::int64_t n = columns(op), count = products(op);
     const std::size_t panel_bytes = w.panel_bytes(n);
     Workspace work(params->wdata);
@@ -142,7 +136,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Format w(op->src[0]);
     const ggml_tensor* x = op->src[1];
-    if (refused(params, op, w)) return true;
+    if (rejected(params, op, w)) return true;
     const std::int64_t n = ggml_nelements(op->src[2]), experts = w.tensor->ne[2];
     Workspace work(params->wdata);
     char* panels = work.take<char>(w.panel_bytes(n));

@@ -4,6 +4,7 @@
 
 #include "base/isa.h"
 #include "graph/matmul.h"
+#include "graph/rejection.h"
 #include "weights/mxfp6/codec.h"
 #include "weights/mxfp6/kernels.h"
 #include "weights/mxfp6/matmul.h"
@@ -31,7 +32,7 @@ struct Mxfp6Format {
     return k % mxfp6::block_size == 0 && rows % mxfp6::tile_rows == 0 && tensor->nb[1] == row_bytes &&
            tensor->view_offs % (row_bytes * mxfp6::tile_rows) == 0;
   }
-  const char* refusal(const ggml_tensor* x) const { return valid() && valid_activations(x) ? nullptr : unsupported; }
+  const char* rejection(const ggml_tensor* x) const { return valid() && valid_activations(x) ? nullptr : unsupported; }
   const std::uint8_t* matrix(std::int64_t i2, std::int64_t i3 = 0) const {
     return static_cast<const std::uint8_t*>(tensor->data) + static_cast<std::size_t>(i2) * tensor->nb[2] +
            static_cast<std::size_t>(i3) * tensor->nb[3];
@@ -51,7 +52,8 @@ struct Mxfp6Format {
   }
 
   static constexpr const char* unsupported =
-      "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations)";
+      "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations). Use the model in "
+      "F16 or Q8_0, or quantize it without this tensor (--keep)";
 
   Type type;
   std::int64_t k, rows;
@@ -69,7 +71,7 @@ class GetRows final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Mxfp6Format w(op->src[0]);
     if (!w.valid()) {
-      if (params->ith == 0) poison(op, w.tensor, Mxfp6Format::unsupported);
+      if (params->ith == 0) reject_operation(op, w.tensor, Mxfp6Format::unsupported);
       return true;
     }
     const ggml_tensor* ids = op->src[1];

@@ -14,7 +14,7 @@ namespace specdec {
 namespace {
 
 // Runs llama.cpp's own kernel, after choosing which of its algorithms.
-class InvariantTraits final : public ggml::cpu::tensor_traits {
+class ReferenceChoice final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int, const ggml_tensor*, size_t&) override { return false; }  // uses llama.cpp's size
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
@@ -29,13 +29,13 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
-    if (is_hadamard(op)) return &invariant_;
+    if (is_hadamard(op)) return &reference_choice_;
     if (ggml::cpu::tensor_traits* traits = float_traits(op)) return traits;
-    return depends_on_batch(op) ? &invariant_ : nullptr;
+    return depends_on_batch(op) ? &reference_choice_ : nullptr;
   }
 
  private:
-  InvariantTraits invariant_;
+  ReferenceChoice reference_choice_;
 };
 
 }  // namespace

@@ -1,9 +1,14 @@
 // Append, truncate, cancel, limits: the cache always has the length that the loop expects.
 
 #include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "check.h"
+#include "ggml.h"
+#include "graph/rejection.h"
 #include "llama/context.h"
 #include "platform/cores.h"
 
@@ -177,6 +182,46 @@ TEST(a_cancelled_pass_can_be_repeated) {
   CHECK(context->length(0) == 0);
   context->set_cancel_check(nullptr);
   CHECK(row_after(*context, tokens) == row_after(*fresh, tokens));
+}
+
+// As an operation of ours would say it; the check is called between operations, on the thread of operations' thread 0.
+TEST(a_rejected_operation_is_an_error_of_its_own_pass) {
+  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> memory(ggml_init({1 << 16, nullptr, false}), ggml_free);
+  ggml_tensor* tensor = ggml_new_tensor_1d(memory.get(), GGML_TYPE_F32, 4);
+  ggml_set_name(tensor, "blk.0.odd");
+  const auto context = context_of(64), other = context_of(64);
+  const std::vector<Token> tokens = {0, 5, 6};
+  const std::vector<float> expected = row_after(*other, tokens);
+  context->set_cancel_check([tensor] {
+    reject_operation(tensor, tensor, "cannot be multiplied");
+    reject_operation(tensor, tensor, "a later reason");
+    return false;
+  });
+  CHECK_THROWS(row_after(*context, tokens), ModelError, "stdlib-draft-f16.gguf: tensor \"blk.0.odd\": cannot be multiplied");
+  CHECK(context->length(0) == 0);
+
+  context->set_cancel_check(nullptr);
+  reject_operation(tensor, tensor, "left by another pass of this thread");
+  CHECK(row_after(*context, tokens) == expected);
+
+  // A pass on another thread, in the middle of this one's, has its own reason.
+  std::string elsewhere;
+  context->set_cancel_check([&] {
+    if (!elsewhere.empty()) return false;
+    std::thread([&] {
+      other->truncate(0, 0);
+      other->set_cancel_check([tensor] { return reject_operation(tensor, tensor, "cannot be multiplied"), false; });
+      try {
+        row_after(*other, tokens);
+      } catch (const ModelError& error) {
+        elsewhere = error.what();
+      }
+    }).join();
+    return false;
+  });
+  context->truncate(0, 0);
+  CHECK(row_after(*context, tokens) == expected);
+  CHECK(elsewhere.find("cannot be multiplied") != std::string::npos);
 }
 
 TEST(a_cache_larger_than_memory_is_an_error) {
