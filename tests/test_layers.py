@@ -21,6 +21,15 @@ MAY_USE = {
     "cli": {"base", "platform", "gguf", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
+# Headers of operating systems, and the macros that tell these apart.
+SYSTEM_HEADER = re.compile(
+    r"(sys|arpa|netinet|net|mach|linux)/.*|(unistd|fcntl|poll|netdb|spawn|termios|sched|dlfcn|pthread|windows|winsock2|io)\.h"
+)
+SYSTEM_MACRO = re.compile(r"^#.*\b(_WIN32|__APPLE__|__linux__|__unix__|_MSC_VER)\b", re.MULTILINE)
+# Outside platform/, with the reason.
+KNOWS_THE_SYSTEM = {
+    "base/cpu_features.cpp": "instruction sets are asked of the system on ARM; kernels, which need them, may not use platform",
+}
 ISA_FILE = re.compile(r"(matmul|attention)_(?!scalar)\w+\.cpp")
 
 
@@ -61,6 +70,23 @@ def test_few_folders_name_llama_cpp() -> None:
             assert not [name for name in includes(path) if name.startswith("pybind11")], path
 
 
+def test_only_platform_knows_the_operating_system() -> None:
+    for folder, path in sources():
+        if folder == "platform" or path.relative_to(CPP).as_posix() in KNOWS_THE_SYSTEM:
+            continue
+        assert not [name for name in includes(path) if SYSTEM_HEADER.fullmatch(name)], path
+        assert not SYSTEM_MACRO.search(path.read_text(encoding="utf-8")), path
+    for name in KNOWS_THE_SYSTEM:
+        assert SYSTEM_MACRO.search((CPP / name).read_text(encoding="utf-8")), f"{name} needs no exception"
+
+
+def test_platform_headers_are_the_same_on_every_system() -> None:
+    for path in (CPP / "platform").glob("*.h"):
+        text = path.read_text(encoding="utf-8")
+        assert not [name for name in includes(path) if SYSTEM_HEADER.fullmatch(name)], path
+        assert not re.search(r"\b(ssize_t|off_t|pid_t|mode_t|sockaddr\w*|pollfd|HANDLE|DWORD)\b|^#if", text, re.MULTILINE), path
+
+
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
     """The linker keeps one copy of an inline function, possibly the one compiled for AVX-512."""
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h"}
@@ -74,7 +100,7 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
 
 
 def test_only_the_command_line_prints() -> None:
-    printing = re.compile(r"\b(std::cout|std::cerr|printf|fprintf|puts|fputs)\b")
+    printing = re.compile(r"std::c(out|err)\b|\b(printf|fprintf|puts|fputs)\(")
     for folder, path in sources():
         if folder != "cli":
             assert not printing.search(path.read_text(encoding="utf-8")), path

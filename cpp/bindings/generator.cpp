@@ -3,7 +3,6 @@
 
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,6 +12,7 @@
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
+#include "platform/process.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -110,7 +110,7 @@ class GuardedGenerator {
 
   // Threads do not exist in a forked process: it would wait for them forever.
   void check_process() const {
-    if (getpid() == process_) return;
+    if (specdec::process_id() == process_) return;
     throw specdec::Error(
         "this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
   }
@@ -127,7 +127,7 @@ class GuardedGenerator {
 
   Generator generator_;
   std::mutex mutex_;
-  const pid_t process_ = getpid();
+  const std::uint64_t process_ = specdec::process_id();
   std::atomic<bool> is_stopping_{false};
   std::atomic<std::int64_t> turn_{0};
   Clock::time_point last_look_{};

@@ -2,7 +2,6 @@
 //
 // Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. Results go to standard output, everything
 // else to standard error.
-#include <csignal>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -20,6 +19,7 @@
 #include "cli/commands/rpc_server.h"
 #include "cli/options.h"
 #include "cli/terminal/output.h"
+#include "platform/console.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -108,7 +108,7 @@ int report_usage(const std::string& program, const std::exception& error) {
 
 int main(int argc, char** argv) {
   using namespace specdec::cli;
-  std::signal(SIGPIPE, SIG_IGN);  // write() then fails on a closed pipe, which ends the program quietly
+  specdec::keep_running_on_closed_pipes();  // write() throws OutputClosed instead, which ends the program quietly
   const bool has_command = argc > 1 && find_command(argv[1]) != nullptr;
   const std::string program = has_command ? std::string("specdec ") + argv[1] : "specdec";
   try {

@@ -1,74 +1,24 @@
 #include "cli/plot.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
 #include <vector>
 
 #include "base/error.h"
-
-extern char** environ;
+#include "platform/process.h"
 
 namespace specdec::cli {
 namespace {
-
-[[noreturn]] void fail(const std::string& what, int error) { throw Error(what + ": " + std::generic_category().message(error)); }
-
-class FileActions {
- public:
-  FileActions() { posix_spawn_file_actions_init(&actions_); }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-  posix_spawn_file_actions_t* get() { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
-};
-
-// A program that ends early has its reasons, and its exit status tells.
-void write_all(int file, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count = ::write(file, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;
-    done += static_cast<std::size_t>(count);
-  }
-}
-
-// Runs a program found on PATH with `input` on its standard input; returns its exit status.
-int run(std::vector<std::string> command, const std::string& input) {
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-
-  int pipe_ends[2];
-  if (pipe(pipe_ends) != 0) fail("cannot make a pipe", errno);
-  FileActions actions;
-  posix_spawn_file_actions_adddup2(actions.get(), pipe_ends[0], STDIN_FILENO);
-  posix_spawn_file_actions_addclose(actions.get(), pipe_ends[0]);
-  posix_spawn_file_actions_addclose(actions.get(), pipe_ends[1]);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments[0], actions.get(), nullptr, arguments.data(), environ);
-  close(pipe_ends[0]);
-  if (error == 0) write_all(pipe_ends[1], input);
-  close(pipe_ends[1]);
-  if (error != 0) fail("cannot run " + command[0] + ", which draws the plot", error);
-
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
 
 void run_plot(std::vector<std::string> options, const std::string& file, const std::string& json) {
   std::vector<std::string> command = {"python3", "-m", "specdec_native.plot"};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"--", file});
-  if (run(command, json) != 0) throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
+  int status = 0;
+  try {
+    status = run_program(command, json);
+  } catch (const Error& error) {
+    throw Error(std::string("no plot: ") + error.what());
+  }
+  if (status != 0) throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
 }
 
 }  // namespace

@@ -1,10 +1,5 @@
 #include "cli/results_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -16,10 +11,6 @@ namespace specdec::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-[[noreturn]] void fail(const std::string& name, const char* what) {
-  throw Error(name + " " + what + ": " + std::generic_category().message(errno));
-}
 
 std::string part_of(const std::string& path) { return path + ".part"; }
 
@@ -34,11 +25,9 @@ Json ResultsFile::earlier_run(const std::string& path) {
   return json;
 }
 
-ResultsFile::ResultsFile(std::string path, const Json& begun_with) : path_(std::move(path)), part_(part_of(path_)) {
-  const int descriptor = open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) fail(part_, "cannot be opened");
-  file_.reset(fdopen(descriptor, "r+b"));
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) throw Error(part_ + " is being written by another run");
+ResultsFile::ResultsFile(std::string path, const Json& begun_with)
+    : path_(std::move(path)), part_(part_of(path_)), file_(File::open_or_create(part_)) {
+  if (!file_.try_lock()) throw Error(part_ + " is being written by another run");
   if (earlier_run(path_).is_null()) begin_anew(begun_with);
   else read_earlier(begun_with);
 }
@@ -50,22 +39,22 @@ void ResultsFile::begin_anew(const Json& begun_with) {
 }
 
 // Removes an incomplete last line.
-void ResultsFile::cut() {
-  if (std::fseek(file_.get(), end_, SEEK_SET) != 0 || ftruncate(fileno(file_.get()), end_) != 0) fail(part_, "cannot be shortened");
-}
+void ResultsFile::cut() { file_.resize(end_); }
 
 // Syncs to disk, which takes milliseconds; a generation takes seconds.
 void ResultsFile::append(const std::string& line) {
-  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
-  if (!written || std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) fail(part_, "cannot be written");
-  end_ += static_cast<long>(line.size());
+  file_.write(end_, line.data(), line.size());
+  file_.sync();
+  end_ += line.size();
 }
 
 void ResultsFile::read_earlier(const Json& begun_with) {
   std::string line;
   char chunk[1 << 16];
   bool is_first = true, is_other = false;
-  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, file_.get())) {
+  std::uint64_t offset = 0;
+  while (const std::size_t count = file_.read_some(offset, chunk, sizeof chunk)) {
+    offset += count;
     for (std::size_t i = 0; i < count; ++i) {
       line += chunk[i];
       if (chunk[i] != '\n') continue;
@@ -81,11 +70,10 @@ void ResultsFile::read_earlier(const Json& begun_with) {
         remember(json, {end_, line.size()});
       }
       is_first = false;
-      end_ += static_cast<long>(line.size());
+      end_ += line.size();
       line.clear();
     }
   }
-  if (std::ferror(file_.get()) != 0) fail(part_, "cannot be read");
   if (is_other) begin_anew(begun_with);  // the other run left no results
   else cut();
 }
@@ -104,25 +92,22 @@ void ResultsFile::remember(const Json& result, Place place) {
 
 void ResultsFile::finish() {
   const std::string sorted = path_ + ".sorted";
-  std::unique_ptr<std::FILE, Close> file(std::fopen(sorted.c_str(), "wb"));
-  if (!file) fail(sorted, "cannot be opened");
+  File file = File::create(sorted);
   std::string line;
+  std::uint64_t end = 0;
   for (const auto& [index, place] : places_) {
     line.resize(place.size);
-    if (std::fseek(file_.get(), place.begin, SEEK_SET) != 0 || std::fread(line.data(), 1, line.size(), file_.get()) != line.size()) {
-      fail(part_, "cannot be read");
-    }
-    if (std::fwrite(line.data(), 1, line.size(), file.get()) != line.size()) fail(sorted, "cannot be written");
+    file_.read(place.begin, line.data(), line.size());
+    file.write(end, line.data(), line.size());
+    end += line.size();
   }
-  if (std::fflush(file.get()) != 0 || fsync(fileno(file.get())) != 0) fail(sorted, "cannot be written");
-  if (std::rename(sorted.c_str(), path_.c_str()) != 0) fail(path_, "cannot be written");
-  const std::string folder = std::filesystem::absolute(path_).parent_path().string();
-  if (const int descriptor = open(folder.c_str(), O_RDONLY | O_CLOEXEC);
-      descriptor >= 0) {  // syncs the new name before the .part file is removed
-    fsync(descriptor);
-    close(descriptor);
-  }
-  std::remove(part_.c_str());
+  file.sync();
+  file.close();
+  replace_file(sorted, path_);
+  sync_folder_of(path_);  // the new name, before the .part file is removed
+  file_.close();
+  std::error_code error;
+  std::filesystem::remove(part_, error);
 }
 
 }  // namespace specdec::cli

@@ -5,11 +5,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "platform/file.h"
 
 namespace specdec::cli {
 
@@ -33,11 +33,8 @@ class ResultsFile {
   void finish();
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   struct Place {
-    long begin;
+    std::uint64_t begin;
     std::size_t size;
   };
   void read_earlier(const nlohmann::ordered_json& begun_with);
@@ -47,9 +44,9 @@ class ResultsFile {
   void remember(const nlohmann::ordered_json& result, Place place);
 
   std::string path_, part_;
-  std::unique_ptr<std::FILE, Close> file_;
+  File file_;
   std::map<std::int64_t, Place> places_;  // of lines in the file, by index
-  long end_ = 0;
+  std::uint64_t end_ = 0;                 // of the last whole line
   std::size_t num_failed_ = 0;
 };
 

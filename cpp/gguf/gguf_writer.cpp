@@ -1,10 +1,5 @@
 #include "gguf/gguf_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -12,6 +7,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "platform/process.h"
 
 namespace specdec {
 namespace {
@@ -21,8 +17,6 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t gguf_version = 3;
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem) { throw Error(path + ": " + problem); }
-
-[[noreturn]] void fail_errno(const std::string& path, const std::string& what) { fail(path, what + " failed: " + std::strerror(errno)); }
 
 std::uint64_t aligned(std::uint64_t value, std::uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
@@ -145,52 +139,41 @@ GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vecto
   check_room(path_, file_size_);
   create();
   try {
-    if (ftruncate(file_, static_cast<off_t>(file_size_)) != 0)
-      fail_errno(path_, "making room for " + std::to_string(file_size_) + " bytes");
+    file_->resize(file_size_);
     write(0, header.data(), header.size());
   } catch (...) {
-    close(file_);
-    unlink(temporary_.c_str());
+    discard();
     throw;
   }
 }
 
-GgufWriter::~GgufWriter() {
-  if (file_ >= 0) close(file_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+GgufWriter::~GgufWriter() { discard(); }
+
+void GgufWriter::discard() {
+  file_.reset();  // first: some systems cannot remove an open file
+  std::error_code error;
+  if (!temporary_.empty()) fs::remove(temporary_, error);
 }
 
-// O_EXCL: never opens the file of another process. Old files may remain from a crash.
+// Never opens the file of another process. Old files may remain from a crash.
 void GgufWriter::create() {
-  for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
-    temporary_ = path_ + ".partial-" + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
-    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file_ < 0 && errno != EEXIST) fail_errno(path_, "creating a file beside it");
+  for (int attempt = 0; attempt < 100 && !file_; ++attempt) {
+    temporary_ = path_ + ".partial-" + std::to_string(process_id()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
+    file_ = File::create_new(temporary_);
   }
-  if (file_ < 0) fail(path_, "its folder has too many old temporary files such as " + temporary_);
+  if (file_) return;
+  throw Error(path_ + ": its folder has too many old temporary files such as " + std::exchange(temporary_, "") + "; remove them");
 }
 
-void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(file_, from, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail_errno(path_, "writing");
-    from += written;
-    offset += static_cast<std::uint64_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
-}
+void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) { file_->write(offset, data, bytes); }
 
-void GgufWriter::sync() {
-  if (fsync(file_) != 0) fail_errno(path_, "writing to the disk");
-}
+void GgufWriter::sync() { file_->sync(); }
 
 void GgufWriter::publish() {
   check_replaceable(path_, overwrite_);  // it may have been created meanwhile
-  const int file = std::exchange(file_, -1);
-  if (close(file) != 0) fail_errno(path_, "closing");
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "renaming");
+  file_->close();
+  file_.reset();
+  replace_file(temporary_, path_);
   temporary_.clear();
 }
 

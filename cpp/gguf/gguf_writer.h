@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "platform/file.h"
 
 namespace specdec {
 
@@ -35,12 +37,13 @@ class GgufWriter {
 
  private:
   void create();
+  void discard();
 
   std::string path_, temporary_;
   bool overwrite_;
   std::vector<GgufTensor> tensors_;
   std::uint64_t file_size_ = 0;
-  int file_ = -1;
+  std::optional<File> file_;  // under the name temporary_
 };
 
 }  // namespace specdec

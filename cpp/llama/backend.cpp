@@ -1,7 +1,5 @@
 #include "llama/backend.h"
 
-#include <unistd.h>
-
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -11,6 +9,7 @@
 #include "graph/op_hook.h"
 #include "llama.h"
 #include "llama/huge_page_buffers.h"
+#include "platform/console.h"
 
 namespace specdec {
 namespace {
@@ -22,8 +21,7 @@ thread_local bool aborts_are_errors = false;
 // compiled with -fexceptions.
 void on_abort(const char* message) {
   if (aborts_are_errors) throw std::runtime_error(message);
-  const std::string last_words = std::string(message) + "\n";
-  if (write(STDERR_FILENO, last_words.data(), last_words.size()) < 0) return;  // standard error is closed
+  (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
 }
 
 void keep_errors(ggml_log_level level, const char* text, void*) {

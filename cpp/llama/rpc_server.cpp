@@ -1,19 +1,10 @@
 #include "llama/rpc_server.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <unordered_map>
@@ -23,6 +14,7 @@
 #include "ggml-rpc.h"
 #include "llama.h"
 #include "llama/backend.h"
+#include "platform/tcp.h"
 
 namespace specdec {
 namespace {
@@ -33,83 +25,44 @@ constexpr int patience_ms = 5000;  // for a connection, and for the answer to th
 
 std::string to_text(const RpcAddress& address) { return address.host + ":" + std::to_string(address.port); }
 
-sockaddr_in resolve(const RpcAddress& address) {
-  addrinfo hints = {};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int status = getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
-  if (status != 0) fail(to_text(address), std::string("no such host: ") + gai_strerror(status));
-  sockaddr_in result;
-  std::memcpy(&result, found->ai_addr, sizeof(result));
-  freeaddrinfo(found);
-  result.sin_port = htons(static_cast<std::uint16_t>(address.port));
-  return result;
+Ipv4 resolve(const RpcAddress& address) {
+  try {
+    return resolve_ipv4(address.host);
+  } catch (const Error& error) {
+    fail(to_text(address), std::string("no such host: ") + error.what());
+  }
 }
 
-class Socket {
- public:
-  Socket() : descriptor_(socket(AF_INET, SOCK_STREAM, 0)) {
-    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "socket");
-    fcntl(descriptor_, F_SETFL, O_NONBLOCK);
-  }
-  ~Socket() { close(descriptor_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-
-  int get() const { return descriptor_; }
-  bool wait_for(short events) const {
-    pollfd waiting = {descriptor_, events, 0};
-    int ready;
-    do ready = poll(&waiting, 1, patience_ms);
-    while (ready < 0 && errno == EINTR);
-    return ready > 0;
-  }
-
- private:
-  int descriptor_;
-};
-
-void connect_socket(const Socket& socket, const RpcAddress& address) {
-  const sockaddr_in to = resolve(address);
-  int error = 0;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) < 0) error = errno;
-  if (error == EINPROGRESS) {
-    socklen_t size = sizeof(error);
-    if (!socket.wait_for(POLLOUT)) error = ETIMEDOUT;
-    else getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  }
-  if (error != 0) {
-    fail(to_text(address), "cannot connect: " + std::generic_category().message(error) +
+std::unique_ptr<TcpConnection> connect_to(const RpcAddress& address) {
+  const Ipv4 ip = resolve(address);
+  try {
+    return std::make_unique<TcpConnection>(ip, address.port, patience_ms);
+  } catch (const Error& error) {
+    fail(to_text(address), std::string("cannot connect: ") + error.what() +
                                ". Is `specdec rpc-server` running there, with a --host that other machines reach?");
   }
 }
-
-#ifndef MSG_NOSIGNAL  // older SDKs of macOS
-#define MSG_NOSIGNAL 0
-#endif
 
 // Checks the connection first, because ggml's client would hang or abort. The first message, little-endian:
 //   request:  u8 command (14), u64 size (24), 24 bytes of capabilities, zeros: TCP only
 //   response: u64 size (28), u8 major, minor, patch, padding, 24 bytes of capabilities
 void say_hello(const RpcAddress& address) {
   constexpr std::size_t capabilities = 24;
-  const Socket socket;
-  connect_socket(socket, address);
+  const std::unique_ptr<TcpConnection> connection = connect_to(address);
   std::array<std::uint8_t, 1 + 8 + capabilities> request = {14, capabilities};
   std::array<std::uint8_t, 8 + 4 + capabilities> response = {};
-  if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) {
+  if (!connection->send(request.data(), request.size())) {
     fail(to_text(address), "the connection closed at once. Is that a ggml RPC server?");
   }
   for (std::size_t received = 0; received < response.size();) {
-    if (!socket.wait_for(POLLIN)) {
+    const std::optional<std::size_t> count = connection->receive(response.data() + received, response.size() - received);
+    if (!count) {
       fail(to_text(address),
            "it accepts connections but does not answer: it may have another client (it serves one at a time), "
            "or not be a ggml RPC server");
     }
-    const ssize_t count = recv(socket.get(), response.data() + received, response.size() - received, 0);
-    if (count <= 0) fail(to_text(address), "it closed the connection: it is not a ggml RPC server, or has another version");
-    received += static_cast<std::size_t>(count);
+    if (*count == 0) fail(to_text(address), "it closed the connection: it is not a ggml RPC server, or has another version");
+    received += *count;
   }
   const int major = response[8], minor = response[9];
   if (response[0] != 4 + capabilities || major != RPC_PROTO_MAJOR_VERSION || minor > RPC_PROTO_MINOR_VERSION) {
@@ -179,15 +132,12 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   // ggml's server has no caller to report errors to: it writes them to standard error.
   llama_log_set(nullptr, nullptr);
   ggml_set_abort_callback(nullptr);
-  std::array<char, INET_ADDRSTRLEN> numeric = {};
-  const in_addr ip = resolve(address).sin_addr;
-  inet_ntop(AF_INET, &ip, numeric.data(), numeric.size());
-  const std::string endpoint = std::string(numeric.data()) + ":" + std::to_string(address.port);
+  const std::string endpoint = to_text(resolve(address)) + ":" + std::to_string(address.port);
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
   throw Error("cannot listen on " + endpoint + ": the port is in use, or the address is not one of this machine");
 }
 
-bool is_loopback(const RpcAddress& address) { return ntohl(resolve(address).sin_addr.s_addr) >> 24 == 127; }
+bool is_loopback(const RpcAddress& address) { return resolve(address)[0] == 127; }
 
 }  // namespace specdec

@@ -67,8 +67,8 @@ void clear_interrupt() {
   }
 }
 
-bool wait_for_input(int descriptor) {
-  pollfd sources[] = {{descriptor, POLLIN, 0}, {wake[0], POLLIN, 0}};
+bool wait_for_input() {
+  pollfd sources[] = {{STDIN_FILENO, POLLIN, 0}, {wake[0], POLLIN, 0}};
   while (!interrupted() && poll(sources, 2, -1) < 0 && errno == EINTR) {
   }
   return !interrupted();

@@ -12,8 +12,8 @@ void catch_termination();
 bool interrupted();  // since the start, or since it was cleared
 void clear_interrupt();
 
-// True when `descriptor` has something to read, or is at its end; false when interrupted, however shortly before. After
+// True when standard input has something to read, or is at its end; false when interrupted, however shortly before. After
 // catch_interrupts().
-bool wait_for_input(int descriptor);
+bool wait_for_input();
 
 }  // namespace specdec

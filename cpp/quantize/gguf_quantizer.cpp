@@ -1,8 +1,5 @@
 #include "quantize/gguf_quantizer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -25,6 +22,7 @@
 #include "ggml.h"
 #include "gguf/gguf_writer.h"
 #include "gguf/types.h"
+#include "platform/file.h"
 
 namespace specdec {
 namespace {
@@ -224,34 +222,6 @@ void check_different(const std::vector<GgufFile>& parts, const std::string& out)
 
 // ---- Reading
 
-class InputFile {
- public:
-  explicit InputFile(const std::string& path) : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (file_ < 0) throw ModelError(path + ": cannot be opened: " + std::strerror(errno));
-  }
-  ~InputFile() { close(file_); }
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
-
-  // From any thread; `offset` is from the start of the file.
-  void read(std::uint64_t offset, void* data, std::size_t bytes) const {
-    char* to = static_cast<char*>(data);
-    while (bytes > 0) {
-      const ssize_t count = pread(file_, to, bytes, static_cast<off_t>(offset));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw ModelError(path_ + ": cannot be read: " + std::strerror(errno));
-      if (count == 0) throw ModelError(path_ + ": became shorter while it was read");
-      to += count;
-      offset += static_cast<std::uint64_t>(count);
-      bytes -= static_cast<std::size_t>(count);
-    }
-  }
-
- private:
-  std::string path_;
-  int file_;
-};
-
 // n values of any type that is_readable, n a multiple of its block.
 void convert(int type, const void* from, float* to, std::int64_t n) {
   if (type == GGML_TYPE_F32) {
@@ -334,7 +304,7 @@ class Job {
         parts_(parts.data()),
         num_threads_(thread_count(options.num_threads)),
         scratch_(static_cast<std::size_t>(num_threads_)) {
-    for (const GgufFile& part : parts) files_.push_back(std::make_unique<InputFile>(part.path));
+    for (const GgufFile& part : parts) files_.push_back(File::open(part.path));
     for (const Task& task : tasks_) bytes_total_ += task.source->bytes;
   }
 
@@ -368,7 +338,7 @@ class Job {
   };
 
   const GgufTensor& target() const { return writer_.tensors()[current_]; }
-  const InputFile& file_of(const Task& task) const { return *files_[static_cast<std::size_t>(task.part - parts_)]; }
+  const File& file_of(const Task& task) const { return files_[static_cast<std::size_t>(task.part - parts_)]; }
 
   SquareSums copy(const Task& task) {
     const GgufTensor& source = *task.source;
@@ -444,8 +414,8 @@ class Job {
   GgufWriter& writer_;
   const GgufFile* parts_;
   int num_threads_;
-  std::vector<Scratch> scratch_;                   // one per thread
-  std::vector<std::unique_ptr<InputFile>> files_;  // one per part
+  std::vector<Scratch> scratch_;  // one per thread
+  std::vector<File> files_;       // one per part
   std::size_t current_ = 0;
   std::atomic<std::uint64_t> bytes_done_{0};
   std::uint64_t bytes_total_ = 0;

@@ -408,7 +408,7 @@ def test_files_that_cannot_be_used(specdec: pathlib.Path, tmp_path: pathlib.Path
     assert "none.jsonl: cannot be opened: No such file" in missing.stderr
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "x"}])
     nowhere = run(specdec, prompts, tmp_path / "no" / "out.jsonl", code=1)
-    assert "out.jsonl.part cannot be opened: No such file" in nowhere.stderr
+    assert "out.jsonl.part: cannot be opened: No such file" in nowhere.stderr
     empty = write_lines(tmp_path / "empty.jsonl", [])
     run(specdec, empty, tmp_path / "nothing.jsonl")
     assert (tmp_path / "nothing.jsonl").read_text() == ""

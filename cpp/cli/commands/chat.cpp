@@ -1,11 +1,7 @@
 #include "cli/commands/chat.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -15,6 +11,7 @@
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
 #include "llama/chat_template.h"
+#include "platform/console.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -66,22 +63,19 @@ class Lines {
     while (true) {
       const std::size_t end = bytes_.find('\n');
       if (end != std::string::npos) return take(end, end + 1);
-      if (!wait_for_input(STDIN_FILENO)) {
+      if (!wait_for_input()) {
         if (!terminal_) throw Cancelled("interrupted");
         clear_interrupt();
         write("\n(/quit or Ctrl-D leaves)\n> ");
         continue;
       }
       char chunk[4096];
-      const ssize_t count = read(STDIN_FILENO, chunk, sizeof chunk);
-      if (count > 0) {
-        bytes_.append(chunk, static_cast<std::size_t>(count));
-      } else if (count < 0 && errno != EINTR) {
-        throw Error("standard input cannot be read: " + std::generic_category().message(errno));
-      } else if (count == 0) {
-        if (bytes_.empty()) return std::nullopt;
-        return take(bytes_.size(), bytes_.size());
-      }
+      const std::optional<std::size_t> count = read_input(chunk, sizeof chunk);
+      if (!count) continue;
+      bytes_.append(chunk, *count);
+      if (*count > 0) continue;
+      if (bytes_.empty()) return std::nullopt;
+      return take(bytes_.size(), bytes_.size());
     }
   }
 

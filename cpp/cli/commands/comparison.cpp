@@ -1,7 +1,6 @@
 #include "cli/commands/comparison.h"
 
-#include <cerrno>
-#include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
 #include "base/error.h"
@@ -97,17 +96,6 @@ void add_file(Comparison& comparison, const std::string& name, const GeneratorOp
 }
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "specdec-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw Error(name + ": cannot be created: " + std::generic_category().message(errno));
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 Option mxfp6_option(ComparisonOptions& options) {
   return text({"--mxfp6"}, "FILE", options.mxfp6,

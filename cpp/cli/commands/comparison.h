@@ -1,7 +1,6 @@
 // The modes that `bench` and `race` compare: the target, its MXFP6 version (a given or temporary file), and that with a draft.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,23 +8,11 @@
 #include "cli/options.h"
 #include "cli/terminal/progress.h"
 #include "engine/generator.h"
+#include "platform/temporary_folder.h"
 
 namespace specdec::cli {
 
 constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
-
-// A temporary folder, removed with its contents by the destructor.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct ComparisonOptions {
   GeneratorOptions generator;     // resolved: target and draft are named

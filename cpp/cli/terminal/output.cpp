@@ -1,8 +1,5 @@
 #include "cli/terminal/output.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/text_stream.h"
+#include "platform/console.h"
 
 namespace specdec::cli {
 namespace {
@@ -30,22 +28,16 @@ std::string hexadecimal(unsigned char byte) {
 
 }  // namespace
 
-// Not with stdio, which does not report how much was written when a signal interrupts it.
 void write(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));
-    else if (errno == EPIPE) throw OutputClosed();
-    else if (errno != EINTR) break;
-  }
-  if (text.empty()) return;
-  throw Error(std::string("cannot write to standard output: ") + std::generic_category().message(errno));
+  const std::error_code error = write_to(StandardStream::output, text);
+  if (error == std::errc::broken_pipe) throw OutputClosed();
+  if (error) throw Error("cannot write to standard output: " + error.message());
 }
 
 void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
 
-bool output_is_terminal() { return isatty(STDOUT_FILENO) != 0; }
-bool input_is_terminal() { return isatty(STDIN_FILENO) != 0; }
+bool output_is_terminal() { return is_terminal(StandardStream::output); }
+bool input_is_terminal() { return is_terminal(StandardStream::input); }
 
 bool use_color(const std::string& mode) {
   if (mode != "auto") return mode == "always";

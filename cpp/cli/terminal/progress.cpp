@@ -1,13 +1,12 @@
 #include "cli/terminal/progress.h"
 
-#include <unistd.h>
-
 #include "cli/terminal/output.h"
+#include "platform/console.h"
 
 namespace specdec::cli {
 
 ProgressLine::ProgressLine()
-    : terminal_(isatty(STDERR_FILENO) != 0),
+    : terminal_(is_terminal(StandardStream::error)),
       interval_(terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : std::chrono::seconds(5)) {}
 
 void ProgressLine::begin(const std::string& text) {

@@ -1,8 +1,5 @@
 #include "cli/terminal/terminal.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,12 +7,6 @@
 #include "cli/terminal/output.h"
 
 namespace specdec::cli {
-
-TerminalSize terminal_size() {
-  struct winsize size = {};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
-  return known ? TerminalSize{size.ws_col, size.ws_row} : TerminalSize{80, 24};
-}
 
 bool can_draw() {
   const char* terminal = std::getenv("TERM");

@@ -3,13 +3,9 @@
 
 #include <string>
 
-namespace specdec::cli {
+#include "platform/console.h"
 
-struct TerminalSize {
-  int columns, rows;
-};
-// The current size of the terminal at standard output; 80 x 24 if unknown.
-TerminalSize terminal_size();
+namespace specdec::cli {
 
 // True on a terminal that can place its cursor.
 bool can_draw();

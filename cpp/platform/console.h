@@ -1,0 +1,31 @@
+// Standard input, output and error, and the terminals behind them.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace specdec {
+
+enum class StandardStream { input, output, error };
+
+bool is_terminal(StandardStream stream);
+
+struct TerminalSize {
+  int columns, rows;
+};
+// Of standard output, as it is now; 80 x 24 where it does not tell.
+TerminalSize terminal_size();
+
+// Writes all at once, past stdio: where a signal interrupts that, it does not say how much was written. Returns what went wrong;
+// std::errc::broken_pipe when nobody reads any more.
+std::error_code write_to(StandardStream stream, std::string_view text) noexcept;
+
+// A closed pipe is from now on an error of write_to(), instead of the end of the program.
+void keep_running_on_closed_pipes();
+
+// Waits for bytes of standard input and returns how many were read; 0: its end; null: a signal came first. Throws Error.
+std::optional<std::size_t> read_input(char* to, std::size_t bytes);
+
+}  // namespace specdec
