@@ -12,7 +12,7 @@ namespace {
 struct FloatFormat {
   explicit FloatFormat(const ggml_tensor* t) : k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
-  const char* rejection(const ggml_tensor*) const { return nullptr; }  // float_traits has looked
+  const char* rejection(const ggml_tensor*) const { return nullptr; }  // float_traits has checked them
   std::int64_t blocks() const { return floats::num_blocks(k); }
   std::int64_t expert_rows() const {  // at most one band
     const std::int64_t tile_bytes = floats::tile_rows * static_cast<std::int64_t>(tensor->nb[1]);

@@ -4,11 +4,11 @@
 //   explicit Format(const ggml_tensor* weights);  count matrices [rows, k]
 //   std::int64_t k, rows;  const ggml_tensor* tensor;
 //   const char* rejection(const ggml_tensor* x)   why these weights and activations cannot be multiplied, or null
-//   std::int64_t blocks()                         of a column, which threads pack one by one
-//   std::int64_t chunk_rows(num_threads)          that a thread takes at a time, so that a slower core holds nobody up
-//   std::int64_t expert_rows()                    that are multiplied at a time by the columns of one expert
-//   std::size_t panel_bytes(n)                    of n packed columns; linear in n
-//   std::size_t scratch_bytes(n)                  of a thread's own memory
+//   std::int64_t blocks()                         blocks per column, the unit of packing
+//   std::int64_t chunk_rows(num_threads)          rows that a thread takes at a time; small enough to balance unequal cores
+//   std::int64_t expert_rows()                    rows multiplied at a time by the columns of one expert
+//   std::size_t panel_bytes(n)                    bytes of n packed columns; linear in n
+//   std::size_t scratch_bytes(n)                  bytes of scratch memory per thread
 //   void pack(const float* x, n, column, block_begin, block_end, void* panel)
 //   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)  matrix (i2, i3)
 #pragma once

@@ -13,7 +13,7 @@
 namespace specdec {
 namespace {
 
-// Runs llama.cpp's own kernel, after choosing which of its algorithms.
+// Chooses the algorithm of llama.cpp's own kernel, which then runs.
 class ReferenceChoice final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int, const ggml_tensor*, size_t&) override { return false; }  // uses llama.cpp's size

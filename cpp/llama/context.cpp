@@ -103,7 +103,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_threads = params.n_threads_batch = threads_->size();
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
-  params.swa_full = true;  // sliding windows keep all cells: a rollback must find them
+  params.swa_full = true;  // sliding windows keep all cells, for rollbacks
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;

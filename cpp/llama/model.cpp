@@ -35,7 +35,7 @@ void check_memory(const std::vector<GgufFile>& parts) {
                    " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
-// A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
+// A server may have other kernels or versions; stock llama.cpp closes the connection when it gets such a type.
 void reject_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
@@ -56,7 +56,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
-  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
+  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // checks all before connecting to any
   cache_shape_ = CacheShape::of(parts.front());
   std::vector<ggml_backend_device*> devices;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
