@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test lint tidy asan tsan wheel-check stubs bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -37,6 +37,12 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 test: build $(VENV)/.ray
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(VENV)/bin/python -m pytest
+
+# Downloads 1.6 GB the first time (bench/real_models.py); REAL_MODELS names another folder for them.
+REAL_MODELS ?= $(CURDIR)/.cache/real-models
+test-real: build
+	$(VENV)/bin/python bench/real_models.py --to "$(REAL_MODELS)"
+	SPECDEC_REAL_MODELS="$(REAL_MODELS)" $(VENV)/bin/python -m pytest -v tests/real
 
 lint: build
 	ruff check . && ruff format --check .

@@ -6,7 +6,7 @@
 namespace specdec {
 
 struct KernelChoice {
-  const char* family;   // "MXFP6", "floats", "attention"
+  const char* family;   // "MXFP6", "floats", "blocks", "attention"
   const char* kernels;  // the name of the family's table of functions
 };
 

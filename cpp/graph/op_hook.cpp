@@ -6,6 +6,7 @@
 #include "ggml-cpu.h"
 #include "graph/attention.h"
 #include "graph/batch_invariance.h"
+#include "graph/blocks.h"
 #include "graph/floats.h"
 #include "graph/mxfp6.h"
 #include "traits.h"
@@ -31,6 +32,7 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
     if (is_hadamard(op)) return &reference_choice_;
     if (ggml::cpu::tensor_traits* traits = float_traits(op)) return traits;
+    if (ggml::cpu::tensor_traits* traits = block_traits(op)) return traits;
     return depends_on_batch(op) ? &reference_choice_ : nullptr;
   }
 

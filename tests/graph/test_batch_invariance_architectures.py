@@ -50,6 +50,15 @@ def test_passes_of_a_prompt_with_a_quantized_cache(type: str, tmp_path: pathlib.
     check_invariant(path, random_tokens(model, LENGTH), passes, "q8_0")
 
 
+@pytest.mark.parametrize("type", ["Q4_K", "Q6_K", "Q4_0", "Q5_1"])
+@pytest.mark.parametrize("name", ["llama", "mixtral"])
+def test_stock_types_in_passes_of_any_length(name: str, type: str, tmp_path: pathlib.Path) -> None:
+    model = make(name, shape=dataclasses.replace(SHAPES.get(name, Shape()), width=256, ffn=256, head=64))
+    path = model.write(tmp_path / "m.gguf", GgmlType[type])
+    passes = [([2, 5, 3], 1), ([8], 1), ([9], 1), ([65], 1), ([LENGTH], 2), ([130, 64, 1, 2, 8], 2)]
+    check_invariant(path, random_tokens(model, LENGTH), passes)
+
+
 @pytest.mark.parametrize("type", ["Q4_K", "Q6_K"])
 @pytest.mark.parametrize("name", ["llama", "mixtral"])
 def test_k_quants_in_passes_of_up_to_64(name: str, type: str, tmp_path: pathlib.Path) -> None:

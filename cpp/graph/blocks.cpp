@@ -1,0 +1,93 @@
+#include "graph/blocks.h"
+
+#include <optional>
+
+#include "base/isa.h"
+#include "graph/matmul.h"
+#include "weights/blocks/kernels.h"
+
+namespace specdec {
+namespace {
+
+std::optional<blocks::Type> type_of(int type) {
+  using blocks::Type;
+  switch (type) {
+    case GGML_TYPE_Q4_0:
+      return Type::q4_0;
+    case GGML_TYPE_Q4_1:
+      return Type::q4_1;
+    case GGML_TYPE_Q5_0:
+      return Type::q5_0;
+    case GGML_TYPE_Q5_1:
+      return Type::q5_1;
+    case GGML_TYPE_Q8_0:
+      return Type::q8_0;
+    case GGML_TYPE_IQ4_NL:
+      return Type::iq4_nl;
+    case GGML_TYPE_IQ4_XS:
+      return Type::iq4_xs;
+    case GGML_TYPE_Q2_K:
+      return Type::q2_k;
+    case GGML_TYPE_Q3_K:
+      return Type::q3_k;
+    case GGML_TYPE_Q4_K:
+      return Type::q4_k;
+    case GGML_TYPE_Q5_K:
+      return Type::q5_k;
+    case GGML_TYPE_Q6_K:
+      return Type::q6_k;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Also 8-bit keys and values of attention without flash attention. Rows may lie apart in any way.
+struct BlockFormat {
+  explicit BlockFormat(const ggml_tensor* t) : type(*type_of(t->type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
+
+  const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has looked
+  std::int64_t blocks() const { return k / blocks::block_size; }
+  std::int64_t expert_rows() const { return 4 * blocks::tile_rows; }
+  // Long pieces, since the first tile of each is not fetched ahead, but four of a small matrix for every thread.
+  std::int64_t chunk_rows(int num_threads) const {
+    const std::int64_t pieces = 4 * num_threads * blocks::tile_rows;
+    return std::min<std::int64_t>(16, (rows + pieces - 1) / pieces) * blocks::tile_rows;
+  }
+  std::size_t panel_bytes(std::int64_t n) const { return blocks::panel_bytes(n, k); }
+  std::size_t scratch_bytes(std::int64_t n) const { return blocks::scratch_bytes(n); }
+
+  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
+    kernels().pack(type, x, n, k, column, block_begin, block_end, static_cast<blocks::PanelBlock*>(panel));
+  }
+  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+                float* out, std::int64_t ldo, void* scratch) const {
+    const auto* weights = reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
+    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k};
+    kernels().matmul(matrix, static_cast<const blocks::PanelBlock*>(panel), n, row_begin, row_end, out, ldo, scratch);
+  }
+
+  static const blocks::Kernels& kernels() {
+    static const blocks::Kernels& chosen = pick(blocks::all_kernels());
+    return chosen;
+  }
+
+  blocks::Type type;
+  std::int64_t k, rows;
+  const ggml_tensor* tensor;
+};
+
+}  // namespace
+
+bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
+
+ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
+  static MatMul<BlockFormat> matmul;
+  static MatMulExperts<BlockFormat> experts;
+  if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return nullptr;
+  const ggml_tensor* w = op->src[0];
+  if (!is_block_type(w->type) || w->nb[0] != ggml_type_size(w->type) || !valid_activations(op->src[1])) return nullptr;
+  if (op->op == GGML_OP_MUL_MAT) return &matmul;
+  return &experts;
+}
+
+}  // namespace specdec

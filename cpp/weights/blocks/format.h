@@ -1,0 +1,59 @@
+// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL and IQ4_XS.
+//
+// A row of k weights is a row of blocks of 32 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every one of these types
+// is the same thing in another packing: per group of 16 or 32 weights
+//   weight = scale * code + offset
+// with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits).
+//
+//   type    block  bytes  code         scale              offset
+//   Q4_0       32     18  -8..7        d                  -
+//   Q4_1       32     20  0..15        d                  m
+//   Q5_0       32     22  -16..15      d                  -
+//   Q5_1       32     24  0..31        d                  m
+//   Q8_0       32     34  -128..127    d                  -
+//   IQ4_NL     32     18  -127..113    d                  -            16 codes from a table
+//   IQ4_XS    256    136  -127..113    d * (6 bits - 32)  -            the same table
+//   Q2_K      256     84  0..3         d * 4 bits         -dmin * 4 bits    groups of 16
+//   Q3_K      256    110  -4..3        d * (6 bits - 32)  -                 groups of 16
+//   Q4_K      256    144  0..15        d * 6 bits         -dmin * 6 bits
+//   Q5_K      256    176  0..31        d * 6 bits         -dmin * 6 bits
+//   Q6_K      256    210  -32..31      d * int8           -                 groups of 16
+#pragma once
+
+#include <cstdint>
+
+namespace specdec::blocks {
+
+enum class Type { q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs, q2_k, q3_k, q4_k, q5_k, q6_k };
+constexpr int num_types = 12;
+
+struct Format {
+  const char* name;
+  int columns, bytes;   // of a block
+  int group;            // weights that share a scale
+  int lowest, highest;  // code
+  bool offsets;
+};
+
+constexpr Format formats[num_types] = {
+    {"Q4_0", 32, 18, 32, -8, 7, false},         {"Q4_1", 32, 20, 32, 0, 15, true},      {"Q5_0", 32, 22, 32, -16, 15, false},
+    {"Q5_1", 32, 24, 32, 0, 31, true},          {"Q8_0", 32, 34, 32, -128, 127, false}, {"IQ4_NL", 32, 18, 32, -127, 113, false},
+    {"IQ4_XS", 256, 136, 32, -127, 113, false}, {"Q2_K", 256, 84, 16, 0, 3, true},      {"Q3_K", 256, 110, 16, -4, 3, false},
+    {"Q4_K", 256, 144, 32, 0, 15, true},        {"Q5_K", 256, 176, 32, 0, 31, true},    {"Q6_K", 256, 210, 16, -32, 31, false},
+};
+static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
+
+static constexpr std::int64_t row_bytes(Type type, std::int64_t k) { return k / format_of(type).columns * format_of(type).bytes; }
+
+constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+// 32 weights of a row; groups of 32 have both scales alike.
+struct Weights32 {
+  std::int8_t code[32];
+  float scale[2], offset[2];  // of columns 0-15, 16-31
+};
+
+// Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
+Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept;
+
+}  // namespace specdec::blocks

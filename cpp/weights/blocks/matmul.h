@@ -1,0 +1,89 @@
+// Weights of stock GGUF types times activations: one table of functions per instruction set, all giving the same bits.
+//
+//   W (rows, k) as the file holds it,  x (n, k) f32,  out[c * ldo + row] = sum over k of W[row, :] * x[c, :]
+//
+// x is first rounded to int8 blocks of 32 with one f32 scale each (`pack`, into a panel). Then, groups of 16 or 32 weights
+// (format.h) in ascending order and one accumulator per output, which starts at 0:
+//   acc = fma(float(sum of code * x_code), scale * x_scale, acc)
+//   acc = fma(offset, x_scale * float(sum of x_code), acc)         types with offsets only
+// The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how threads split
+// the rows, or on the instruction set.
+//
+// Rounding of a block of 32, a = max |x|: x_scale = a / 127, x_code = x * (127 / a) to nearest even. A block with a < 2^-110
+// counts as zeros; one with NaN or infinity gets scale NaN and zero codes, so that NaN comes out of every output.
+//
+// The caller owns memory and threads: every thread packs its share of blocks, all wait, then every thread multiplies its share of
+// rows. No function here allocates, throws, or needs alignment beyond that of its types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu_features.h"
+#include "weights/blocks/format.h"
+
+namespace specdec::blocks {
+
+constexpr int block_size = 32;  // activations with one scale
+constexpr float tiny_block = 0x1p-110f;
+
+struct PanelBlock {
+  std::int8_t codes[block_size];
+  float scale;
+  float sums[2];                // scale * sum of the codes of each of the type's groups
+  std::int32_t corrections[2];  // lowest code of the type * sum of the codes, for kernels that store code - lowest
+};
+
+// Panel: columns in groups of panel_width, the last one narrower; a group of w columns is [blocks][w].
+constexpr int panel_width = 8;
+static constexpr std::int64_t panel_place(std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block) {
+  const std::int64_t first = column / panel_width * panel_width, width = n - first < panel_width ? n - first : panel_width;
+  return first * (k / block_size) + block * width + column - first;
+}
+static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
+  return static_cast<std::size_t>(n * (k / block_size)) * sizeof(PanelBlock);
+}
+
+// Rows of k weights, row_bytes apart; k is a multiple of the type's block.
+struct Matrix {
+  Type type;
+  const std::uint8_t* weights;
+  std::int64_t row_bytes, k;
+};
+
+// A tile is 16 rows of tile_columns, decoded once for all columns of activations: what a kernel multiplies. A byte is a code, or
+// code - lowest where the kernel multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
+constexpr int tile_rows = 16, tile_columns = 512;
+struct Tile {
+  std::uint8_t codes[tile_columns / 4][tile_rows][4];
+  float scale[tile_columns / 16][tile_rows], offset[tile_columns / 16][tile_rows];  // by group
+};
+
+// Of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
+constexpr int padded_bytes = tile_rows * (tile_columns / 32 * 34);
+static constexpr std::size_t scratch_bytes(std::int64_t n) {
+  return sizeof(Tile) + padded_bytes + static_cast<std::size_t>(n) * tile_rows * sizeof(float);
+}
+
+struct Kernels {
+  const char* name;
+  CpuFeatures needs;
+
+  // Rounds blocks [block_begin, block_end) of one column (x is the start of its k activations) of an n-column panel.
+  void (*pack)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+               std::int64_t block_end, PanelBlock* panel) noexcept;
+
+  // out[c * ldo + row] for all n columns and rows [row_begin, row_end), best multiples of tile_rows.
+  void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
+                 std::int64_t ldo, void* scratch) noexcept;
+};
+
+void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+                 std::int64_t block_end, PanelBlock* panel) noexcept;
+
+extern const Kernels kernels_scalar;
+extern const Kernels kernels_avx2, kernels_avx512_vnni;  // x86 builds only
+extern const Kernels kernels_avx_vnni;                   // x86 builds by compilers that know it
+extern const Kernels kernels_neon_dotprod;               // 64-bit ARM builds only
+
+}  // namespace specdec::blocks

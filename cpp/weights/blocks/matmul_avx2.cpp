@@ -1,0 +1,81 @@
+// AVX2 kernels. maddubs multiplies unsigned by signed bytes into int16 pair sums, saturating:
+//   codes of at most 6 bits, stored as code - lowest: a pair reaches (highest - lowest) * 127 * 2, at most 63 * 254 = 16002, and as
+//   many pairs are added in int16 as fit;
+//   codes of 8 bits: |code| times the activation with the code's sign; |code| <= 128 and |activation| <= 127, so that a pair
+//   reaches 32512.
+#include <immintrin.h>
+
+#include "weights/blocks/matmul.h"
+
+namespace specdec::blocks {
+namespace {
+
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
+using Ints = __m256i;
+using Floats = __m256;
+constexpr int vector_rows = 8;
+constexpr int columns_at_once = 4;  // times 2 vectors of rows: eight sums in 16 registers
+
+SPECDEC_INLINE Floats load_floats(const float* p) { return _mm256_loadu_ps(p); }
+SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+SPECDEC_INLINE Floats broadcast(float x) { return _mm256_set1_ps(x); }
+SPECDEC_INLINE Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+
+template <Type type>
+constexpr bool signed_bytes = format_of(type).highest > 63;
+
+// Pair sums of int16 that can be added without overflow.
+template <Type type>
+constexpr int pairs_that_fit = signed_bytes<type> ? 1 : 32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2);
+static_assert(pairs_that_fit<Type::q6_k> == 2 && pairs_that_fit<Type::q5_k> == 4 && pairs_that_fit<Type::q4_k> == 8);
+static_assert(128 * 127 * 2 <= 32767);
+
+SPECDEC_INLINE __m256i load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+
+template <Type type, int C>
+SPECDEC_INLINE void group_sums(const std::uint8_t* codes, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
+  constexpr int fours = format_of(type).group / 4, step = pairs_that_fit<type> < fours ? pairs_that_fit<type> : fours;
+  const __m256i ones = _mm256_set1_epi16(1);
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) {
+    const bool corrected = !signed_bytes<type> && format_of(type).lowest != 0;
+    sums[c][0] = sums[c][1] = corrected ? _mm256_set1_epi32(x[c].corrections[group]) : _mm256_setzero_si256();
+  }
+#pragma GCC unroll 8
+  for (int first = 0; first < fours; first += step) {
+    __m256i words[C][2];
+#pragma GCC unroll 8
+    for (int i = first; i < first + step; ++i) {
+      const __m256i w[2] = {load_ints(codes + i * 4 * tile_rows), load_ints(codes + i * 4 * tile_rows + 32)};
+#pragma GCC unroll 4
+      for (int c = 0; c < C; ++c) {
+        std::int32_t four;
+        __builtin_memcpy(&four, x[c].codes + group * format_of(type).group + 4 * i, sizeof four);
+        const __m256i a = _mm256_set1_epi32(four);
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+          const __m256i pairs =
+              signed_bytes<type> ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v])) : _mm256_maddubs_epi16(w[v], a);
+          words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
+          __asm__("" : "+x"(words[c][v]));  // here and now: compilers regroup integer sums, and 16 registers do not hold what waits
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(words[c][v], ones));
+    }
+  }
+}
+
+#include "weights/blocks/matmul_x86.h"
+
+}  // namespace
+
+const Kernels kernels_avx2 = {"avx2", cpu::avx2 | cpu::fma | cpu::f16c, pack, matmul};
+
+}  // namespace specdec::blocks

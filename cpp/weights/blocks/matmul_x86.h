@@ -1,0 +1,403 @@
+// What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and the loops of
+// matmul_kernel.h. Included, inside
+// an anonymous namespace, by one file per instruction set, which defines
+//   Ints, Floats, vector_rows (8 or 16)                 vectors of one number per row
+//   load_floats, store_floats, broadcast, to_floats, multiplied (a * b), fused (a * b + c)
+//   signed_bytes<type>                                  whether a tile holds codes as they are (else code - lowest, unsigned)
+//   group_sums<type, C>(codes, x, group, sums)          sums[c][v] = exact sums of a group of columns
+//   columns_at_once
+//
+// Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks bits works on
+// bytes and so commutes with that.
+
+SPECDEC_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+
+// Four registers of 4 neighbouring bytes of 8 rows.
+struct Quad {
+  __m256i part[4];
+};
+
+// a[r]: 16 bytes of rows r and r + 4.
+SPECDEC_INLINE Quad transposed(const __m256i (&a)[4]) {
+  const __m256i low01 = _mm256_unpacklo_epi32(a[0], a[1]), high01 = _mm256_unpackhi_epi32(a[0], a[1]);
+  const __m256i low23 = _mm256_unpacklo_epi32(a[2], a[3]), high23 = _mm256_unpackhi_epi32(a[2], a[3]);
+  return {{_mm256_unpacklo_epi64(low01, low23), _mm256_unpackhi_epi64(low01, low23), _mm256_unpacklo_epi64(high01, high23),
+           _mm256_unpackhi_epi64(high01, high23)}};
+}
+
+// 8 rows of a matrix, from some byte on; and as much of what comes next in memory.
+struct Rows {
+  const std::uint8_t* at;
+  std::int64_t stride;
+  const std::uint8_t* ahead;
+  SPECDEC_INLINE Rows operator+(std::int64_t offset) const { return {at + offset, stride, ahead + 8 * offset}; }
+};
+
+SPECDEC_INLINE __m128i load16(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+SPECDEC_INLINE __m256i pair(__m128i low, __m128i high) { return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1); }
+SPECDEC_INLINE Quad load(Rows rows) {
+  // Sixteen rows read side by side are more streams than the hardware follows. In order and a few lines at a time, into the second
+  // cache level: twice as fast as without for one column.
+  __builtin_prefetch(rows.ahead, 0, 2);
+  __builtin_prefetch(rows.ahead + 64, 0, 2);
+  __m256i a[4];
+  for (int r = 0; r < 4; ++r) a[r] = pair(load16(rows.at + r * rows.stride), load16(rows.at + (r + 4) * rows.stride));
+  return transposed(a);
+}
+
+// The same of 16 columns whose bit i is bit `first` + i of 4 bytes: 16 where it is set.
+template <int first>
+SPECDEC_INLINE Quad load_fifth_bits(Rows rows) {
+  constexpr char low = first / 8, high = first / 8 + 1;
+  const __m256i spread =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(low, low, low, low, low, low, low, low, high, high, high, high, high, high, high, high));
+  const __m256i mask = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
+  __m256i a[4];
+  for (int r = 0; r < 4; ++r) {
+    const __m256i bits = pair(_mm_loadu_si32(rows.at + r * rows.stride), _mm_loadu_si32(rows.at + (r + 4) * rows.stride));
+    const __m256i chosen = _mm256_and_si256(_mm256_shuffle_epi8(bits, spread), mask);
+    a[r] = _mm256_and_si256(_mm256_cmpeq_epi8(chosen, mask), bytes(16));
+  }
+  return transposed(a);
+}
+
+// Bits `mask` of every byte after a shift by `right` (negative: left) that may carry in garbage elsewhere.
+template <int right>
+SPECDEC_INLINE __m256i bits(__m256i v, int mask) {
+  if constexpr (right > 0) v = _mm256_srli_epi16(v, right);
+  if constexpr (right < 0) v = _mm256_slli_epi16(v, -right);
+  return _mm256_and_si256(v, bytes(mask));
+}
+SPECDEC_INLINE __m256i low_half(__m256i v) { return bits<0>(v, 15); }
+SPECDEC_INLINE __m256i high_half(__m256i v) { return bits<4>(v, 15); }
+
+// Where the codes of 8 rows of a block go.
+struct Codes {
+  std::uint8_t* at;
+  SPECDEC_INLINE void store(int column, __m256i v) const {  // of 4 columns
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + column * tile_rows), v);
+  }
+};
+
+template <bool is_signed>
+SPECDEC_INLINE __m256i iq4_codes(__m256i nibbles) {
+  constexpr int add = is_signed ? 0 : 127;
+  const auto entry = [](int i) { return static_cast<char>(iq4_values[i] + add); };
+  return _mm256_shuffle_epi8(
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8),
+                                                entry(9), entry(10), entry(11), entry(12), entry(13), entry(14), entry(15))),
+      nibbles);
+}
+
+// 32 columns from 16 bytes: 0-15 in the low halves of bytes.
+template <class Decode>
+SPECDEC_INLINE void store_nibbles(const Quad& q, Codes to, Decode decode) {
+  for (int g = 0; g < 4; ++g) {
+    to.store(4 * g, decode(low_half(q.part[g]), g));
+    to.store(16 + 4 * g, decode(high_half(q.part[g]), 4 + g));
+  }
+}
+
+// One part of 16 columns of Q5_K: bits of two groups of 32 columns beside each other.
+template <int c>
+SPECDEC_INLINE void store_q5_k(const Quad& low, const Quad& high, Codes to) {
+  for (int g = 0; g < 4; ++g) {
+    to.store(64 * c + 4 * g, _mm256_or_si256(low_half(low.part[g]), bits<2 * c - 4>(high.part[g], 16)));
+    to.store(64 * c + 32 + 4 * g, _mm256_or_si256(high_half(low.part[g]), bits<2 * c + 1 - 4>(high.part[g], 16)));
+  }
+}
+// Two parts of Q3_K: bits 4 n and on of the third bits.
+template <int n>
+SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Codes to) {
+  for (int g = 0; g < 4; ++g) {
+    const __m256i l = low.part[g], h = high.part[g];
+    to.store(4 * g, _mm256_or_si256(bits<0>(l, 3), bits<4 * n - 2>(h, 4)));
+    to.store(32 + 4 * g, _mm256_or_si256(bits<2>(l, 3), bits<4 * n - 1>(h, 4)));
+    to.store(64 + 4 * g, _mm256_or_si256(bits<4>(l, 3), bits<4 * n>(h, 4)));
+    to.store(96 + 4 * g, _mm256_or_si256(bits<6>(l, 3), bits<4 * n + 1>(h, 4)));
+  }
+}
+
+template <Type type>
+SPECDEC_INLINE void decode_codes(Rows rows, Codes to) {
+  constexpr bool is_signed = signed_bytes<type>;
+  if constexpr (type == Type::q4_0) {
+    store_nibbles(load(rows + 2), to, [](__m256i v, int) { return v; });
+  } else if constexpr (type == Type::q4_1) {
+    store_nibbles(load(rows + 4), to, [](__m256i v, int) { return v; });
+  } else if constexpr (type == Type::q5_0 || type == Type::q5_1) {
+    constexpr int at = type == Type::q5_0 ? 2 : 4;
+    const Quad high[2] = {load_fifth_bits<0>(rows + at), load_fifth_bits<16>(rows + at)};
+    store_nibbles(load(rows + (at + 4)), to, [&](__m256i v, int g) { return _mm256_or_si256(v, high[g / 4].part[g % 4]); });
+  } else if constexpr (type == Type::q8_0) {
+    for (int half = 0; half < 2; ++half) {
+      const Quad q = load(rows + (2 + 16 * half));
+      for (int g = 0; g < 4; ++g) to.store(16 * half + 4 * g, is_signed ? q.part[g] : _mm256_xor_si256(q.part[g], bytes(0x80)));
+    }
+  } else if constexpr (type == Type::iq4_nl) {
+    store_nibbles(load(rows + 2), to, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
+  } else if constexpr (type == Type::iq4_xs) {
+    for (int part = 0; part < 8; ++part) {
+      const Codes part_codes{to.at + 32 * part * tile_rows};
+      store_nibbles(load(rows + (8 + 16 * part)), part_codes, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
+    }
+  } else if constexpr (type == Type::q4_k) {
+    for (int c = 0; c < 4; ++c) {
+      for (int half = 0; half < 2; ++half) {
+        const Quad q = load(rows + (16 + 32 * c + 16 * half));
+        for (int g = 0; g < 4; ++g) {
+          to.store(64 * c + 16 * half + 4 * g, low_half(q.part[g]));
+          to.store(64 * c + 32 + 16 * half + 4 * g, high_half(q.part[g]));
+        }
+      }
+    }
+  } else if constexpr (type == Type::q5_k) {
+    for (int half = 0; half < 2; ++half) {
+      const Quad high = load(rows + (16 + 16 * half));
+      const Rows low = rows + (48 + 16 * half);
+      const Codes half_codes{to.at + 16 * half * tile_rows};
+      store_q5_k<0>(load(low), high, half_codes);
+      store_q5_k<1>(load(low + 32), high, half_codes);
+      store_q5_k<2>(load(low + 64), high, half_codes);
+      store_q5_k<3>(load(low + 96), high, half_codes);
+    }
+  } else if constexpr (type == Type::q6_k) {
+    for (int n = 0; n < 2; ++n) {
+      for (int half = 0; half < 2; ++half) {
+        const Quad a = load(rows + (64 * n + 16 * half)), b = load(rows + (64 * n + 32 + 16 * half));
+        const Quad high = load(rows + (128 + 32 * n + 16 * half));
+        for (int g = 0; g < 4; ++g) {
+          const int column = 128 * n + 16 * half + 4 * g;
+          to.store(column, _mm256_or_si256(low_half(a.part[g]), bits<-4>(high.part[g], 48)));
+          to.store(column + 32, _mm256_or_si256(low_half(b.part[g]), bits<-2>(high.part[g], 48)));
+          to.store(column + 64, _mm256_or_si256(high_half(a.part[g]), bits<0>(high.part[g], 48)));
+          to.store(column + 96, _mm256_or_si256(high_half(b.part[g]), bits<2>(high.part[g], 48)));
+        }
+      }
+    }
+  } else if constexpr (type == Type::q3_k) {
+    for (int half = 0; half < 2; ++half) {
+      const Quad high = load(rows + 16 * half);
+      store_q3_k<0>(load(rows + (32 + 16 * half)), high, {to.at + 16 * half * tile_rows});
+      store_q3_k<1>(load(rows + (64 + 16 * half)), high, {to.at + (128 + 16 * half) * tile_rows});
+    }
+  } else if constexpr (type == Type::q2_k) {
+    for (int n = 0; n < 2; ++n) {
+      for (int half = 0; half < 2; ++half) {
+        const Quad q = load(rows + (16 + 32 * n + 16 * half));
+        for (int g = 0; g < 4; ++g) {
+          const int column = 128 * n + 16 * half + 4 * g;
+          to.store(column, bits<0>(q.part[g], 3));
+          to.store(column + 32, bits<2>(q.part[g], 3));
+          to.store(column + 64, bits<4>(q.part[g], 3));
+          to.store(column + 96, bits<6>(q.part[g], 3));
+        }
+      }
+    }
+  }
+}
+
+// --- scales -----------------------------------------------------------------------------------------------------------
+
+// An F16 number of 8 rows.
+SPECDEC_INLINE __m256 load_halves(Rows rows) {
+  const auto at = [&](int r) {
+    std::uint16_t h;
+    __builtin_memcpy(&h, rows.at + r * rows.stride, sizeof h);
+    return static_cast<short>(h);
+  };
+  return _mm256_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)));
+}
+// From the low 16 bits of every lane.
+SPECDEC_INLINE __m256 low_halves(__m256i v) {
+  const __m256i words = _mm256_and_si256(v, _mm256_set1_epi32(0xFFFF));
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+SPECDEC_INLINE __m256 high_halves(__m256i v) { return low_halves(_mm256_srli_epi32(v, 16)); }
+SPECDEC_INLINE __m256 negative(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+
+// Where the scales or offsets of 8 rows of a block go: [group][16].
+struct Scales {
+  float* at;
+  SPECDEC_INLINE void store(int group, __m256 v) const { _mm256_storeu_ps(at + group * tile_rows, v); }
+  // unit * byte for the four groups in a lane's bytes.
+  SPECDEC_INLINE void store_four(int group, __m256i v, __m256 unit) const {
+    const __m256i mask = _mm256_set1_epi32(255);
+    store_products(group, _mm256_and_si256(v, mask), unit);
+    store_products(group + 1, _mm256_and_si256(_mm256_srli_epi32(v, 8), mask), unit);
+    store_products(group + 2, _mm256_and_si256(_mm256_srli_epi32(v, 16), mask), unit);
+    store_products(group + 3, _mm256_srli_epi32(v, 24), unit);
+  }
+  SPECDEC_INLINE void store_four_signed(int group, __m256i v, __m256 unit) const {
+    store_products(group, _mm256_srai_epi32(_mm256_slli_epi32(v, 24), 24), unit);
+    store_products(group + 1, _mm256_srai_epi32(_mm256_slli_epi32(v, 16), 24), unit);
+    store_products(group + 2, _mm256_srai_epi32(_mm256_slli_epi32(v, 8), 24), unit);
+    store_products(group + 3, _mm256_srai_epi32(v, 24), unit);
+  }
+  SPECDEC_INLINE void store_products(int group, __m256i integers, __m256 unit) const {
+    store(group, _mm256_mul_ps(unit, _mm256_cvtepi32_ps(integers)));
+  }
+};
+
+template <Type type>
+SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
+  if constexpr (type == Type::q4_1 || type == Type::q5_1) {
+    scale.store(0, load_halves(rows));
+    offset.store(0, load_halves(rows + 2));
+  } else if constexpr (format_of(type).columns == 32) {
+    scale.store(0, load_halves(rows));
+  } else if constexpr (type == Type::q4_k || type == Type::q5_k) {
+    const Quad q = load(rows);  // d and dmin, then 12 bytes
+    const __m256 d = low_halves(q.part[0]), dmin = negative(high_halves(q.part[0]));
+    scale.store_four(0, bits<0>(q.part[1], 63), d);
+    scale.store_four(4, _mm256_or_si256(low_half(q.part[3]), bits<2>(q.part[1], 48)), d);
+    offset.store_four(0, bits<0>(q.part[2], 63), dmin);
+    offset.store_four(4, _mm256_or_si256(high_half(q.part[3]), bits<2>(q.part[2], 48)), dmin);
+  } else if constexpr (type == Type::q6_k) {
+    const Quad q = load(rows + 192);
+    const __m256 d = load_halves(rows + 208);
+    for (int g = 0; g < 4; ++g) scale.store_four_signed(4 * g, q.part[g], d);
+  } else if constexpr (type == Type::q3_k) {
+    __m256i a[4];  // the last 16 bytes of the block, of which the first two are codes
+    for (int r = 0; r < 4; ++r) {
+      a[r] = _mm256_bsrli_epi128(pair(load16(rows.at + 94 + r * rows.stride), load16(rows.at + 94 + (r + 4) * rows.stride)), 2);
+    }
+    const Quad q = transposed(a);
+    const __m256 d = low_halves(q.part[3]);
+    const __m256i high = q.part[2];
+    const auto store = [&](int group, __m256i codes) { scale.store_four_signed(group, _mm256_sub_epi8(codes, bytes(32)), d); };
+    store(0, _mm256_or_si256(low_half(q.part[0]), bits<-4>(high, 48)));
+    store(4, _mm256_or_si256(low_half(q.part[1]), bits<-2>(high, 48)));
+    store(8, _mm256_or_si256(high_half(q.part[0]), bits<0>(high, 48)));
+    store(12, _mm256_or_si256(high_half(q.part[1]), bits<2>(high, 48)));
+  } else if constexpr (type == Type::q2_k) {
+    const Quad q = load(rows);
+    const __m256 d = load_halves(rows + 80), dmin = negative(load_halves(rows + 82));
+    for (int g = 0; g < 4; ++g) {
+      scale.store_four(4 * g, low_half(q.part[g]), d);
+      offset.store_four(4 * g, high_half(q.part[g]), dmin);
+    }
+  } else if constexpr (type == Type::iq4_xs) {
+    const Quad q = load(rows);  // d, 16 high bits; 32 low bits
+    const __m256 d = low_halves(q.part[0]);
+    __m256i low = q.part[1], high = _mm256_srli_epi32(q.part[0], 16);
+    for (int part = 0; part < 8; ++part, low = _mm256_srli_epi32(low, 4), high = _mm256_srli_epi32(high, 2)) {
+      const __m256i code =
+          _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)), _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4));
+      scale.store_products(part, _mm256_sub_epi32(code, _mm256_set1_epi32(32)), d);
+    }
+  }
+}
+
+template <Type type>
+void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t* ahead, Tile& tile) {
+  constexpr Format format = format_of(type);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t column = block * format.columns, group = column / format.group;
+    for (int row = 0; row < tile_rows; row += 8) {
+      const Rows rows{w + row * row_bytes + block * format.bytes, row_bytes, ahead + (2 * block + row / 8) * (8 * format.bytes)};
+      decode_codes<type>(rows, {&tile.codes[column / 4][row][0]});
+      decode_scales<type>(rows, {&tile.scale[group][row]}, {&tile.offset[group][row]});
+    }
+  }
+}
+
+// --- products ---------------------------------------------------------------------------------------------------------
+
+constexpr int vectors = tile_rows / vector_rows;
+
+template <Type type, int C>
+void multiply_columns(const Tile& tile, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* sums) {
+  constexpr Format format = format_of(type);
+  constexpr int groups = block_size / format.group;
+  Floats acc[C][vectors];
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) acc[c][v] = load_floats(sums + c * tile_rows + v * vector_rows);
+  }
+  const std::uint8_t* codes = &tile.codes[0][0][0];
+  const float *scale = tile.scale[0], *offset = tile.offset[0];
+  for (std::int64_t block = 0; block < blocks32; ++block, x += width) {
+#pragma GCC unroll 2
+    for (int group = 0; group < groups; ++group) {
+      Ints exact[C][vectors];
+      group_sums<type, C>(codes, x, group, exact);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+        const Floats weight_scale = load_floats(scale + v * vector_rows);
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c) {
+          acc[c][v] = fused(to_floats(exact[c][v]), multiplied(weight_scale, broadcast(x[c].scale)), acc[c][v]);
+        }
+        if constexpr (format.offsets) {
+          const Floats weight_offset = load_floats(offset + v * vector_rows);
+#pragma GCC unroll 8
+          for (int c = 0; c < C; ++c) acc[c][v] = fused(weight_offset, broadcast(x[c].sums[group]), acc[c][v]);
+        }
+      }
+      codes += format.group * tile_rows;
+      scale += tile_rows;
+      offset += tile_rows;
+    }
+  }
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store_floats(sums + c * tile_rows + v * vector_rows, acc[c][v]);
+  }
+}
+
+// --- packing ----------------------------------------------------------------------------------------------------------
+
+SPECDEC_INLINE std::int32_t largest_lane(__m256i v) {
+  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(1, 0, 3, 2)));
+  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
+  return _mm_cvtsi128_si32(m);
+}
+SPECDEC_INLINE std::int32_t sum_of_lanes(__m256i v) {
+  __m128i m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_add_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(1, 0, 3, 2)));
+  m = _mm_add_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
+  return _mm_cvtsi128_si32(m);
+}
+
+void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+          PanelBlock* panel) noexcept {
+  const Format& format = format_of(type);
+  const __m256i magnitude_mask = _mm256_set1_epi32(0x7fffffff);
+  for (std::int64_t block = block_begin; block < block_end; ++block) {
+    __m256 value[4];
+    __m256i largest_lanes = _mm256_setzero_si256();
+    for (int i = 0; i < 4; ++i) {
+      value[i] = _mm256_loadu_ps(x + block * block_size + 8 * i);
+      // As integers, magnitudes order NaN and infinity above every finite value.
+      largest_lanes = _mm256_max_epi32(largest_lanes, _mm256_and_si256(_mm256_castps_si256(value[i]), magnitude_mask));
+    }
+    const std::int32_t largest_bits = largest_lane(largest_lanes);
+    float largest;
+    __builtin_memcpy(&largest, &largest_bits, sizeof largest);
+    const bool finite = largest_bits < 0x7f800000;
+    const bool zero = !finite || largest < tiny_block;
+    const __m256 inverse = _mm256_set1_ps(zero ? 0.0f : 127.0f / largest);
+    const __m256i keep = _mm256_set1_epi32(zero ? 0 : -1);
+    __m256i rounded[4];
+    for (int i = 0; i < 4; ++i) rounded[i] = _mm256_and_si256(keep, _mm256_cvtps_epi32(_mm256_mul_ps(value[i], inverse)));
+    int sum[2] = {sum_of_lanes(_mm256_add_epi32(rounded[0], rounded[1])), sum_of_lanes(_mm256_add_epi32(rounded[2], rounded[3]))};
+    if (format.group == block_size) sum[0] += sum[1], sum[1] = 0;
+    PanelBlock& to = panel[panel_place(n, k, column, block)];
+    to.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
+    for (int i = 0; i < 2; ++i) {
+      to.sums[i] = to.scale * static_cast<float>(sum[i]);
+      to.corrections[i] = format.lowest * sum[i];
+    }
+    // The packs work within 128-bit lanes: afterwards dwords are values 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, ...
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_packs_epi32(rounded[2], rounded[3]));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.codes),
+                        _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  }
+}
+
+#include "weights/blocks/matmul_kernel.h"

@@ -1,0 +1,222 @@
+// Stock quantized matrices in ggml graphs made by hand: layouts as ggml reads them, views, permuted activations, several matrices,
+// experts, and the error beside that of llama.cpp's own products.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "ggml_graph.h"
+#include "weights/blocks/kernels.h"
+
+namespace {
+
+using namespace specdec;
+
+struct NamedType {
+  ggml_type ggml;
+  blocks::Type ours;
+};
+constexpr NamedType types[] = {
+    {GGML_TYPE_Q4_0, blocks::Type::q4_0},     {GGML_TYPE_Q4_1, blocks::Type::q4_1}, {GGML_TYPE_Q5_0, blocks::Type::q5_0},
+    {GGML_TYPE_Q5_1, blocks::Type::q5_1},     {GGML_TYPE_Q8_0, blocks::Type::q8_0}, {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
+    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k}, {GGML_TYPE_Q3_K, blocks::Type::q3_k},
+    {GGML_TYPE_Q4_K, blocks::Type::q4_k},     {GGML_TYPE_Q5_K, blocks::Type::q5_k}, {GGML_TYPE_Q6_K, blocks::Type::q6_k},
+};
+static_assert(std::size(types) == blocks::num_types);
+
+constexpr std::int64_t k = 512, rows = 70;
+
+class Graph : public GgmlGraph {
+ public:
+  explicit Graph(NamedType type) : GgmlGraph(64u << 20), type_(type) {}
+
+  // Normal weights, quantized by ggml.
+  ggml_tensor* weights(std::int64_t num_rows = rows, std::int64_t matrices = 1) {
+    ggml_tensor* t = ggml_new_tensor_3d(get(), type_.ggml, k, num_rows, matrices);
+    std::vector<float> x(static_cast<std::size_t>(ggml_nelements(t)));
+    for (float& value : x) value = normal_(random_);
+    ggml_quantize_chunk(type_.ggml, x.data(), t->data, 0, num_rows * matrices, k, nullptr);
+    return t;
+  }
+
+  // Normal, one in a hundred thirty times as large.
+  ggml_tensor* activations(std::int64_t a, std::int64_t b, std::int64_t c = 1, std::int64_t d = 1) {
+    ggml_tensor* t = ggml_new_tensor_4d(get(), GGML_TYPE_F32, a, b, c, d);
+    float* x = static_cast<float*>(t->data);
+    for (std::int64_t i = 0; i < ggml_nelements(t); ++i) x[i] = normal_(random_) * (random_() % 100 == 0 ? 30.0f : 1.0f);
+    return t;
+  }
+
+  NamedType type() const { return type_; }
+
+ private:
+  NamedType type_;
+  std::mt19937 random_{7};
+  std::normal_distribution<float> normal_;
+};
+
+template <class T>
+const T* place(const ggml_tensor* t, std::int64_t i1, std::int64_t i2 = 0, std::int64_t i3 = 0) {
+  const auto offset = [](std::int64_t i, std::size_t stride) { return static_cast<std::size_t>(i) * stride; };
+  return reinterpret_cast<const T*>(static_cast<const char*>(t->data) + offset(i1, t->nb[1]) + offset(i2, t->nb[2]) + offset(i3, t->nb[3]));
+}
+
+// A row times a column by the scalar kernel.
+float product(blocks::Type type, const std::uint8_t* row, std::int64_t columns, const float* x) {
+  std::vector<blocks::PanelBlock> panel(blocks::panel_bytes(1, columns) / sizeof(blocks::PanelBlock));
+  blocks::kernels_scalar.pack(type, x, 1, columns, 0, 0, columns / blocks::block_size, panel.data());
+  float y = 0;
+  blocks::kernels_scalar.matmul({type, row, 0, columns}, panel.data(), 1, 0, 1, &y, 1, nullptr);
+  return y;
+}
+
+// Every number of MUL_MAT's result.
+void check_product(const Graph& graph, const ggml_tensor* y) {
+  const ggml_tensor *w = y->src[0], *x = y->src[1];
+  for (std::int64_t i3 = 0; i3 < y->ne[3]; ++i3) {
+    for (std::int64_t i2 = 0; i2 < y->ne[2]; ++i2) {
+      for (std::int64_t i1 = 0; i1 < y->ne[1]; ++i1) {
+        for (std::int64_t i0 = 0; i0 < y->ne[0]; ++i0) {
+          const auto* row = place<std::uint8_t>(w, i0, i2 / (x->ne[2] / w->ne[2]), i3 / (x->ne[3] / w->ne[3]));
+          CHECK(place<float>(y, i1, i2, i3)[i0] == product(graph.type().ours, row, w->ne[0], place<float>(x, i1, i2, i3)));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// Random bytes: every code and scale, F16 numbers of any size. ggml rounds scale * code once more than the definition.
+TEST(blocks_are_decoded_as_ggml_decodes_them) {
+  start_backend();
+  std::mt19937 random(3);
+  for (const NamedType type : types) {
+    const blocks::Format& format = blocks::format_of(type.ours);
+    CHECK(format.columns == ggml_blck_size(type.ggml) && static_cast<std::size_t>(format.bytes) == ggml_type_size(type.ggml));
+    std::vector<std::uint8_t> block(static_cast<std::size_t>(format.bytes));
+    std::vector<float> expected(static_cast<std::size_t>(format.columns));
+    int finite = 0;
+    for (int round = 0; round < 2000; ++round) {
+      for (auto& byte : block) byte = static_cast<std::uint8_t>(round == 0 ? 0x00 : round == 1 ? 0x7B : random());
+      ggml_get_type_traits(type.ggml)->to_float(block.data(), expected.data(), format.columns);
+      for (int i = 0; i < format.columns; ++i) {
+        const blocks::Weights32 w = blocks::decode(type.ours, block.data(), i / 32);
+        const int group = i % 32 / format.group;
+        const double scaled = static_cast<double>(w.scale[group]) * w.code[i % 32], offset = static_cast<double>(w.offset[group]);
+        const auto value = static_cast<double>(expected[static_cast<std::size_t>(i)]);
+        if (!std::isfinite(scaled + offset)) {
+          CHECK(!std::isfinite(value));
+          continue;
+        }
+        ++finite;
+        CHECK_NEAR(value, scaled + offset, (std::fabs(scaled) + std::fabs(offset)) * 0x1p-23);
+      }
+    }
+    CHECK(finite > 1000 * format.columns);
+  }
+}
+
+TEST(matrix_times_columns_of_any_number) {
+  for (const NamedType type : types) {
+    for (const std::int64_t n : {1, 2, 7, 8, 9, 40, 70}) {
+      for (const int threads : {1, 2, 3}) {
+        Graph graph(type);
+        ggml_tensor* y = ggml_mul_mat(graph.get(), graph.weights(), graph.activations(k, n));
+        graph.compute(y, threads);
+        if (threads == 1 || n < 10) check_product(graph, y);
+      }
+    }
+  }
+}
+
+TEST(permuted_activations_share_one_matrix) {
+  for (const NamedType type : types) {
+    Graph graph(type);
+    ggml_tensor* x = ggml_permute(graph.get(), graph.activations(k, 5, 3), 0, 2, 1, 3);
+    ggml_tensor* y = ggml_mul_mat(graph.get(), graph.weights(), x);
+    graph.compute(y);
+    check_product(graph, y);
+  }
+}
+
+TEST(several_matrices_each_serve_their_part) {
+  for (const NamedType type : types) {
+    Graph graph(type);
+    ggml_tensor* y = ggml_mul_mat(graph.get(), graph.weights(rows, 2), graph.activations(k, 3, 4, 2));
+    graph.compute(y);
+    check_product(graph, y);
+  }
+}
+
+TEST(views_of_some_rows_and_blocks) {
+  for (const NamedType type : types) {
+    Graph graph(type);
+    ggml_tensor* w = graph.weights();
+    ggml_tensor* view = ggml_view_2d(graph.get(), w, 256, 21, w->nb[1], 7 * w->nb[1] + w->nb[1] / 2);
+    ggml_tensor* y = ggml_mul_mat(graph.get(), view, graph.activations(256, 4));
+    graph.compute(y);
+    check_product(graph, y);
+  }
+}
+
+TEST(experts_are_chosen_per_token) {
+  const std::vector<std::int32_t> chosen = {2, 0, 1, 1, 2, 1, 0, 2, 2, 0};  // [2 used, 5 tokens]
+  for (const NamedType type : types) {
+    for (const std::int64_t shared : {1, 2}) {  // one activation per token, or one per expert used
+      Graph graph(type);
+      ggml_tensor *w = graph.weights(rows, 3), *x = graph.activations(k, shared, 5);
+      ggml_tensor* y = ggml_mul_mat_id(graph.get(), w, x, graph.ids(chosen, 2, 5));
+      graph.compute(y);
+      for (std::int64_t token = 0; token < 5; ++token) {
+        for (std::int64_t used = 0; used < 2; ++used) {
+          const std::int64_t expert = chosen[static_cast<std::size_t>(token * 2 + used)];
+          for (std::int64_t r = 0; r < rows; ++r) {
+            const float expected = product(type.ours, place<std::uint8_t>(w, r, expert), k, place<float>(x, used % shared, token));
+            CHECK(place<float>(y, used, token)[r] == expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Against float64 products of the same weights, with and without outliers among the activations.
+TEST(the_error_is_not_above_that_of_llama_cpp) {
+  for (const NamedType type : types) {
+    for (const bool outliers : {false, true}) {
+      Graph graph(type);
+      constexpr std::int64_t n = 40;
+      ggml_tensor *w = graph.weights(), *x = graph.activations(k, n);
+      if (!outliers) {
+        float* values = static_cast<float*>(x->data);
+        for (std::int64_t i = 0; i < k * n; ++i) values[i] = std::fmod(values[i], 3.0f);
+      }
+      ggml_tensor* y = ggml_mul_mat(graph.get(), w, x);
+      graph.compute(y);
+      const ggml_type_traits_cpu* stock = ggml_get_type_traits_cpu(type.ggml);
+      double ours = 0, theirs = 0;
+      std::vector<float> row(k);
+      std::vector<char> rounded(ggml_row_size(stock->vec_dot_type, k));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        ggml_get_type_traits(type.ggml)->to_float(place<char>(w, r), row.data(), k);
+        for (std::int64_t c = 0; c < n; ++c) {
+          const float* column = place<float>(x, c);
+          double exact = 0;
+          for (std::size_t i = 0; i < row.size(); ++i) exact += static_cast<double>(row[i]) * static_cast<double>(column[i]);
+          ggml_get_type_traits_cpu(stock->vec_dot_type)->from_float(column, rounded.data(), k);
+          float result = 0;
+          stock->vec_dot(static_cast<int>(k), &result, 0, place<char>(w, r), 0, rounded.data(), 0, 1);
+          theirs += std::pow(static_cast<double>(result) - exact, 2);
+          ours += std::pow(static_cast<double>(place<float>(y, c)[r]) - exact, 2);
+        }
+      }
+      CHECK(ours > 0);
+      CHECK(ours <= theirs * 1.05);  // the sampling error of 2800 products
+    }
+  }
+}
+
+TEST_MAIN()

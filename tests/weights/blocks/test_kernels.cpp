@@ -1,0 +1,337 @@
+// Every instruction set's kernel against the scalar one, bit for bit, and against float64. Usage: test_kernels NAME; skipped if this
+// CPU lacks it. The layouts themselves are held against the gguf package in test_decode.py.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernel_test.h"
+#include "weights/blocks/kernels.h"
+
+using namespace specdec::blocks;
+
+namespace {
+
+const Kernels& tested() { return check::tested(all_kernels()); }
+
+using Floats = std::vector<float>;
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr std::uint64_t recorded_hash = 0xdfdda68521d0d45cu;
+
+std::size_t size(std::int64_t a, std::int64_t b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
+
+std::vector<Type> all_types() {
+  std::vector<Type> types;
+  for (int i = 0; i < num_types; ++i) types.push_back(static_cast<Type>(i));
+  return types;
+}
+
+// Where the F16 numbers of a block are.
+std::vector<int> half_places(Type type) {
+  switch (type) {
+    case Type::q4_1:
+    case Type::q5_1:
+    case Type::q4_k:
+    case Type::q5_k:
+      return {0, 2};
+    case Type::q2_k:
+      return {80, 82};
+    case Type::q3_k:
+      return {108};
+    case Type::q6_k:
+      return {208};
+    default:
+      return {0};
+  }
+}
+
+struct Weights {
+  Type type;
+  std::int64_t rows, k, row_bytes;
+  std::vector<std::uint8_t> memory;
+  Matrix matrix() const { return {type, memory.data() + 1, row_bytes, k}; }  // no alignment is needed
+  std::uint8_t* block(std::int64_t row, std::int64_t i) { return memory.data() + 1 + row * row_bytes + i * format_of(type).bytes; }
+};
+
+// Random bytes, so that every code and every small scale occurs; F16 numbers around 1 of either sign, now and then zero or denormal.
+Weights random_weights(Type type, std::int64_t rows, std::int64_t k, unsigned seed) {
+  std::mt19937 random(seed);
+  const std::int64_t gap = format_of(type).bytes;  // between rows, as a view has it
+  Weights w{type, rows, k, row_bytes(type, k) + gap, {}};
+  w.memory.resize(size(rows, w.row_bytes) + 1);
+  for (auto& byte : w.memory) byte = static_cast<std::uint8_t>(random());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t b = 0; b < k / format_of(type).columns; ++b) {
+      for (const int at : half_places(type)) {
+        const auto number = static_cast<std::uint32_t>(random());
+        std::uint32_t half = (number & 0x8000) | (12 + (number >> 16) % 6) << 10 | (number & 1023);
+        if (number >> 27 == 0) half = number & 0x83FF;
+        if (number >> 27 == 1) half = 0;
+        const auto bits = static_cast<std::uint16_t>(half);
+        std::memcpy(w.block(r, b) + at, &bits, sizeof bits);
+      }
+    }
+  }
+  return w;
+}
+
+Floats random_activations(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Floats x(size(count));
+  for (float& value : x) value = normal(random) * (random() % 64 == 0 ? 30.0f : 1.0f);
+  return x;
+}
+
+std::vector<PanelBlock> packed(const Kernels& kernels, Type type, const Floats& x, std::int64_t n, std::int64_t k) {
+  std::vector<PanelBlock> panel(panel_bytes(n, k) / sizeof(PanelBlock));
+  for (std::int64_t c = 0; c < n; ++c) {
+    const std::int64_t middle = k / block_size / 2;  // in two parts, as threads do
+    kernels.pack(type, &x[size(c, k)], n, k, c, 0, middle, panel.data());
+    kernels.pack(type, &x[size(c, k)], n, k, c, middle, k / block_size, panel.data());
+  }
+  return panel;
+}
+
+// out[n][rows]
+Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n, std::int64_t rows_at_a_time = 1 << 20) {
+  const auto panel = packed(kernels, w.type, x, n, w.k);
+  Floats out(size(n, w.rows), not_a_number);
+  std::vector<std::uint8_t> scratch(scratch_bytes(n));
+  for (std::int64_t row = 0; row < w.rows; row += rows_at_a_time) {
+    kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data(), w.rows, scratch.data());
+  }
+  return out;
+}
+
+// Equal bits, where every NaN counts as the same: instruction sets differ in the NaN they make.
+bool same(const Floats& a, const Floats& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0) return false;
+  }
+  return true;
+}
+
+std::vector<double> decoded_row(Weights& w, std::int64_t row) {
+  std::vector<double> values;
+  const Format& format = format_of(w.type);
+  for (std::int64_t b = 0; b < w.k / format.columns; ++b) {
+    for (int part = 0; part < format.columns / 32; ++part) {
+      const Weights32 d = decode(w.type, w.block(row, b), part);
+      for (int i = 0; i < 32; ++i) {
+        values.push_back(static_cast<double>(d.scale[i / format.group]) * d.code[i] + static_cast<double>(d.offset[i / format.group]));
+      }
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST(only_sets_without_half_precision_conversion_get_the_scalar_kernel) {
+  const bool converts = (check::tested_isa().usable() & (specdec::cpu::f16c | specdec::cpu::neon)) != 0;
+  CHECK((&tested() == &kernels_scalar) == !converts);
+}
+
+TEST(codes_lie_in_the_range_the_format_names) {
+  for (const Type type : all_types()) {
+    Weights w = random_weights(type, 200, 512, 1);
+    int lowest = 127, highest = -128;
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t b = 0; b < w.k / format_of(type).columns; ++b) {
+        for (int part = 0; part < format_of(type).columns / 32; ++part) {
+          for (const std::int8_t code : decode(type, w.block(r, b), part).code) {
+            lowest = std::min<int>(lowest, code);
+            highest = std::max<int>(highest, code);
+          }
+        }
+      }
+    }
+    CHECK(lowest == format_of(type).lowest && highest == format_of(type).highest);
+  }
+}
+
+TEST(panels_have_equal_bytes) {
+  constexpr std::int64_t k = 64 * block_size;
+  for (const Type type : {Type::q4_k, Type::q6_k, Type::q8_0}) {
+    for (const std::int64_t n : {1, 3, 8, 11}) {
+      Floats x = random_activations(n * k, static_cast<unsigned>(n));
+      // Ties: multiples of 1/2 with a maximum of 127 divide without rounding.
+      for (std::size_t i = 0; i < block_size; ++i) x[i] = static_cast<float>(i) - 16.5f;
+      x[0] = 127.0f;
+      for (std::size_t i = 32; i < 64; ++i) x[i] = 0.0f;
+      for (std::size_t i = 64; i < 96; ++i) x[i] *= 1e-38f;
+      for (std::size_t i = 96; i < 128; ++i) x[i] *= 1e-33f;
+      for (std::size_t i = 128; i < 160; ++i) x[i] *= 1e36f;
+      for (std::size_t i = 160; i < 192; ++i) x[i] = std::numeric_limits<float>::max() * (i % 2 == 0 ? 1.0f : -1.0f);
+      for (std::size_t i = 192; i < 224; ++i) x[i] = 0x1p-110f * (i % 3 == 0 ? 1.0f : -0.999f);
+      for (std::size_t i = 224; i < 256; ++i) x[i] = std::numeric_limits<float>::denorm_min() * static_cast<float>(i);
+      const auto a = packed(tested(), type, x, n, k), b = packed(kernels_scalar, type, x, n, k);
+      CHECK(std::memcmp(a.data(), b.data(), a.size() * sizeof(PanelBlock)) == 0);
+    }
+  }
+}
+
+TEST(products_have_equal_bits_for_any_number_of_columns_and_rows) {
+  for (const Type type : all_types()) {
+    for (const std::int64_t k : {format_of(type).columns, 768, 1280}) {
+      const Weights w = random_weights(type, k == 768 ? 37 : 17, k, static_cast<unsigned>(k));
+      for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 64}) {
+        const Floats x = random_activations(n * k, static_cast<unsigned>(n));
+        CHECK(same(multiply(tested(), w, x, n), multiply(kernels_scalar, w, x, n)));
+      }
+    }
+  }
+}
+
+// The largest codes and activations, all of one sign: what would saturate or overflow first.
+TEST(extreme_numbers_do_not_overflow) {
+  for (const Type type : all_types()) {
+    for (const int fill : {0x00, 0x7F, 0x80, 0xFF}) {
+      Weights w = random_weights(type, 16, 512, 3);
+      for (std::int64_t r = 0; r < w.rows; ++r) {
+        for (std::int64_t b = 0; b < w.k / format_of(type).columns; ++b) {
+          std::uint8_t* block = w.block(r, b);
+          std::vector<std::uint8_t> halves;
+          for (const int at : half_places(type)) halves.insert(halves.end(), block + at, block + at + 2);
+          std::memset(block, fill, size(format_of(type).bytes));
+          std::size_t next = 0;
+          for (const int at : half_places(type)) std::memcpy(block + at, &halves[2 * next++], 2);
+        }
+      }
+      for (const float sign : {1.0f, -1.0f}) {
+        const Floats x(size(3, w.k), sign);
+        CHECK(same(multiply(tested(), w, x, 3), multiply(kernels_scalar, w, x, 3)));
+      }
+    }
+  }
+}
+
+TEST(any_split_of_the_rows_gives_the_same_bits) {
+  for (const Type type : all_types()) {
+    const Weights w = random_weights(type, 53, 512, 5);
+    for (const std::int64_t n : {1, 4, 19}) {
+      const Floats x = random_activations(n * w.k, 2), whole = multiply(tested(), w, x, n);
+      for (const std::int64_t rows : {1, 5, 16, 31}) CHECK(same(multiply(tested(), w, x, n, rows), whole));
+    }
+  }
+}
+
+TEST(a_column_does_not_depend_on_its_neighbours) {
+  for (const Type type : all_types()) {
+    const Weights w = random_weights(type, 18, 1024, 8);
+    constexpr std::int64_t n = 21;
+    const Floats x = random_activations(n * w.k, 3), together = multiply(tested(), w, x, n);
+    for (std::int64_t c = 0; c < n; ++c) {
+      const Floats one(x.begin() + c * w.k, x.begin() + (c + 1) * w.k);
+      const Floats expected(together.begin() + c * w.rows, together.begin() + (c + 1) * w.rows);
+      CHECK(same(multiply(tested(), w, one, 1), expected));
+    }
+  }
+}
+
+TEST(a_bad_activation_spoils_its_column_and_no_other) {
+  for (const Type type : all_types()) {
+    const Weights w = random_weights(type, 18, 512, 7);
+    for (const float bad : {not_a_number, infinity, -infinity}) {
+      for (const std::int64_t n : {1, 2, 8, 12}) {
+        Floats x = random_activations(n * w.k, 8);
+        const Floats clean = multiply(tested(), w, x, n);
+        const std::int64_t spoiled = n / 2;
+        x[size(spoiled, w.k) + 65] = bad;
+        const Floats out = multiply(tested(), w, x, n);
+        for (std::int64_t i = 0; i < n * w.rows; ++i) {
+          const auto at = size(i);
+          if (i / w.rows == spoiled) CHECK(std::isnan(out[at]));
+          else CHECK(out[at] == clean[at]);
+        }
+      }
+    }
+  }
+}
+
+TEST(products_are_as_close_to_exact_arithmetic_as_rounded_activations_allow) {
+  for (const Type type : all_types()) {
+    Weights w = random_weights(type, 20, 1024, 9);
+    constexpr std::int64_t n = 5;
+    const Floats x = random_activations(n * w.k, 6), out = multiply(tested(), w, x, n);
+    double largest_error = 0;
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      const std::vector<double> row = decoded_row(w, r);
+      for (std::int64_t c = 0; c < n; ++c) {
+        double exact = 0, bound = 0, magnitude = 0;
+        for (std::int64_t block = 0; block < w.k / block_size; ++block) {
+          double largest = 0, weight_sum = 0;
+          for (std::int64_t i = block * block_size; i < (block + 1) * block_size; ++i) {
+            const double a = static_cast<double>(x[size(c, w.k) + size(i)]), v = row[size(i)];
+            exact += a * v;
+            magnitude += std::fabs(a) * 40 * std::fabs(v);
+            largest = std::max(largest, std::fabs(a));
+            weight_sum += std::fabs(v);
+          }
+          bound += weight_sum * largest / 127 * 0.5;
+        }
+        const double error = std::fabs(static_cast<double>(out[size(c, w.rows) + size(r)]) - exact);
+        CHECK(error <= bound * 1.0001 + magnitude * 64 * 0x1p-24);
+        largest_error = std::max(largest_error, error / bound);
+      }
+    }
+    CHECK(largest_error > 0);  // the comparison sees rounding
+  }
+}
+
+TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
+  constexpr std::uint8_t guard = 0xA5;
+  for (const Type type : all_types()) {
+    const Weights w = random_weights(type, 60, 512, 11);
+    for (const std::int64_t n : {1, 5, 10}) {
+      const Floats x = random_activations(n * w.k, 12), expected = multiply(kernels_scalar, w, x, n);
+      const auto panel = packed(tested(), type, x, n, w.k);
+      constexpr std::int64_t ldo = 70;
+      Floats out(size(n, ldo), 123.0f);
+      std::vector<std::uint8_t> scratch(scratch_bytes(n) + 64, guard);
+      tested().matmul(w.matrix(), panel.data(), n, 13, 47, out.data(), ldo, scratch.data());
+      for (std::int64_t c = 0; c < n; ++c) {
+        for (std::int64_t r = 0; r < ldo; ++r) {
+          const bool written = r >= 13 && r < 47;
+          CHECK(out[size(c, ldo) + size(r)] == (written ? expected[size(c, w.rows) + size(r)] : 123.0f));
+        }
+      }
+      for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i) CHECK(scratch[i] == guard);
+    }
+  }
+}
+
+// The same bits on every architecture, not only beside this machine's scalar code: a hash of products of numbers that need no
+// library to make (64-bit congruential), written down once.
+TEST(products_have_the_recorded_bits) {
+  std::uint64_t state = 42, hash = 14695981039346656037u;
+  const auto next = [&] { return state = state * 6364136223846793005u + 1442695040888963407u; };
+  for (const Type type : all_types()) {
+    Weights w{type, 19, 512, row_bytes(type, 512), std::vector<std::uint8_t>(1 + size(19, row_bytes(type, 512)))};
+    for (auto& byte : w.memory) byte = static_cast<std::uint8_t>(next() >> 56);
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t b = 0; b < w.k / format_of(type).columns; ++b) {
+        for (const int at : half_places(type)) w.block(r, b)[at + 1] = static_cast<std::uint8_t>(0x30 + (next() >> 61));
+      }
+    }
+    constexpr std::int64_t n = 11;
+    Floats x(size(n, w.k));
+    for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
+    for (const float value : multiply(tested(), w, x, n)) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &value, sizeof bits);
+      hash = (hash ^ bits) * 1099511628211u;
+    }
+  }
+  if (hash != recorded_hash) std::printf("hash %#llx\n", static_cast<unsigned long long>(hash));
+  CHECK(hash == recorded_hash);
+}
+
+KERNEL_TEST_MAIN()
