@@ -91,6 +91,6 @@ target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOU
 target_link_libraries(llama_cpp_cpu_internals INTERFACE llama_cpp_public)
 add_library(llama::cpu_internals ALIAS llama_cpp_cpu_internals)
 
-# nlohmann/json, vendored by llama.cpp: used by the command line only.
+# nlohmann/json, vendored by llama.cpp: for the options of requests and for the command line.
 add_library(nlohmann_json INTERFACE)
 target_include_directories(nlohmann_json SYSTEM INTERFACE "${LLAMA_SOURCE}/vendor")

@@ -9,9 +9,12 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "bindings/convert.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
+#include "engine/generator_options.h"
+#include "engine/request_options.h"
 #include "platform/process.h"
 
 namespace py = pybind11;
@@ -19,6 +22,8 @@ using namespace py::literals;
 
 namespace {
 
+using Options = py::KWArgs<py::object>;
+using Described = py::typing::Dict<py::str, py::typing::Dict<py::str, py::object>>;
 using specdec::Generator;
 using specdec::Piece;
 
@@ -157,32 +162,18 @@ py::object event_to_python(const std::optional<specdec::Event>& event) {
   return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);
 }
 
-// The arguments of a text, in Python's types.
-template <class Return, class Call>
-auto with_request(Call call) {  // call(GuardedGenerator, Request)
-  return
-      [call](GuardedGenerator& self, std::variant<std::string, std::vector<specdec::Token>> prompt,
-             specdec::sampling::SamplingParams sampling, std::vector<std::string> stop, std::optional<std::uint64_t> seed,
-             std::optional<int> num_draft_tokens, int max_tokens, const std::string& verification, const std::string& drafting) -> Return {
-        specdec::Request request;
-        if (auto* text = std::get_if<std::string>(&prompt)) request.prompt = std::move(*text);
-        else request.prompt_tokens = std::move(std::get<std::vector<specdec::Token>>(prompt));
-        request.sampling = std::move(sampling);
-        request.stop = std::move(stop);
-        request.seed = seed;
-        request.num_draft_tokens = num_draft_tokens;
-        request.max_tokens = max_tokens;
-        request.verification = specdec::verification_named(verification);
-        request.drafting = specdec::drafting_named(drafting);
-        return call(self, request);
-      };
+// A str or token ids, and the options of request_options().
+specdec::Request request_from(const py::object& prompt, const Options& options) {
+  specdec::Request request;
+  if (py::isinstance<py::str>(prompt)) request.prompt = string_from("prompt", prompt);
+  else request.prompt_tokens = tokens_from("prompt", prompt);
+  set_options(specdec::request_options(), request, options);
+  return request;
 }
 
 }  // namespace
 
 void register_generator(py::module_& m) {
-  m.attr("MAX_DRAFT_TOKENS") = specdec::max_draft_tokens;
-  m.attr("AUTO_DRAFT_TOKENS") = specdec::auto_draft_tokens;
   m.def(
       "find_bundled_pair",
       [](const std::vector<std::string>& folders) {
@@ -191,47 +182,26 @@ void register_generator(py::module_& m) {
       },
       "folders"_a, "Paths of the bundled target and draft.");
 
-  py::class_<specdec::sampling::SamplingParams>(m, "SamplingParams", "Transforms of both models' logits; see Generator.stream.")
-      .def(py::init([](double temperature, int top_k, double top_p, double min_p, double repeat_penalty, double frequency_penalty,
-                       double presence_penalty, int penalty_last_n, const std::map<specdec::Token, double>& logit_bias) {
-             specdec::sampling::SamplingParams params;
-             params.temperature = temperature;
-             params.top_k = top_k;
-             params.top_p = top_p;
-             params.min_p = min_p;
-             params.repeat_penalty = repeat_penalty;
-             params.frequency_penalty = frequency_penalty;
-             params.presence_penalty = presence_penalty;
-             params.penalty_last_n = penalty_last_n;
-             params.logit_bias.assign(logit_bias.begin(), logit_bias.end());
-             return params;
-           }),
-           py::kw_only(), "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "repeat_penalty"_a, "frequency_penalty"_a, "presence_penalty"_a,
-           "penalty_last_n"_a, "logit_bias"_a);
+  m.def(
+      "request_options", [] { return Described(described(specdec::request_options())); },
+      "The options of a text: name -> its type, what it must be, its default, command line flags and help.");
+  m.def("generator_options", [] { return Described(described(specdec::generator_options())); }, "Those of Generator.");
+  m.def(
+      "check_request_options", [](const Options& options) { (void)request_from(py::str("?"), options); },
+      "Raises what start would for these options.");
 
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
-      .def(py::init([](std::string target, std::string draft, int n_ctx, int n_threads, int n_batch, std::optional<int> n_gpu_layers,
-                       std::vector<std::string> rpc, bool mmap, std::string kv_type, int max_sequences, int num_draft_tokens) {
+      .def(py::init([](const Options& given) {
              specdec::GeneratorOptions options;
-             options.target = std::move(target);
-             options.draft = std::move(draft);
-             options.n_ctx = n_ctx;
-             options.n_threads = n_threads;
-             options.n_batch = n_batch;
-             options.n_gpu_layers = n_gpu_layers;
-             options.rpc_servers = std::move(rpc);
-             options.use_mmap = mmap;
-             options.kv_type = std::move(kv_type);
-             options.max_sequences = max_sequences;
-             options.num_draft_tokens = num_draft_tokens;
+             set_options(specdec::generator_options(), options, given);
              const WithoutGil without_gil;
              return std::make_unique<GuardedGenerator>(options);
            }),
-           py::kw_only(), "target"_a, "draft"_a, "n_ctx"_a, "n_threads"_a, "n_batch"_a, "n_gpu_layers"_a, "rpc"_a, "mmap"_a, "kv_type"_a,
-           "max_sequences"_a, "num_draft_tokens"_a)
-      .def("start", with_request<void>([](GuardedGenerator& self, const specdec::Request& request) { self.start(request); }), py::kw_only(),
-           "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a, "drafting"_a,
-           "Begins a text; reads the prompt into both caches.")
+           "Options are those of generator_options().")
+      .def(
+          "start",
+          [](GuardedGenerator& self, const py::object& prompt, const Options& options) { self.start(request_from(prompt, options)); },
+          "prompt"_a, "Begins a text; reads the prompt into both caches. Options are those of request_options().")
       .def(
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
@@ -239,11 +209,13 @@ void register_generator(py::module_& m) {
       .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
       .def_property_readonly("turn", &GuardedGenerator::turn, "Counts what ends the texts before it: start and start_many.")
-      .def("submit", with_request<std::int64_t>([](GuardedGenerator& self, const specdec::Request& request) {
-             return self.run([&](Generator& generator) { return generator.submit(request); });
-           }),
-           py::kw_only(), "prompt"_a, "sampling"_a, "stop"_a, "seed"_a, "num_draft_tokens"_a, "max_tokens"_a, "verification"_a,
-           "drafting"_a, "Queues a text beside those that run; its id.")
+      .def(
+          "submit",
+          [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
+            const specdec::Request request = request_from(prompt, options);
+            return self.run([&](Generator& generator) { return generator.submit(request); });
+          },
+          "prompt"_a, "Queues a text beside those that run; its id. Options as for start.")
       .def(
           "next_event",
           [](GuardedGenerator& self) {
@@ -258,14 +230,16 @@ void register_generator(py::module_& m) {
           "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last request.")
       .def(
           "tokenize",
-          [](const GuardedGenerator& self, const std::string& text) {
+          [](const GuardedGenerator& self, const py::object& object) {
+            const std::string text = string_from("text", object);
             const WithoutGil without_gil;
             return self.get().tokenize(text);
           },
           "text"_a)
       .def(
           "detokenize",
-          [](const GuardedGenerator& self, const std::vector<specdec::Token>& tokens) {
+          [](const GuardedGenerator& self, const py::object& object) {
+            const std::vector<specdec::Token> tokens = tokens_from("tokens", object);
             const WithoutGil without_gil;
             return self.get().detokenize(tokens);
           },

@@ -9,8 +9,10 @@ namespace specdec::cli {
 Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 
-// -n, at least `low`; -1 is as many as come until the text ends or the context is full.
-Option predict_option(Request& request, int low, const std::string& help);
+// -n, at least `low`; -r; -np. help: in place of the table's.
+Option predict_option(Request& request, int low, const std::string& help = "");
+Option stop_option(Request& request, const std::string& help = "");
+Option parallel_option(GeneratorOptions& options);
 
 // After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded. A draft
 // larger than the target gets a warning.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -13,22 +11,6 @@ namespace {
 
 constexpr std::size_t width = 80;        // of the help
 constexpr std::size_t help_column = 28;  // where descriptions begin
-
-// 0.95, not 0.950000.
-std::string shown(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
-}
-
-std::string describe(const Interval& range) {
-  const bool has_low = range.low > std::numeric_limits<double>::lowest();
-  const bool has_high = range.high < std::numeric_limits<double>::max();
-  std::string result = "a number";
-  if (has_low) result += (range.low_excluded ? " above " : " of at least ") + shown(range.low);
-  if (has_high) result += std::string(has_low ? " and" : " of") + " at most " + shown(range.high);
-  return result;
-}
 
 [[noreturn]] void expected(const std::string& what, const std::string& got) {
   throw UsageError("expected " + what + ", got \"" + got + "\"");
@@ -143,33 +125,26 @@ void set_option(const Option& option, const std::string& name, const std::string
 
 }  // namespace
 
-std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < low || value > high) {
-    expected("a whole number from " + std::to_string(low) + " to " + std::to_string(high), text);
-  }
-  return value;
-}
-
-std::uint64_t parse_unsigned(const std::string& text) {
-  std::uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) expected("a whole number from 0 to " + std::to_string(UINT64_MAX), text);
-  return value;
-}
-
-double parse_real(const std::string& text, const Interval& range) {
+std::optional<double> real_number(const std::string& text) {
   char* stop = nullptr;
-  errno = 0;
   const double value = std::strtod(text.c_str(), &stop);  // the locale is C's: nothing here calls setlocale
   const bool starts_blank = !text.empty() && std::isspace(static_cast<unsigned char>(text[0])) != 0;
-  const bool whole = !text.empty() && !starts_blank && stop == text.c_str() + text.size();
-  const bool above = range.low_excluded ? value > range.low : value >= range.low;
-  if (!whole || !above || !(value <= range.high)) expected(describe(range), text);
+  if (text.empty() || starts_blank || stop != text.c_str() + text.size()) return std::nullopt;
   return value;
+}
+
+std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high) {
+  const std::optional<std::int64_t> value = whole_number<std::int64_t>(text);
+  if (!value || *value < low || *value > high) {
+    expected("a whole number from " + std::to_string(low) + " to " + std::to_string(high), text);
+  }
+  return *value;
+}
+
+double parse_real(const std::string& text, const Range& range) {
+  const std::optional<double> value = real_number(text);
+  if (!value || !range.contains(*value)) expected(range.text(), text);
+  return *value;
 }
 
 Option flag(std::vector<std::string> names, bool& target, std::string help, bool value) {
@@ -181,8 +156,8 @@ Option integer(std::vector<std::string> names, int& target, int low, int high, s
           [&target, low, high](const std::string& text) { target = static_cast<int>(parse_integer(text, low, high)); }};
 }
 
-Option real(std::vector<std::string> names, double& target, Interval range, const std::string& help) {
-  return {std::move(names), "X", with_default(help, shown(target)),
+Option real(std::vector<std::string> names, double& target, const Range& range, const std::string& help) {
+  return {std::move(names), "X", with_default(help, number_text(target)),
           [&target, range](const std::string& text) { target = parse_real(text, range); }};
 }
 

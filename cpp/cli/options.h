@@ -2,12 +2,16 @@
 // PyPI, where this build gets its packages, has no maintained argument parser for C++.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <functional>
-#include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
+
+#include "base/argument.h"
 
 namespace specdec::cli {
 
@@ -31,25 +35,29 @@ struct Group {
   std::vector<Option> options;
 };
 
-struct Interval {
-  double low = std::numeric_limits<double>::lowest();
-  double high = std::numeric_limits<double>::max();
-  bool low_excluded = false;
-};
-
 // One line of the table each. The target's present value is the default that the help shows; the last use on the command
 // line wins, but for texts(), which collects all of them.
 Option flag(std::vector<std::string> names, bool& target, std::string help, bool value = true);
 Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help);
-Option real(std::vector<std::string> names, double& target, Interval range, const std::string& help);
+Option real(std::vector<std::string> names, double& target, const Range& range, const std::string& help);
 Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help);
 Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help);
 Option choice(std::vector<std::string> names, const std::vector<std::string>& allowed, std::string& target, const std::string& help);
 
 // Whole text to number, or UsageError with the valid range.
 std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high);
-std::uint64_t parse_unsigned(const std::string& text);
-double parse_real(const std::string& text, const Interval& range);
+double parse_real(const std::string& text, const Range& range);
+
+// Whole text to number; none where it is something else. Range is not looked at.
+template <class Integer>  // std::int64_t, std::uint64_t
+std::optional<Integer> whole_number(const std::string& text) {
+  Integer value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+std::optional<double> real_number(const std::string& text);
 
 struct CommandLine {
   std::string command;    // "specdec info"

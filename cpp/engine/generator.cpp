@@ -27,12 +27,7 @@ std::uint64_t random_seed() {
 
 Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(options), threads_(std::move(threads)) {
-  check_range("n_ctx", options.n_ctx, 0, 1 << 24);
-  check_range("n_threads", options.n_threads, 0, 512);
-  check_range("n_batch", options.n_batch, max_draft_tokens + 1, 1 << 16);
-  check_range("max_sequences", options.max_sequences, 1, 256);
-  check_range("n_gpu_layers", options.n_gpu_layers.value_or(0), -1, 100000);
-  check_num_draft_tokens(options.num_draft_tokens);
+  option::check(generator_options(), options);
   const KvType kv_type = parse_kv_type(options.kv_type);
 
   Model::Options model;
@@ -40,40 +35,42 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
   target_model_ = std::make_shared<Model>(options.target, model);
-  if (!options.draft.empty() && !target_model_->can_roll_back()) {
+  if (has_draft(options.draft) && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent state that cannot be rolled back after rejected drafts; use it without a draft");
   }
-  if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads > 0 ? options.n_threads : default_threads());
+  if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
   Context::Options context;
-  context.context_length = options.n_ctx > 0 ? options.n_ctx : std::min(default_context, target_model_->trained_context());
+  context.context_length = options.n_ctx ? *options.n_ctx : std::min(default_context, target_model_->trained_context());
   context.batch_size = options.n_batch;
   context.num_slots = options.max_sequences;
   context.max_rows = std::max(max_draft_tokens + 1, std::min({options.max_sequences * (max_draft_tokens + 1), options.n_batch, max_rows}));
   context.kv_type = kv_type;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
-  if (!options.draft.empty()) load_draft();
+  load_draft();
   decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
   scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
 }
 
 void Generator::load_draft() {
-  if (options_.draft == "ngram") {
-    proposer_ = std::make_unique<NgramProposer>();
-    return;
-  }
+  if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
+  if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path);
+}
+
+void Generator::load_draft_model(const std::string& path) {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
-  draft_model_ = std::make_shared<Model>(options_.draft, model);
+  draft_model_ = std::make_shared<Model>(path, model);
   if (!draft_model_->can_roll_back()) {
-    throw ModelError(options_.draft + ": architecture " + draft_model_->architecture() +
+    throw ModelError(path + ": architecture " + draft_model_->architecture() +
                      " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");
   }
-  if (const auto difference = Vocabulary::first_difference(draft_model_->vocabulary(), target_model_->vocabulary())) {
-    throw VocabularyMismatch("the draft " + options_.draft + " cannot propose tokens for the target " + options_.target + ": " +
-                             *difference + ". Use a draft of the same model family");
+  if (const auto difference =
+          Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", target_model_->vocabulary()})) {
+    throw VocabularyMismatch("the draft " + path + " cannot propose tokens for the target " + options_.target + ": " + *difference +
+                             ". Use a draft of the same model family");
   }
   Context::Options context;
   context.context_length = std::min(target_->context_length(), draft_model_->trained_context());
@@ -92,7 +89,7 @@ void Generator::set_cancel_check(std::function<bool()> cancelled) {
 std::vector<Token> Generator::prompt_tokens(const Request& request) const {
   std::vector<Token> tokens = request.prompt_tokens.empty() ? tokenize(request.prompt) : request.prompt_tokens;
   if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
-  for (const Token token : tokens) check_range("a prompt token", token, 0, target_->vocabulary_size() - 1);
+  for (const Token token : tokens) check_range("a prompt token", token, token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) {
     throw ContextFull("the prompt has " + std::to_string(tokens.size()) + " tokens, the context holds " + std::to_string(n_ctx()) +
                       "; shorten the prompt or ask for a longer context (n_ctx, -c)");
@@ -103,7 +100,7 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
 void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
   std::set<Token> banned;
   for (const auto& [token, bias] : logit_bias) {
-    check_range("a token of logit_bias", token, 0, target_->vocabulary_size() - 1);
+    check_range("a token of logit_bias", token, token_ids());
     if (std::isinf(bias)) banned.insert(token);
   }
   if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
@@ -174,8 +171,8 @@ std::int64_t Generator::submit(const Request& request) {
 }
 
 PassTimes Generator::time_passes(int max_tokens, int repeats) {
-  check_range("max_tokens", max_tokens, 1, max_draft_tokens + 1);
-  check_range("repeats", repeats, 1, 1000);
+  check_range("max_tokens", max_tokens, whole_numbers(1, max_draft_tokens + 1));
+  check_range("repeats", repeats, whole_numbers(1, 1000));
   if (!text_ || text_->sequence().slot < 0) throw std::logic_error("passes are timed after a text");
   stop();
   const Sequence& s = text_->sequence();
@@ -191,7 +188,7 @@ std::string Generator::detokenize(const std::vector<Token>& tokens) const {
   TextStream text({});
   std::string out;
   for (const Token token : tokens) {
-    check_range("a token", token, 0, target_->vocabulary_size() - 1);
+    check_range("a token", token, token_ids());
     out += text.push(target_model_->vocabulary().piece(token));
   }
   return out + text.finish();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/generator_options.h"
 #include "engine/pass_times.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
@@ -20,23 +21,6 @@
 #include "speculative/decoder.h"
 
 namespace specdec {
-
-constexpr int default_context = 4096;  // tokens, unless the target was trained with less
-
-struct GeneratorOptions {
-  std::string target;                    // GGUF path
-  std::string draft;                     // GGUF path, "ngram" (prompt lookup), or empty: no draft
-  int n_ctx = 0;                         // tokens; 0: what the target was trained with, at most default_context
-  int n_threads = 0;                     // 0: one per physical core
-  int n_batch = 512;                     // tokens per pass while reading a prompt
-  std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
-  // There, or on a GPU where llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0.
-  std::optional<int> n_gpu_layers;
-  bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
-  std::string kv_type = "f16";               // of both models' caches: f16, q8_0
-  int max_sequences = 1;                     // texts that run at once; each has a context of its own
-  int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
-};
 
 class Generator {
  public:
@@ -99,6 +83,8 @@ class Generator {
 
  private:
   void load_draft();
+  void load_draft_model(const std::string& path);
+  Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request) const;
   std::shared_ptr<Text> make_text(const Request& request);

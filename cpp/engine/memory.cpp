@@ -26,13 +26,14 @@ std::uint64_t trained_context(const GgufFile& file) {
 
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  std::uint64_t context = static_cast<std::uint64_t>(options.n_ctx);
-  if (context == 0) context = std::min<std::uint64_t>(default_context, trained_context(target.front()));
+  const std::uint64_t context = options.n_ctx ? static_cast<std::uint64_t>(*options.n_ctx)
+                                              : std::min<std::uint64_t>(default_context, trained_context(target.front()));
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
   MemoryNeed need{total_size(target), sequences * cache_bytes_per_token(target.front(), type) * context};
-  if (options.draft.empty() || options.draft == "ngram") return need;
-  const std::vector<GgufFile> draft = GgufFile::read_parts(options.draft);
+  const std::string* path = draft_path(options.draft);
+  if (path == nullptr) return need;
+  const std::vector<GgufFile> draft = GgufFile::read_parts(*path);
   need.weights += total_size(draft);
   need.caches += sequences * cache_bytes_per_token(draft.front(), type) * std::min(context, trained_context(draft.front()));
   return need;

@@ -22,21 +22,18 @@ struct Request {
   std::optional<Verification> verification;  // none ("auto"): see verification_for()
   Drafting drafting = Drafting::sampled;
 
-  void validate() const;  // throws std::invalid_argument
+  void validate() const;  // throws ArgumentError or another std::invalid_argument
 
   // The mode in use, for k draft tokens or auto_draft_tokens: the requested one; if none, block, which accepts most, except that
   // with a seed and auto_draft_tokens, which depends on measured times, it is invariant, so that the seed repeats the output.
   Verification verification_for(int k) const;
 };
 
-// Throw std::invalid_argument.
-void check_range(const char* name, long long value, long long low, long long high);
-void check_num_draft_tokens(int value);
-
-// From the names of the enumerators; "auto" is no verification in particular. Throw std::invalid_argument.
+// By name; "auto" is no verification in particular. For valid names, see request_options.h.
 std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
 const char* name(Verification verification);
+const char* name(Drafting drafting);
 
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);

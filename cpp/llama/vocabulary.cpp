@@ -82,32 +82,33 @@ void Vocabulary::piece(Token token, std::string& text) const {
   text.resize(static_cast<std::size_t>(std::max(0, length)));
 }
 
-std::optional<std::string> Vocabulary::first_difference(const Vocabulary& draft, const Vocabulary& target) {
-  const llama_vocab *d = draft.vocab_, *t = target.vocab_;
-  if (llama_vocab_type(d) != llama_vocab_type(t)) {
-    return std::string("the draft's tokenizer is ") + type_name(llama_vocab_type(d)) + ", the target's " + type_name(llama_vocab_type(t));
+std::optional<std::string> Vocabulary::first_difference(const Compared& one, const Compared& other) {
+  const llama_vocab *a = one.vocabulary.vocab_, *b = other.vocabulary.vocab_;
+  const auto differ = [&](const std::string& what, const std::string& in_one, const std::string& in_other) {
+    return what + " is " + in_one + " in the " + one.role + " and " + in_other + " in the " + other.role;
+  };
+  if (llama_vocab_type(a) != llama_vocab_type(b)) {
+    return "the " + one.role + "'s tokenizer is " + type_name(llama_vocab_type(a)) + ", the " + other.role + "'s " +
+           type_name(llama_vocab_type(b));
   }
   const struct {
     const char* name;
-    Token draft, target;
+    Token one, other;
   } special[] = {
-      {"BOS", llama_vocab_bos(d), llama_vocab_bos(t)},
-      {"EOS", llama_vocab_eos(d), llama_vocab_eos(t)},
-      {"EOT", llama_vocab_eot(d), llama_vocab_eot(t)},
+      {"BOS", llama_vocab_bos(a), llama_vocab_bos(b)},
+      {"EOS", llama_vocab_eos(a), llama_vocab_eos(b)},
+      {"EOT", llama_vocab_eot(a), llama_vocab_eot(b)},
   };
   for (const auto& s : special) {
-    if (s.draft != s.target) {
-      return std::string("the ") + s.name + " token is " + token_name(s.draft) + " in the draft and " + token_name(s.target) +
-             " in the target";
-    }
+    if (s.one != s.other) return differ(std::string("the ") + s.name + " token", token_name(s.one), token_name(s.other));
   }
-  if (llama_vocab_get_add_bos(d) != llama_vocab_get_add_bos(t)) return std::string("only one of the two begins every text with BOS");
-  for (Token id = 0; id < std::min(draft.size(), target.size()); ++id) {
-    const std::string a = llama_vocab_get_text(d, id), b = llama_vocab_get_text(t, id);
-    if (a != b)
-      return "token " + std::to_string(id) + " is " + quoted(a.c_str()) + " in the draft and " + quoted(b.c_str()) + " in the target";
-    if (draft.is_end_of_generation(id) != target.is_end_of_generation(id)) {
-      return "token " + std::to_string(id) + " (" + quoted(a.c_str()) + ") ends the generation in only one of the two";
+  if (llama_vocab_get_add_bos(a) != llama_vocab_get_add_bos(b)) return std::string("only one of the two begins every text with BOS");
+  for (Token id = 0; id < std::min(one.vocabulary.size(), other.vocabulary.size()); ++id) {
+    const std::string in_one = llama_vocab_get_text(a, id), in_other = llama_vocab_get_text(b, id);
+    const std::string token = "token " + std::to_string(id);
+    if (in_one != in_other) return differ(token, quoted(in_one.c_str()), quoted(in_other.c_str()));
+    if (one.vocabulary.is_end_of_generation(id) != other.vocabulary.is_end_of_generation(id)) {
+      return token + " (" + quoted(in_one.c_str()) + ") ends the generation in only one of the two";
     }
   }
   return std::nullopt;

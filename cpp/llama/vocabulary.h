@@ -29,9 +29,13 @@ class Vocabulary {
   std::string piece(Token token) const;
   void piece(Token token, std::string& text) const;  // overwrites `text`, reusing its memory
 
-  // The first respect in which the two differ over their common ids, for an error message; nothing if a draft with one
-  // can propose tokens for a target with the other. Padding ids at the end of the longer one do not matter.
-  static std::optional<std::string> first_difference(const Vocabulary& draft, const Vocabulary& target);
+  // The first respect in which two differ over their common ids, for an error message that calls their models by `role`; nothing
+  // if a draft with one can propose tokens for a target with the other. Padding ids at the end of the longer one do not matter.
+  struct Compared {
+    std::string role;  // "draft"
+    const Vocabulary& vocabulary;
+  };
+  static std::optional<std::string> first_difference(const Compared& one, const Compared& other);
 
  private:
   const llama_vocab* vocab_;

@@ -120,19 +120,13 @@ class Reader {
   Context context_;
 };
 
-std::string with_roles(std::string text) {
-  const std::pair<std::string, std::string> roles[] = {{"the draft", "the model"}, {"the target", "the reference"}};
-  for (const auto& [from, to] : roles) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
-  }
-  return text;
-}
-
 // Distributions over different vocabularies cannot be compared.
 void check_vocabularies(const Model& model, const Model& reference) {
   const Vocabulary ours = model.vocabulary(), theirs = reference.vocabulary();
   const std::string which = model.path() + " and " + reference.path() + " do not share a vocabulary: ";
-  if (const auto difference = Vocabulary::first_difference(ours, theirs)) throw VocabularyMismatch(which + with_roles(*difference));
+  if (const auto difference = Vocabulary::first_difference({"model", ours}, {"reference", theirs})) {
+    throw VocabularyMismatch(which + *difference);
+  }
   if (ours.size() == theirs.size()) return;
   throw VocabularyMismatch(which + "the model has " + std::to_string(ours.size()) + " tokens, the reference " +
                            std::to_string(theirs.size()));

@@ -1,23 +1,24 @@
-// Argument errors of this folder, all in one form: "top_p = 1.5: must be in (0, 1]".
+// This folder's errors about arguments.
 #pragma once
 
 #include <sstream>
-#include <stdexcept>
 #include <string>
+
+#include "base/argument.h"
 
 namespace specdec::sampling {
 
 template <class Value>
-[[noreturn]] void throw_invalid(const std::string& name, Value value, const std::string& range) {
+[[noreturn]] void throw_invalid(const std::string& name, Value value, const std::string& requirement) {
   std::ostringstream text;
   text.precision(15);
-  text << name << " = " << value << ": must be " << range;
-  throw std::invalid_argument(text.str());
+  text << value;
+  throw ArgumentError(name, text.str(), requirement);
 }
 
 template <class Value>
-void require(bool valid, const char* name, Value value, const char* range) {
-  if (!valid) throw_invalid(name, value, range);
+void require(bool valid, const char* name, Value value, const char* requirement) {
+  if (!valid) throw_invalid(name, value, requirement);
 }
 
 }  // namespace specdec::sampling

@@ -130,21 +130,24 @@ void normalised_exponentials(std::vector<double>& exponents) {
 
 }  // namespace
 
-void SamplingParams::validate() const {
-  require(temperature >= 0.0 && temperature < kInfinity, "temperature", temperature, "finite and >= 0");
-  require(top_k >= 0, "top_k", top_k, ">= 0 (0: off)");
-  require(top_p > 0.0 && top_p <= 1.0, "top_p", top_p, "in (0, 1]");
-  require(min_p >= 0.0 && min_p <= 1.0, "min_p", min_p, "in [0, 1]");
-  // Wide enough for any use, and narrow enough that logits stay finite.
-  require(repeat_penalty >= 1e-6 && repeat_penalty <= 1e6, "repeat_penalty", repeat_penalty, "in [1e-6, 1e6]");
-  require(std::abs(frequency_penalty) <= 1e6, "frequency_penalty", frequency_penalty, "in [-1e6, 1e6]");
-  require(std::abs(presence_penalty) <= 1e6, "presence_penalty", presence_penalty, "in [-1e6, 1e6]");
-  require(penalty_last_n >= -1, "penalty_last_n", penalty_last_n, ">= -1 (-1: all, 0: off)");
+void check_logit_bias(const LogitBias& logit_bias) {
   for (const auto& [token, bias] : logit_bias) {
-    require(token >= 0, "logit_bias token", token, ">= 0");
+    check_range("a token of logit_bias", token, whole_numbers(0, std::numeric_limits<Token>::max()));
     if (bias < kInfinity) continue;
     throw_invalid("logit_bias[" + std::to_string(token) + "]", bias, "finite, or -inf to ban the token");
   }
+}
+
+void SamplingParams::validate() const {
+  check_range("temperature", temperature, ranges::temperature);
+  check_range("top_k", top_k, ranges::top_k);
+  check_range("top_p", top_p, ranges::top_p);
+  check_range("min_p", min_p, ranges::min_p);
+  check_range("repeat_penalty", repeat_penalty, ranges::repeat_penalty);
+  check_range("frequency_penalty", frequency_penalty, ranges::frequency_penalty);
+  check_range("presence_penalty", presence_penalty, ranges::presence_penalty);
+  check_range("penalty_last_n", penalty_last_n, ranges::penalty_last_n);
+  check_logit_bias(logit_bias);
 }
 
 Transforms::Transforms(SamplingParams params) : params_(std::move(params)) { params_.validate(); }

@@ -2,27 +2,45 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "base/argument.h"
 #include "sampling/distribution.h"
 
 namespace specdec::sampling {
 
-// Defaults are llama.cpp's. The comments give the valid ranges; validate() checks them.
+// Of the parameters. Those of the penalties are wide enough for any use, and logits stay finite.
+namespace ranges {
+constexpr Range temperature = numbers_from(0.0);
+constexpr Range top_k = whole_numbers(0, std::numeric_limits<int>::max(), "0: off");
+constexpr Range top_p = numbers_above(0.0, 1.0);
+constexpr Range min_p = numbers(0.0, 1.0);
+constexpr Range repeat_penalty = numbers(1e-6, 1e6);
+constexpr Range frequency_penalty = numbers(-1e6, 1e6);
+constexpr Range presence_penalty = numbers(-1e6, 1e6);
+constexpr Range penalty_last_n = whole_numbers(-1, std::numeric_limits<int>::max(), "-1: all, 0: off");
+}  // namespace ranges
+
+// Added to the logit of an id >= 0; finite, or -inf: ban.
+using LogitBias = std::vector<std::pair<Token, double>>;
+void check_logit_bias(const LogitBias& logit_bias);  // throws ArgumentError
+
+// Defaults are llama.cpp's.
 struct SamplingParams {
-  double temperature = 0.8;                          // >= 0, finite; below 1e-5 is greedy
-  int top_k = 40;                                    // >= 0; 0: off
-  double top_p = 0.95;                               // (0, 1]; 1: off
-  double min_p = 0.05;                               // [0, 1]; 0: off
-  double repeat_penalty = 1.0;                       // > 0, finite; 1: off
-  double frequency_penalty = 0.0;                    // finite; 0: off
-  double presence_penalty = 0.0;                     // finite; 0: off
-  int penalty_last_n = 64;                           // >= -1; number of latest tokens the penalties count, -1: all
-  std::vector<std::pair<Token, double>> logit_bias;  // added to the logit of an id >= 0; finite, or -inf: ban
+  double temperature = 0.8;        // below 1e-5 is greedy
+  int top_k = 40;                  // 0: off
+  double top_p = 0.95;             // 1: off
+  double min_p = 0.05;             // 0: off
+  double repeat_penalty = 1.0;     // 1: off
+  double frequency_penalty = 0.0;  // 0: off
+  double presence_penalty = 0.0;   // 0: off
+  int penalty_last_n = 64;         // number of latest tokens the penalties count, -1: all
+  LogitBias logit_bias;
 
   bool greedy() const noexcept { return temperature < 1e-5; }
-  void validate() const;  // throws std::invalid_argument: parameter, value, valid range
+  void validate() const;  // throws ArgumentError
 };
 
 // Turns rows of logits into distributions:

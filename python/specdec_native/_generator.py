@@ -8,18 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
 from . import _core
-from ._options import (
-    Drafting,
-    Request,
-    StreamOptions,
-    Verification,
-    arguments,
-    check_names,
-    checked_text,
-    draft_tokens,
-    integer,
-    token_ids,
-)
+from ._options import Drafting, Request, StreamOptions, Verification
 from ._results import Completion, Event, Piece, Stats, VerificationMode
 from ._streams import EventStream, Stream
 
@@ -34,8 +23,8 @@ class Generator:
     """A target model, and a draft that makes generation faster without changing its output.
 
     target: path of a GGUF file; None for the bundled pair (a demonstration: small models of Python source).
-    draft: path of a GGUF file with the same vocabulary; "ngram" for prompt lookup, which drafts from the sequence so far; None
-        decodes without a draft (with target=None: the bundled draft).
+    draft: path of a GGUF file with the same vocabulary; "ngram" for prompt lookup, which drafts from the sequence so far (a
+        file of that name is "./ngram" or a Path); None decodes without a draft (with target=None: the bundled draft).
     n_ctx: tokens of context; None for the target's training context, at most 4096.
     n_threads: None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
@@ -70,22 +59,11 @@ class Generator:
         max_sequences: int = 1,
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
+        options = {name: value for name, value in locals().items() if name != "self"}
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
-            target, draft = bundled_target, bundled_draft if draft is None else draft
-        self._core = _core.Generator(
-            target=checked_text("target", os.fspath(target)),
-            draft="" if draft is None else checked_text("draft", os.fspath(draft)),
-            n_ctx=0 if n_ctx is None else integer("n_ctx", n_ctx, 1),
-            n_threads=0 if n_threads is None else integer("n_threads", n_threads, 1),
-            n_batch=integer("n_batch", n_batch),
-            n_gpu_layers=None if n_gpu_layers is None else integer("n_gpu_layers", n_gpu_layers),
-            rpc=[rpc] if isinstance(rpc, str) else [checked_text("rpc", address) for address in rpc],
-            mmap=bool(mmap),
-            kv_type=checked_text("kv_type", kv_type),
-            max_sequences=integer("max_sequences", max_sequences),
-            num_draft_tokens=draft_tokens(num_draft_tokens),
-        )
+            options |= {"target": bundled_target, "draft": bundled_draft if draft is None else draft}
+        self._core = _core.Generator(**options)
 
     def stream(
         self,
@@ -130,24 +108,8 @@ class Generator:
         Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
         the Generator stays usable.
         """
-        options: StreamOptions = {
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repeat_penalty": repeat_penalty,
-            "frequency_penalty": frequency_penalty,
-            "presence_penalty": presence_penalty,
-            "penalty_last_n": penalty_last_n,
-            "logit_bias": logit_bias,
-            "stop": stop,
-            "seed": seed,
-            "num_draft_tokens": num_draft_tokens,
-            "verification": verification,
-            "drafting": drafting,
-        }
-        self._core.start(**arguments(prompt, options))
+        options = {name: value for name, value in locals().items() if name not in {"self", "prompt"}}
+        self._core.start(prompt, **options)
         return Stream(self)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
@@ -177,13 +139,11 @@ class Generator:
         same request with the same seed alone.
 
         A request that cannot be used (a bad argument, a prompt that does not fit) is an event with its `error`; the others are
-        untouched. Ctrl-C raises KeyboardInterrupt and ends all; the Generator stays usable.
+        untouched. Bad `options` are an error at once. Ctrl-C raises KeyboardInterrupt and ends all; the Generator stays usable.
         """
-        check_names(options)
-        common = cast(StreamOptions, {**(Generator.stream.__kwdefaults__ or {}), **options})
-        arguments("", common)  # raises errors that concern all requests now
+        _core.check_request_options(**options)  # raises errors that concern all requests now
         self._core.start_many()
-        return EventStream(self, requests, common)
+        return EventStream(self, requests, options)
 
     def generate_many(
         self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
@@ -244,8 +204,8 @@ class Generator:
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a prompt, starting with the model's BOS token if it uses one."""
-        return self._core.tokenize(checked_text("text", text))
+        return self._core.tokenize(text)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
-        return self._core.detokenize(token_ids("tokens", tokens))
+        return self._core.detokenize(tokens)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from . import _core
-from ._options import Request, StreamOptions, arguments_of
+from ._options import Request, StreamOptions, prompt_and_options
 from ._results import Event, Piece, Stats
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class EventStream(_Turn[Event]):
             if index in self._cancelled:
                 continue
             try:
-                identifier = generator._core.submit(**arguments_of(request, self._options, index))
+                prompt, options = prompt_and_options(request, self._options, index)
+                identifier = generator._core.submit(prompt, **options)
             except (ValueError, TypeError, _core.Error) as error:
                 self._refused.append(Event(index, None, error, Stats(), None, None))
             else:

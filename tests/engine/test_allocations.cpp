@@ -47,7 +47,7 @@ int allocations_of_half_a_text(Generator& generator, const Request& request) {
 TEST(a_token_allocates_nothing) {
   GeneratorOptions options;
   options.target = std::string(MODELS) + "stdlib-target-f16.gguf";
-  options.draft = std::string(MODELS) + "stdlib-draft-f16.gguf";
+  options.draft = DraftModel{std::string(MODELS) + "stdlib-draft-f16.gguf"};
   options.n_threads = 2;
   Generator generator(options);
   Request request;

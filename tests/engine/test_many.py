@@ -265,7 +265,7 @@ def test_memory_is_checked_before_it_is_taken() -> None:
         sd.Generator(n_ctx=1 << 20, max_sequences=128)
     with pytest.raises(sd.ModelError, match=r"256 contexts of 16777216 tokens are more than 2\^31 together"):
         sd.Generator(n_ctx=1 << 24, max_sequences=256)
-    with pytest.raises(ValueError, match="max_sequences is 0; it must be between 1 and 256"):
+    with pytest.raises(ValueError, match="max_sequences is 0; it must be a whole number from 1 to 256"):
         sd.Generator(max_sequences=0)
 
 

@@ -239,22 +239,25 @@ TEST(usable_after_an_error) {
 }
 
 TEST(bad_parameters) {
-  check_invalid([](auto& p) { p.temperature = -1; }, "temperature = -1: must be finite and >= 0");
-  check_invalid([](auto& p) { p.temperature = kNan; }, "temperature = nan: must be finite and >= 0");
-  check_invalid([](auto& p) { p.temperature = kInfinity; }, "temperature = inf: must be finite and >= 0");
-  check_invalid([](auto& p) { p.top_k = -1; }, "top_k = -1: must be >= 0 (0: off)");
-  check_invalid([](auto& p) { p.top_p = 0; }, "top_p = 0: must be in (0, 1]");
-  check_invalid([](auto& p) { p.top_p = 1.5; }, "top_p = 1.5: must be in (0, 1]");
-  check_invalid([](auto& p) { p.top_p = kNan; }, "top_p = nan: must be in (0, 1]");
-  check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p = -0.1: must be in [0, 1]");
-  check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p = 1.1: must be in [0, 1]");
-  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty = 0: must be in [1e-6, 1e6]");
-  check_invalid([](auto& p) { p.frequency_penalty = kNan; }, "frequency_penalty = nan: must be in [-1e6, 1e6]");
-  check_invalid([](auto& p) { p.presence_penalty = kInfinity; }, "presence_penalty = inf: must be in [-1e6, 1e6]");
-  check_invalid([](auto& p) { p.penalty_last_n = -2; }, "penalty_last_n = -2: must be >= -1 (-1: all, 0: off)");
-  check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "logit_bias token = -1: must be >= 0");
-  check_invalid([](auto& p) { p.logit_bias = {{3, kNan}}; }, "logit_bias[3] = nan: must be finite, or -inf to ban the token");
-  check_invalid([](auto& p) { p.logit_bias = {{3, kInfinity}}; }, "logit_bias[3] = inf: must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.temperature = -1; }, "temperature is -1; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = kNan; }, "temperature is nan; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = kInfinity; }, "temperature is inf; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.top_k = -1; }, "top_k is -1; it must be a whole number from 0 to 2147483647 (0: off)");
+  check_invalid([](auto& p) { p.top_p = 0; }, "top_p is 0; it must be a number above 0 and at most 1");
+  check_invalid([](auto& p) { p.top_p = 1.5; }, "top_p is 1.5; it must be a number above 0 and at most 1");
+  check_invalid([](auto& p) { p.top_p = kNan; }, "top_p is nan; it must be a number above 0 and at most 1");
+  check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p is -0.1; it must be a number of at least 0 and at most 1");
+  check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p is 1.1; it must be a number of at least 0 and at most 1");
+  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty is 0; it must be a number of at least 1e-06 and at most 1000000");
+  check_invalid([](auto& p) { p.frequency_penalty = kNan; },
+                "frequency_penalty is nan; it must be a number of at least -1000000 and at most 1000000");
+  check_invalid([](auto& p) { p.presence_penalty = kInfinity; },
+                "presence_penalty is inf; it must be a number of at least -1000000 and at most 1000000");
+  check_invalid([](auto& p) { p.penalty_last_n = -2; },
+                "penalty_last_n is -2; it must be a whole number from -1 to 2147483647 (-1: all, 0: off)");
+  check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "a token of logit_bias is -1; it must be a whole number from 0 to 2147483647");
+  check_invalid([](auto& p) { p.logit_bias = {{3, kNan}}; }, "logit_bias[3] is nan; it must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{3, kInfinity}}; }, "logit_bias[3] is inf; it must be finite, or -inf to ban the token");
 }
 
 TEST(nothing_is_allocated_in_the_steady_state) {

@@ -34,7 +34,7 @@ def test_predicted_speedup():
     assert sampling.predicted_speedup(0.8, 4, 1.8, 14.1) == pytest.approx(2.648, abs=1e-3)
     assert sampling.predicted_speedup(0.62, 4, 1.8, 14.1) == pytest.approx(2.052, abs=1e-3)
     assert sampling.predicted_speedup(0.8, 4, 1.8, 14.1, t_target_batch=28.2) == pytest.approx(56.4 / 35.4)
-    with pytest.raises(ValueError, match=r"rate = 1.5: must be in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"rate is 1.5; it must be in \(0, 1\]"):
         sampling.predicted_speedup(1.5, 4, 1.8, 14.1)
 
 
@@ -121,15 +121,15 @@ HALF = [0.5, 0.5]
         (([0], [[1.0]], [HALF, HALF], [0, 0]), r"draft_probs has shape \(1, 1\).*V = 2 as target_probs"),
         (([0], [HALF], [HALF], [0, 0]), r"target_probs has shape \(1, 2\): must be \[K\+1, V\], K = 1"),
         (([0], [HALF], [HALF, HALF], [0]), r"uniforms has shape \(1,\): must be \[K\+1\], K = 1"),
-        (([2], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = 2: must be an integer in \[0, 2\)"),
+        (([2], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] is 2; it must be an integer in \[0, 2\)"),
         (([-1], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = -1"),
-        (([0.5], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = 0.5: must be an integer"),
-        (([0], [[np.nan, 1]], [HALF, HALF], [0, 0]), r"draft_probs\[0\]\[0\] = nan: must be a probability"),
-        (([0], [HALF], [HALF, [-0.5, 1.5]], [0, 0]), r"target_probs\[1\]\[0\] = -0.5: must be a probability"),
-        (([0], [HALF], [HALF, [0.5, 0.4]], [0, 0]), r"sum of target_probs\[1\] = 0.9: must be 1"),
+        (([0.5], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] is 0.5; it must be an integer"),
+        (([0], [[np.nan, 1]], [HALF, HALF], [0, 0]), r"draft_probs\[0\]\[0\] is nan; it must be a probability"),
+        (([0], [HALF], [HALF, [-0.5, 1.5]], [0, 0]), r"target_probs\[1\]\[0\] is -0.5; it must be a probability"),
+        (([0], [HALF], [HALF, [0.5, 0.4]], [0, 0]), r"sum of target_probs\[1\] is 0.9; it must be 1"),
         (([0], [[0.5, 0.50001]], [HALF, HALF], [0, 0]), r"sum of draft_probs\[0\] = 1.00001"),
         (([1], [[1.0, 0.0]], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = 1 has probability 0 in draft_probs\[0\]"),
-        (([0], [HALF], [HALF, HALF], [1.0, 0]), r"uniforms\[0\] = 1: must be in \[0, 1\)"),
+        (([0], [HALF], [HALF, HALF], [1.0, 0]), r"uniforms\[0\] is 1; it must be in \[0, 1\)"),
         (([0], [HALF], [HALF, HALF], [0, -0.1]), r"uniforms\[1\] = -0.1"),
         (([0], [HALF], [HALF, HALF], [0, np.nan]), r"uniforms\[1\] = nan"),
     ],

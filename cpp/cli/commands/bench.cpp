@@ -57,7 +57,7 @@ CommandLine command_line(Arguments& arguments) {
        {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
-        predict_option(arguments.request, 1, "tokens per prompt at most")}},
+        predict_option(arguments.request, 1, "tokens per prompt at most, -1: until the text ends or the context is full")}},
       {"Comparison",
        {mxfp6_option(comparison),
         texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
@@ -90,7 +90,7 @@ class Bench {
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
     // The given target comes first in the table but is measured last: its runs do not show K, which its pass times need.
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });
-    result_.draft = arguments_.comparison.generator.draft;
+    result_.draft = to_text(arguments_.comparison.generator.draft);
     result_.num_prompts = prompts_.size();
     result_.max_tokens = arguments_.request.max_tokens;
     result_.temperature = arguments_.request.sampling.temperature;

@@ -44,8 +44,9 @@ CommandLine command_line(Arguments& arguments) {
   line.groups = {
       {"Text",
        {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
-        template_option(arguments.chat_template), predict_option(arguments.request, 1, "tokens per answer at most"),
-        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", arguments.request.stop, "end an answer before this text; repeatable")}},
+        template_option(arguments.chat_template),
+        predict_option(arguments.request, 1, "tokens per answer at most, -1: until the text ends or the context is full"),
+        stop_option(arguments.request, "end an answer before this text; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
       {"Output",

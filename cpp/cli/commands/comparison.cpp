@@ -90,7 +90,7 @@ void quantize(const std::string& in, const std::string& out, ProgressLine& progr
 void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options, bool speculation) {
   const std::size_t file = comparison.files.size();
   comparison.files.push_back({name, options});
-  if (!speculation) comparison.files.back().options.draft.clear();
+  if (!speculation) comparison.files.back().options.draft = NoDraft();
   comparison.modes.push_back({name, file, false});
   if (speculation) comparison.modes.push_back({name + " + speculation", file, true});
 }
@@ -104,7 +104,7 @@ Option mxfp6_option(ComparisonOptions& options) {
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (given.draft.empty()) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
+  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
   const bool is_mxfp6 = weight_type(given.target) == mxfp6_type();
   if (is_mxfp6 && !options.mxfp6.empty())
     throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");

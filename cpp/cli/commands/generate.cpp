@@ -46,8 +46,8 @@ CommandLine command_line(GenerateOptions& options) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), without one newline at its end", set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
-        predict_option(options.request, 0, "tokens to produce at most"),
-        texts({"-r", "--stop", "--reverse-prompt"}, "TEXT", options.request.stop, "end the text before this one; repeatable")}},
+        predict_option(options.request, 0),
+        stop_option(options.request)}},
       model_group(options.generator),
       sampling_group(options.request),
       {"Many prompts",
@@ -57,9 +57,7 @@ CommandLine command_line(GenerateOptions& options) {
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; written to FILE.part "
              "until all are there, so that an interrupted run can be resumed"),
-        flag({"--force"}, options.many.force, "overwrite an existing --output"),
-        integer({"-np", "--parallel"}, options.generator.max_sequences, 1, 256,
-                "texts at once, each with a context of -c tokens (default: 8 with --prompts)")}},
+        flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
              "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "

@@ -7,8 +7,10 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -20,6 +22,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "engine/request_options.h"
 #include "gguf/fingerprint.h"
 #include "platform/interrupt.h"
 
@@ -73,42 +76,52 @@ void check_paths(ManyOptions& files) {
   }
 }
 
-Json texts_of(const std::vector<std::string>& texts) {
-  Json json = Json::array();
-  for (const std::string& text : texts) json.push_back(valid_utf8(text));
+// A model by what it is, not by where it lies.
+std::string draft_of(const DraftSource& source) {
+  const std::string* path = draft_path(source);
+  return path == nullptr ? to_text(source) : model_fingerprint(*path);
+}
+
+struct ValueJson {
+  Json operator()(std::monostate) const { return nullptr; }
+  Json operator()(const std::string& value) const { return valid_utf8(value); }
+  Json operator()(const std::vector<std::string>& values) const {
+    Json json = Json::array();
+    for (const std::string& value : values) json.push_back(valid_utf8(value));
+    return json;
+  }
+  Json operator()(const sampling::LogitBias& biases) const {
+    Json json = Json::array();
+    for (const auto& [token, bias] : biases) json.push_back({token, format("%.17g", bias)});
+    return json;
+  }
+  template <class Number>
+  Json operator()(Number value) const {
+    return value;
+  }
+};
+
+template <class Owner>
+Json conditions_of(const option::Table<Owner>& table, const Owner& owner) {
+  Json json;
+  for (const option::Option<Owner>& row : table) {
+    if (row.changes_texts) json[row.name] = std::visit(ValueJson(), row.get(owner));
+  }
   return json;
 }
 
-// A model by what it is, not by where it lies.
-std::string model_of(const std::string& path) { return path.empty() || path == "ngram" ? path : model_fingerprint(path); }
-
 // What the texts depend on.
 Json conditions(const GeneratorOptions& options, const Request& defaults, const std::vector<std::string>& lines) {
-  const sampling::SamplingParams& sampling = defaults.sampling;
-  Json json = {{"prompts", fingerprint(lines)},
-               {"target", model_of(options.target)},
-               {"draft", model_of(options.draft)},
-               {"rpc", texts_of(options.rpc_servers)},
-               {"n_gpu_layers", options.n_gpu_layers.value_or(0)},
-               {"n_ctx", options.n_ctx},
-               {"kv_type", options.kv_type},
-               {"num_draft_tokens", options.num_draft_tokens},
-               {"max_tokens", defaults.max_tokens},
-               {"stop", texts_of(defaults.stop)},
-               {"temperature", sampling.temperature},
-               {"top_k", sampling.top_k},
-               {"top_p", sampling.top_p},
-               {"min_p", sampling.min_p},
-               {"repeat_penalty", sampling.repeat_penalty},
-               {"frequency_penalty", sampling.frequency_penalty},
-               {"presence_penalty", sampling.presence_penalty},
-               {"penalty_last_n", sampling.penalty_last_n},
-               {"logit_bias", Json::array()},
-               {"verification", defaults.verification ? name(*defaults.verification) : "auto"},
-               {"drafting", static_cast<int>(defaults.drafting)},
-               {"seed", *defaults.seed}};
-  for (const auto& [token, bias] : sampling.logit_bias) json["logit_bias"].push_back({token, format("%.17g", bias)});
-  return json;
+  Json generator = conditions_of(generator_options(), options);
+  generator["target"] = model_fingerprint(options.target);
+  generator["draft"] = draft_of(options.draft);
+  return {{"prompts", fingerprint(lines)}, {"generator", generator}, {"request", conditions_of(request_options(), defaults)}};
+}
+
+// The seed of an earlier run; none if its first line has none.
+std::optional<std::uint64_t> seed_of(const Json& conditions) {
+  const Json seed = conditions.is_object() ? conditions.value(Json::json_pointer("/request/seed"), Json()) : Json();
+  return seed.is_number_unsigned() ? std::optional<std::uint64_t>(seed.get<std::uint64_t>()) : std::nullopt;
 }
 
 // One run over a file of prompts.
@@ -221,9 +234,7 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
   resolve_models(options);
   Generator generator(options);
 
-  const Json earlier = ResultsFile::earlier_run(files.output);
-  if (!defaults.seed && earlier.contains("seed") && earlier["seed"].is_number_unsigned())
-    defaults.seed = earlier["seed"].get<std::uint64_t>();
+  if (!defaults.seed) defaults.seed = seed_of(ResultsFile::earlier_run(files.output));
   fix_seed(defaults);
   ResultsFile results(files.output, conditions(options, defaults, lines));
   const std::size_t kept = results.size();

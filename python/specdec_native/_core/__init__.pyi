@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['AUTO_DRAFT_TOKENS', 'Cancelled', 'ContextFull', 'Error', 'Generator', 'MAX_DRAFT_TOKENS', 'ModelError', 'SamplingParams', 'VocabularyMismatch', 'evaluate', 'find_bundled_pair', 'mxfp6', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors; bad arguments are ValueError.
@@ -29,23 +29,19 @@ class Cancelled(Error):
     """
     The generation was stopped from outside; the generator stays usable.
     """
-class SamplingParams:
-    """
-    Transforms of both models' logits; see Generator.stream.
-    """
-    def __init__(self, *, temperature: typing.SupportsFloat | typing.SupportsIndex, top_k: typing.SupportsInt | typing.SupportsIndex, top_p: typing.SupportsFloat | typing.SupportsIndex, min_p: typing.SupportsFloat | typing.SupportsIndex, repeat_penalty: typing.SupportsFloat | typing.SupportsIndex, frequency_penalty: typing.SupportsFloat | typing.SupportsIndex, presence_penalty: typing.SupportsFloat | typing.SupportsIndex, penalty_last_n: typing.SupportsInt | typing.SupportsIndex, logit_bias: collections.abc.Mapping[typing.SupportsInt | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex]) -> None:
-        ...
 class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, *, target: str, draft: str, n_ctx: typing.SupportsInt | typing.SupportsIndex, n_threads: typing.SupportsInt | typing.SupportsIndex, n_batch: typing.SupportsInt | typing.SupportsIndex, n_gpu_layers: typing.SupportsInt | typing.SupportsIndex | None, rpc: collections.abc.Sequence[str], mmap: bool, kv_type: str, max_sequences: typing.SupportsInt | typing.SupportsIndex, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
+    def __init__(self, **kwargs: typing.Any) -> None:
+        """
+        Options are those of generator_options().
+        """
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Ends a request.
         """
-    def detokenize(self, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> str:
+    def detokenize(self, tokens: typing.Any) -> str:
         ...
     def next(self) -> typing.Any:
         """
@@ -55,9 +51,9 @@ class Generator:
         """
         The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when all requests are finished.
         """
-    def start(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> None:
+    def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
         """
-        Begins a text; reads the prompt into both caches.
+        Begins a text; reads the prompt into both caches. Options are those of request_options().
         """
     def start_many(self) -> None:
         """
@@ -71,11 +67,11 @@ class Generator:
         """
         Ends all running requests, on whichever thread they run.
         """
-    def submit(self, *, prompt: str | collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sampling: SamplingParams, stop: collections.abc.Sequence[str], seed: typing.SupportsInt | typing.SupportsIndex | None, num_draft_tokens: typing.SupportsInt | typing.SupportsIndex | None, max_tokens: typing.SupportsInt | typing.SupportsIndex, verification: str, drafting: str) -> int:
+    def submit(self, prompt: typing.Any, **kwargs: typing.Any) -> int:
         """
-        Queues a text beside those that run; its id.
+        Queues a text beside those that run; its id. Options as for start.
         """
-    def tokenize(self, text: str) -> list[int]:
+    def tokenize(self, text: typing.Any) -> list[int]:
         ...
     @property
     def max_sequences(self) -> int:
@@ -97,6 +93,10 @@ class Generator:
     @property
     def verification(self) -> str:
         ...
+def check_request_options(**kwargs: typing.Any) -> None:
+    """
+    Raises what start would for these options.
+    """
 def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """
     Logits float32 [len(tokens), vocabulary] of a text: row i predicts the token after tokens[i]. For tests and teaching.
@@ -112,6 +112,12 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
     """
     Paths of the bundled target and draft.
     """
-AUTO_DRAFT_TOKENS: int = -1
-MAX_DRAFT_TOKENS: int = 63
+def generator_options() -> dict[str, dict[str, typing.Any]]:
+    """
+    Those of Generator.
+    """
+def request_options() -> dict[str, dict[str, typing.Any]]:
+    """
+    The options of a text: name -> its type, what it must be, its default, command line flags and help.
+    """
 __version__: str = '0.1.0'

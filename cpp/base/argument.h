@@ -1,0 +1,45 @@
+// Arguments with a valid range, and the error that names the argument, its value and what it must be.
+#pragma once
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace specdec {
+
+// "top_p is 1.5; it must be a number above 0 and at most 1". The requirement alone is for callers that name the argument otherwise.
+class ArgumentError : public std::invalid_argument {
+ public:
+  ArgumentError(const std::string& name, const std::string& value, std::string requirement);
+  const std::string& requirement() const noexcept { return requirement_; }
+
+ private:
+  std::string requirement_;
+};
+
+// Finite numbers from low to high.
+struct Range {
+  double low = std::numeric_limits<double>::lowest();
+  double high = std::numeric_limits<double>::max();
+  bool is_whole = false;      // whole numbers only
+  bool excludes_low = false;  // low itself is not valid
+  const char* note = "";      // what special values mean: "0: off"
+
+  bool contains(double value) const noexcept;
+  std::string text() const;  // "a whole number from 0 to 63", "a finite number of at least 0"
+};
+
+constexpr Range whole_numbers(int low, int high, const char* note = "") {
+  return {static_cast<double>(low), static_cast<double>(high), true, false, note};
+}
+constexpr Range numbers(double low, double high) { return {low, high, false, false, ""}; }
+constexpr Range numbers_from(double low) { return {low, std::numeric_limits<double>::max(), false, false, ""}; }
+constexpr Range numbers_above(double low, double high) { return {low, high, false, true, ""}; }
+
+// As errors show it, with up to 15 digits.
+std::string number_text(double value);
+
+// Throws ArgumentError.
+void check_range(const std::string& name, double value, const Range& range);
+
+}  // namespace specdec

@@ -1,0 +1,226 @@
+#include "bindings/convert.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "bindings/register.h"
+#include "engine/draft_source.h"
+
+namespace py = pybind11;
+namespace option = specdec::option;
+
+namespace {
+
+using option::Value;
+
+std::string shown(py::handle object) {
+  std::string text = py::cast<std::string>(py::repr(object).attr("encode")("utf-8", "backslashreplace").attr("decode")());
+  constexpr std::size_t most = 80;
+  if (text.size() > most) text = text_from_bytes(text.substr(0, most)).cast<std::string>();
+  return text;
+}
+
+[[noreturn]] void throw_wrong_type(const std::string& name, py::handle object, const std::string& requirement) {
+  throw py::type_error(name + " is " + shown(object) + "; it must be " + requirement);
+}
+
+bool is_a(py::handle object, const char* abstract_class) {
+  return py::isinstance(object, py::module_::import("collections.abc").attr(abstract_class));
+}
+
+// Any whole number, of numpy's too; none for what is not one.
+std::optional<py::int_> whole_from(py::handle object) {
+  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
+  if (index) return py::reinterpret_borrow<py::int_>(index);
+  if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw py::error_already_set();
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+// As a number of the engine's; one that does not fit is not valid for any option.
+template <class Number>
+Number fitted(const std::string& name, const py::int_& whole, const std::string& requirement) {
+  try {
+    return py::cast<Number>(whole);
+  } catch (const py::cast_error&) {
+    throw specdec::ArgumentError(name, py::cast<std::string>(py::str(whole)), requirement);
+  }
+}
+
+std::optional<double> number_from(py::handle object) {
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
+  if (number) return PyFloat_AS_DOUBLE(number.ptr());
+  for (PyObject* type : {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError}) {
+    if (PyErr_ExceptionMatches(type) == 0) continue;
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  throw py::error_already_set();
+}
+
+class Reader {
+ public:
+  Reader(const option::Description& option, py::handle object) : option_(option), object_(object) {}
+
+  std::optional<Value> operator()(const option::Flag&) const { return truth(); }
+  std::optional<Value> operator()(const option::Whole&) const { return whole<std::int64_t>(object_); }
+  std::optional<Value> operator()(const option::Number&) const {
+    const std::optional<double> number = number_from(object_);
+    return number ? std::optional<Value>(*number) : std::nullopt;
+  }
+  std::optional<Value> operator()(const option::Seed&) const { return whole<std::uint64_t>(object_); }
+  std::optional<Value> operator()(const option::DraftTokens&) const {
+    return py::isinstance<py::str>(object_) ? string() : whole<std::int64_t>(object_);
+  }
+  std::optional<Value> operator()(const option::Choice&) const { return string(); }
+  std::optional<Value> operator()(const option::Path&) const { return path(); }
+  // None: none. A path object is a file, whatever its name.
+  std::optional<Value> operator()(const option::Draft&) const {
+    if (object_.is_none()) return std::string();
+    return py::isinstance<py::str>(object_) ? string() : Value(specdec::draft_file(path()));
+  }
+  std::optional<Value> operator()(const option::Texts&) const { return strings(); }
+  std::optional<Value> operator()(const option::Addresses&) const { return strings(); }
+  std::optional<Value> operator()(const option::Biases&) const {
+    specdec::sampling::LogitBias biases;
+    if (object_.is_none()) return biases;
+    if (!is_a(object_, "Mapping")) return std::nullopt;
+    for (const py::handle item : object_.attr("items")()) {
+      const auto [token, bias] = py::cast<std::pair<py::object, py::object>>(item);
+      biases.emplace_back(token_of_bias(token), bias_of(token, bias));
+    }
+    return biases;
+  }
+
+ private:
+  bool truth() const {
+    const int truth = PyObject_IsTrue(object_.ptr());
+    if (truth < 0) throw py::error_already_set();
+    return truth == 1;
+  }
+  template <class Number>
+  std::optional<Value> whole(py::handle object) const {
+    const std::optional<py::int_> number = whole_from(object);
+    return number ? std::optional<Value>(fitted<Number>(option_.name, *number, option_.requirement())) : std::nullopt;
+  }
+  std::string string() const { return string_from(option_.name, object_); }
+  std::string path() const {
+    const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(object_.ptr()));
+    if (!path) throw py::error_already_set();
+    return string_from(option_.name, path);
+  }
+  std::optional<Value> strings() const {
+    if (object_.is_none()) return std::vector<std::string>();
+    if (py::isinstance<py::str>(object_)) return std::vector<std::string>{string()};
+    if (!is_a(object_, "Iterable")) return std::nullopt;
+    std::vector<std::string> strings;
+    for (const py::handle one : py::reinterpret_borrow<py::iterable>(object_)) strings.push_back(string_from(option_.name, one));
+    return strings;
+  }
+  static specdec::Token token_of_bias(py::handle object) {
+    const char* const name = "a token of logit_bias";
+    const std::optional<py::int_> number = whole_from(object);
+    if (!number) throw_wrong_type(name, object, "a whole number");
+    return fitted<specdec::Token>(name, *number, specdec::whole_numbers(0, std::numeric_limits<specdec::Token>::max()).text());
+  }
+  double bias_of(py::handle token, py::handle object) const {
+    const std::optional<double> bias = number_from(object);
+    if (!bias) throw_wrong_type(option_.name + "[" + shown(token) + "]", object, "a number");
+    return *bias;
+  }
+
+  const option::Description& option_;
+  const py::handle object_;
+};
+
+struct TypeName {
+  const char* operator()(const option::Flag&) const { return "flag"; }
+  const char* operator()(const option::Whole&) const { return "whole"; }
+  const char* operator()(const option::Number&) const { return "number"; }
+  const char* operator()(const option::Seed&) const { return "seed"; }
+  const char* operator()(const option::DraftTokens&) const { return "draft_tokens"; }
+  const char* operator()(const option::Choice&) const { return "choice"; }
+  const char* operator()(const option::Path&) const { return "path"; }
+  const char* operator()(const option::Draft&) const { return "draft"; }
+  const char* operator()(const option::Texts&) const { return "texts"; }
+  const char* operator()(const option::Addresses&) const { return "addresses"; }
+  const char* operator()(const option::Biases&) const { return "biases"; }
+};
+
+struct ValueToPython {
+  py::object operator()(std::monostate) const { return py::none(); }
+  py::object operator()(const std::vector<std::string>& values) const {
+    py::list list;
+    for (const std::string& value : values) list.append(value);
+    return list;
+  }
+  py::object operator()(const specdec::sampling::LogitBias& biases) const {
+    py::dict dict;
+    for (const auto& [token, bias] : biases) dict[py::int_(token)] = bias;
+    return dict;
+  }
+  template <class Other>
+  py::object operator()(const Other& value) const {
+    return py::cast(value);
+  }
+};
+
+}  // namespace
+
+std::string string_from(const std::string& name, py::handle object) {
+  if (!py::isinstance<py::str>(object)) throw_wrong_type(name, object, "a str");
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+  if (text != nullptr) return std::string(text, static_cast<std::size_t>(size));
+  const py::error_already_set error;
+  if (!error.matches(PyExc_UnicodeEncodeError)) throw error;
+  throw py::value_error(name + " has a lone surrogate at " + py::cast<std::string>(py::str(error.value().attr("start"))) +
+                        ", which cannot be encoded as UTF-8");
+}
+
+std::vector<specdec::Token> tokens_from(const std::string& name, py::handle object) {
+  for (const char* type : {"bytes", "bytearray", "memoryview"}) {
+    if (!py::isinstance(object, py::module_::import("builtins").attr(type))) continue;
+    throw py::type_error(name + " is " + type + "; it must be a str or token ids: decode it");
+  }
+  if (!is_a(object, "Iterable")) throw_wrong_type(name, object, "a str or token ids");
+  std::vector<specdec::Token> tokens;
+  for (const py::handle one : py::reinterpret_borrow<py::iterable>(object)) {
+    const std::string element = name + "[" + std::to_string(tokens.size()) + "]";
+    const std::optional<py::int_> number = whole_from(one);
+    if (!number) throw_wrong_type(element, one, "a whole number");
+    tokens.push_back(fitted<specdec::Token>(element, *number, "a token id"));
+  }
+  return tokens;
+}
+
+Value value_from(const option::Description& option, py::handle object) {
+  if (option.is_optional && object.is_none()) return {};
+  const std::optional<Value> value = std::visit(Reader(option, object), option.type);
+  if (!value) throw_wrong_type(option.name, object, option.requirement());
+  option.check(*value);
+  return *value;
+}
+
+void throw_unknown_option(const std::string& name, std::vector<std::string> known) {
+  std::sort(known.begin(), known.end());
+  std::string names;
+  for (const std::string& other : known) names += (names.empty() ? "" : ", ") + other;
+  throw py::type_error("unknown option '" + name + "'; options are " + names);
+}
+
+py::dict described(const option::Description& option, const Value& value) {
+  py::dict row;
+  row["type"] = std::visit(TypeName(), option.type);
+  row["requirement"] = option.requirement();
+  row["default"] = std::visit(ValueToPython(), value);
+  row["optional"] = option.is_optional;
+  if (const auto* choice = std::get_if<option::Choice>(&option.type)) row["choices"] = ValueToPython()(choice->names);
+  row["flags"] = ValueToPython()(option.flags.names);
+  row["help"] = option.flags.help;
+  return row;
+}

@@ -1,0 +1,103 @@
+#include "engine/generator_options.h"
+
+namespace specdec {
+namespace {
+
+using namespace option;
+
+template <auto member>
+GeneratorOption generator_row(Description description) {
+  return member_row<GeneratorOptions, member>(std::move(description));
+}
+
+Value draft(const GeneratorOptions& options) { return to_text(options.draft); }
+void set_draft(GeneratorOptions& options, const Value& value) { options.draft = draft_source(std::get<std::string>(value)); }
+
+Value num_draft_tokens(const GeneratorOptions& options) { return draft_tokens_value(options.num_draft_tokens); }
+void set_num_draft_tokens(GeneratorOptions& options, const Value& value) { options.num_draft_tokens = draft_tokens_of(value); }
+
+}  // namespace
+
+const Table<GeneratorOptions>& generator_options() {
+  constexpr bool is_optional = true;
+  constexpr bool changes_texts = true;
+  static const Table<GeneratorOptions> table = {
+      generator_row<&GeneratorOptions::target>(
+          {"target", Path{}, {"Models", {"-m", "--model"}, "FILE", "target model, GGUF (default: the bundled pair)"}}),
+      row<GeneratorOptions>({"draft",
+                             Draft{},
+                             {"Models",
+                              {"-md", "--model-draft", "--spec-draft-model"},
+                              "FILE",
+                              "draft model with the target's vocabulary, or \"ngram\": look the continuation up in the text so far "
+                              "(default with -m: none)"}},
+                            draft, set_draft),
+      row<GeneratorOptions>({"num_draft_tokens",
+                             DraftTokens{},
+                             {"Models",
+                              {"-k", "--draft-max", "--spec-draft-n-max"},
+                              "N",
+                              "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
+                                  "; 0 decodes without a draft; \"auto\": as many as save time, none where none do"}},
+                            num_draft_tokens, set_num_draft_tokens),
+      generator_row<&GeneratorOptions::n_ctx>(
+          {"n_ctx",
+           Whole{whole_numbers(1, 1 << 24)},
+           {"Models",
+            {"-c", "--ctx-size"},
+            "N",
+            "context in tokens (default: the model's own, at most " + std::to_string(default_context) + ")",
+            "0"},
+           is_optional}),
+      generator_row<&GeneratorOptions::n_threads>({"n_threads",
+                                                   Whole{whole_numbers(1, 512)},
+                                                   {"Models", {"-t", "--threads"}, "N", "threads (default: one per physical core)", "0"},
+                                                   is_optional,
+                                                   !changes_texts}),
+      generator_row<&GeneratorOptions::n_batch>({"n_batch",
+                                                 Whole{whole_numbers(max_draft_tokens + 1, 1 << 16)},
+                                                 {"Models", {"-b", "--batch-size"}, "N", "prompt tokens per pass"},
+                                                 !is_optional,
+                                                 !changes_texts}),
+      generator_row<&GeneratorOptions::use_mmap>(
+          {"mmap",
+           Flag{},
+           {"Models",
+            {"--no-mmap"},
+            "",
+            "read the weights into memory instead of mapping the files, in huge pages where the system has them: passes "
+            "as fast or faster, a slower start, memory that is not shared"},
+           !is_optional,
+           !changes_texts}),
+      generator_row<&GeneratorOptions::kv_type>(
+          {"kv_type",
+           Choice{{"f16", "q8_0"}},
+           {"Models", {"--kv-type"}, "f16|q8_0", "keys and values in the caches: 16 or 8.5 bits each"}}),
+      generator_row<&GeneratorOptions::rpc_servers>(
+          {"rpc",
+           Addresses{},
+           {"Models",
+            {"--rpc"},
+            "HOST:PORT",
+            "run the target's layers on these machines, on which specdec rpc-server runs; several with commas between "
+            "(docs/distributed.md)"}}),
+      generator_row<&GeneratorOptions::n_gpu_layers>(
+          {"n_gpu_layers",
+           Whole{whole_numbers(-1, 100000)},
+           {"Models",
+            {"-ngl", "--gpu-layers", "--n-gpu-layers"},
+            "N",
+            "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with "
+            "--rpc, else 0)"},
+           is_optional}),
+      generator_row<&GeneratorOptions::max_sequences>(
+          {"max_sequences",
+           Whole{whole_numbers(1, 256)},
+           {"Many texts", {"-np", "--parallel"}, "N", "texts at once, each with a context of -c tokens (default: 8 with --prompts)"},
+           !is_optional,
+           !changes_texts}),
+  };
+  return table;
+}
+
+}  // namespace specdec

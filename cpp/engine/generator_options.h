@@ -1,0 +1,34 @@
+// What a Generator is made with, and the table of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/draft_source.h"
+#include "engine/option.h"
+#include "speculative/sequence.h"
+
+namespace specdec {
+
+constexpr int default_context = 4096;  // tokens, unless the target was trained with less
+
+struct GeneratorOptions {
+  std::string target;  // GGUF path
+  DraftSource draft;
+  std::optional<int> n_ctx;              // tokens; none: what the target was trained with, at most default_context
+  std::optional<int> n_threads;          // none: one per physical core
+  int n_batch = 512;                     // tokens per pass while reading a prompt
+  std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
+  // There, or on a GPU where llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0.
+  std::optional<int> n_gpu_layers;
+  bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
+  std::string kv_type = "f16";               // of both models' caches: f16, q8_0
+  int max_sequences = 1;                     // texts that run at once; each has a context of its own
+  int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
+};
+
+using GeneratorOption = option::Option<GeneratorOptions>;
+const option::Table<GeneratorOptions>& generator_options();
+
+}  // namespace specdec

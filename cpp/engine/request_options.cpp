@@ -1,0 +1,109 @@
+#include "engine/request_options.h"
+
+#include <limits>
+#include <optional>
+
+namespace specdec {
+namespace {
+
+using namespace option;
+using sampling::SamplingParams;
+namespace ranges = sampling::ranges;
+
+constexpr int max_int = std::numeric_limits<int>::max();
+
+template <auto member>
+RequestOption request_row(Description description) {
+  return member_row<Request, member>(std::move(description));
+}
+template <auto member>
+RequestOption sampling_row(Description description) {
+  return member_row<Request, &Request::sampling, member>(std::move(description));
+}
+
+Value num_draft_tokens(const Request& request) {
+  return request.num_draft_tokens ? draft_tokens_value(*request.num_draft_tokens) : Value();
+}
+void set_num_draft_tokens(Request& request, const Value& value) {
+  request.num_draft_tokens.reset();
+  if (!std::holds_alternative<std::monostate>(value)) request.num_draft_tokens = draft_tokens_of(value);
+}
+
+Value verification(const Request& request) { return std::string(request.verification ? name(*request.verification) : "auto"); }
+void set_verification(Request& request, const Value& value) { request.verification = verification_named(std::get<std::string>(value)); }
+
+Value drafting(const Request& request) { return std::string(name(request.drafting)); }
+void set_drafting(Request& request, const Value& value) { request.drafting = drafting_named(std::get<std::string>(value)); }
+
+}  // namespace
+
+const Table<Request>& request_options() {
+  static const Table<Request> table = {
+      request_row<&Request::max_tokens>({"max_tokens",
+                                         Whole{whole_numbers(0, max_int)},
+                                         {"Text",
+                                          {"-n", "--predict", "--n-predict"},
+                                          "N",
+                                          "tokens to produce at most, -1: until the text ends or the context is full",
+                                          "-1",
+                                          to_value(max_int)}}),
+      request_row<&Request::stop>(
+          {"stop", Texts{}, {"Text", {"-r", "--stop", "--reverse-prompt"}, "TEXT", "end the text before this one; repeatable"}}),
+      request_row<&Request::seed>(
+          {"seed",
+           Seed{},
+           {"Sampling", {"-s", "--seed"}, "N", "seed: it repeats the text, but see --verification (default: random, as is -1)", "-1"},
+           true}),
+      sampling_row<&SamplingParams::temperature>(
+          {"temperature", Number{ranges::temperature}, {"Sampling", {"--temp", "--temperature"}, "X", "0 is greedy"}}),
+      sampling_row<&SamplingParams::top_k>(
+          {"top_k", Whole{ranges::top_k}, {"Sampling", {"--top-k"}, "N", "keep the N most likely tokens, 0: off"}}),
+      sampling_row<&SamplingParams::top_p>(
+          {"top_p", Number{ranges::top_p}, {"Sampling", {"--top-p"}, "X", "keep the most likely tokens up to this probability, 1: off"}}),
+      sampling_row<&SamplingParams::min_p>(
+          {"min_p",
+           Number{ranges::min_p},
+           {"Sampling", {"--min-p"}, "X", "drop tokens below this times the most likely one's probability, 0: off"}}),
+      sampling_row<&SamplingParams::repeat_penalty>(
+          {"repeat_penalty",
+           Number{ranges::repeat_penalty},
+           {"Sampling", {"--repeat-penalty"}, "X", "divide the logits of recent tokens by this, 1: off"}}),
+      sampling_row<&SamplingParams::presence_penalty>(
+          {"presence_penalty",
+           Number{ranges::presence_penalty},
+           {"Sampling", {"--presence-penalty"}, "X", "subtract this from the logits of recent tokens, 0: off"}}),
+      sampling_row<&SamplingParams::frequency_penalty>(
+          {"frequency_penalty",
+           Number{ranges::frequency_penalty},
+           {"Sampling", {"--frequency-penalty"}, "X", "the same for each time that they occur, 0: off"}}),
+      sampling_row<&SamplingParams::penalty_last_n>(
+          {"penalty_last_n",
+           Whole{ranges::penalty_last_n},
+           {"Sampling", {"--repeat-last-n"}, "N", "tokens back that the penalties look, -1: all"}}),
+      sampling_row<&SamplingParams::logit_bias>({"logit_bias",
+                                                 Biases{},
+                                                 {"Sampling",
+                                                  {"-l", "--logit-bias"},
+                                                  "ID+BIAS",
+                                                  "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable"}}),
+      // On the command line it is the Generator's.
+      row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
+      row<Request>({"verification",
+                    Choice{{"auto", "token", "block", "invariant"}},
+                    {"Sampling",
+                     {"--verification"},
+                     "MODE",
+                     "how drafts are judged, always with the target's law. block: together, which accepts the most; token: one by one; "
+                     "invariant: a seed gives the same text for any draft and any -k, for 8 % fewer tokens per target call (12 % at "
+                     "worst); auto: invariant with -s and -k auto, else block"}},
+                   verification, set_verification),
+      row<Request>(
+          {"drafting",
+           Choice{{"sampled", "argmax"}},
+           {"Sampling", {"--drafting"}, "MODE", "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens"}},
+          drafting, set_drafting),
+  };
+  return table;
+}
+
+}  // namespace specdec

@@ -1,0 +1,12 @@
+// The options of a request. One is added by a member of Request, a row here, and a parameter of Python's Generator.stream.
+#pragma once
+
+#include "engine/option.h"
+#include "engine/request.h"
+
+namespace specdec {
+
+using RequestOption = option::Option<Request>;
+const option::Table<Request>& request_options();
+
+}  // namespace specdec

@@ -1,0 +1,84 @@
+"""The engine's tables of options against Python's typed signatures, which repeat their names, types and defaults."""
+
+import inspect
+import os
+import pathlib
+import shutil
+from typing import Any, get_args
+
+import pytest
+
+import specdec_native as sd
+from specdec_native import _core
+from specdec_native._options import Drafting, StreamOptions, Verification
+from specdec_native.ray import OPTION_COLUMNS
+
+CHOICES = {"verification": ("Verification", get_args(Verification)), "drafting": ("Drafting", get_args(Drafting))}
+TYPES = {
+    "flag": "bool",
+    "whole": "int",
+    "number": "float",
+    "seed": "int",
+    "draft_tokens": "int | Literal['auto']",
+    "choice": "str",
+    "path": "str | os.PathLike[str] | None",
+    "draft": "str | os.PathLike[str] | None",
+    "texts": "str | Sequence[str] | None",
+    "addresses": "str | Sequence[str]",
+    "biases": "Mapping[int, float] | None",
+}
+
+
+def check(parameters: dict[str, inspect.Parameter], table: dict[str, dict[str, Any]]) -> None:
+    assert parameters.keys() == table.keys()
+    for name, row in table.items():
+        annotation = TYPES[row["type"]] + (" | None" if row["optional"] else "")
+        if name in CHOICES:
+            annotation, choices = CHOICES[name]
+            assert choices == tuple(row["choices"])
+        assert parameters[name].annotation == annotation, name
+        default = parameters[name].default
+        assert (default or None) == (row["default"] or None), name  # () is [], and None is an empty draft
+
+
+def parameters_of(function: Any) -> dict[str, inspect.Parameter]:
+    return {name: p for name, p in inspect.signature(function).parameters.items() if name not in {"self", "prompt"}}
+
+
+def test_the_arguments_of_stream_are_the_table() -> None:
+    check(parameters_of(sd.Generator.stream), _core.request_options())
+    assert StreamOptions.__annotations__.keys() == _core.request_options().keys()
+    assert OPTION_COLUMNS | {"logit_bias"} == _core.request_options().keys()
+
+
+def test_the_arguments_of_generator_are_the_table() -> None:
+    check(parameters_of(sd.Generator.__init__), _core.generator_options())
+
+
+def test_a_default_given_is_a_default_left_out() -> None:
+    _core.check_request_options()
+    _core.check_request_options(**{name: row["default"] for name, row in _core.request_options().items()})
+
+
+def test_every_option_is_documented() -> None:
+    for function, table in ((sd.Generator.stream, _core.request_options()), (sd.Generator, _core.generator_options())):
+        for name in table.keys() - {"presence_penalty", "frequency_penalty", "penalty_last_n"}:
+            assert name in (function.__doc__ or ""), name
+
+
+def test_options_of_another_name() -> None:
+    with pytest.raises(TypeError, match="unknown option 'top_q'; options are drafting, frequency_penalty, "):
+        _core.check_request_options(top_q=1)
+
+
+def test_a_file_called_ngram(tmp_path: pathlib.Path, draft_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = shutil.copy(draft_path, tmp_path / "target.gguf")
+    looked_up = sd.Generator(target, "ngram")
+    assert looked_up.generate("x = x = x =", max_tokens=8, num_draft_tokens=2).stats.draft_calls == 0
+    for missing in ("./ngram", pathlib.Path("ngram")):
+        with pytest.raises(sd.ModelError, match="ngram"):
+            sd.Generator(target, missing)
+    shutil.copy(draft_path, "ngram")
+    for file in ("./ngram", pathlib.Path("ngram")):
+        assert sd.Generator(target, file).generate("x = x = x =", max_tokens=8, num_draft_tokens=2).stats.draft_calls > 0
