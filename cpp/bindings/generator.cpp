@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "base/error.h"
 #include "bindings/convert.h"
@@ -38,9 +39,7 @@ class GuardedGenerator {
   template <class Body>
   auto run(Body body) {
     check_process();
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) throw specdec::Error("this Generator is running in another thread; use one Generator per thread");
-    is_stopping_ = false;
+    const Use use(*this);
     last_look_ = Clock::now();
     try {
       const WithoutGil without_gil;
@@ -52,26 +51,21 @@ class GuardedGenerator {
     }
   }
 
-  // run(), but what another thread stopped has come to its end.
+  // run(), but texts that stop() ended have come to their end.
   template <class Body>
   auto run_to_end(Body body) -> decltype(body(std::declval<Generator&>())) {
     try {
       return run(body);
     } catch (const specdec::Cancelled&) {
-      if (!is_stopping_.exchange(false)) throw;
-      stop();
       return std::nullopt;
     }
   }
 
-  // Ends all texts; while another thread makes them, it is told to.
+  // Ends all texts, on any thread. While a call runs, that call is told to end, and ends them.
   void stop() {
     check_process();
     is_stopping_ = true;
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
-    is_stopping_ = false;
-    generator_.stop();
+    stop_if_asked();
   }
 
   // Starts one request, or a run of many. Both end what was running, unless the request is rejected.
@@ -103,6 +97,42 @@ class GuardedGenerator {
  private:
   using Clock = std::chrono::steady_clock;
 
+  // The right to use the generator: one thread at a time has it, and only once.
+  class Use {
+   public:
+    explicit Use(GuardedGenerator& of) : self_(of) {
+      if (self_.begin_use()) return;
+      if (self_.user_ != std::this_thread::get_id()) {
+        throw specdec::Error("this Generator is running in another thread; use one Generator per thread");
+      }
+      throw specdec::Error(
+          "this Generator is running, and a signal handler called it meanwhile; the handler may close its stream or raise an exception, or "
+          "use another Generator");
+    }
+    ~Use() {
+      self_.user_ = std::thread::id();
+      self_.stop_if_asked();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    GuardedGenerator& self_;
+  };
+
+  bool begin_use() {
+    std::thread::id nobody;
+    return user_.compare_exchange_strong(nobody, std::this_thread::get_id());
+  }
+
+  // What is asked for while the generator is in use is done when that use ends: whoever comes last sees both.
+  void stop_if_asked() {
+    while (is_stopping_ && begin_use()) {
+      if (is_stopping_.exchange(false)) generator_.stop();
+      user_ = std::thread::id();
+    }
+  }
+
   // Counters can be asked for on any thread: they are as at the end of the last call.
   struct Publish {
     explicit Publish(GuardedGenerator& of) : self(of) {}
@@ -122,7 +152,7 @@ class GuardedGenerator {
 
   // Called while models run. Checks signals (Ctrl-C) every 20 ms, on the thread that generates.
   bool should_stop() {
-    if (is_stopping_ || python_is_ending()) return true;
+    if (is_stopping_ || this_thread_must_end()) return true;
     const auto now = Clock::now();
     if (now - last_look_ < std::chrono::milliseconds(20)) return false;
     last_look_ = now;
@@ -131,7 +161,7 @@ class GuardedGenerator {
   }
 
   Generator generator_;
-  std::mutex mutex_;
+  std::atomic<std::thread::id> user_{};  // no thread: not in use
   const std::uint64_t process_ = specdec::process_id();
   std::atomic<bool> is_stopping_{false};
   std::atomic<std::int64_t> turn_{0};

@@ -7,12 +7,13 @@
 namespace {
 
 std::atomic<bool> is_ending{false};
+std::atomic<std::thread::id> ending_thread{};  // set before is_ending
 std::atomic<int> num_running{0};
 
-// What waits for work to end goes on as soon as none is left: so this one counts itself out last.
+// Decrements first: finish_work_without_gil() proceeds once the count is zero.
 void leave() {
   --num_running;
-  while (is_ending) std::this_thread::sleep_for(std::chrono::hours(1));
+  while (this_thread_must_end()) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
 }  // namespace
@@ -20,18 +21,19 @@ void leave() {
 WithoutGil::WithoutGil() {
   ++num_running;
   thread_ = PyEval_SaveThread();
-  if (is_ending) leave();
+  if (this_thread_must_end()) leave();
 }
 
 WithoutGil::~WithoutGil() {
-  if (is_ending) leave();
+  if (this_thread_must_end()) leave();
   PyEval_RestoreThread(thread_);
   --num_running;
 }
 
-bool python_is_ending() { return is_ending; }
+bool this_thread_must_end() { return is_ending && std::this_thread::get_id() != ending_thread; }
 
 void finish_work_without_gil() {
+  ending_thread = std::this_thread::get_id();
   is_ending = true;
   PyThreadState* const thread = PyEval_SaveThread();
   while (num_running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -129,6 +130,65 @@ def test_a_daemon_thread_does_not_disturb_the_end_of_the_program(work: str) -> N
     for _ in range(3):
         ended = run_program(program)
         assert (ended.returncode, ended.stderr) == (3, "")
+
+
+def test_the_thread_that_ends_the_program_may_still_call() -> None:
+    """In an exit handler that runs after the module's own, and in a __del__ after that; a daemon thread is at work meanwhile."""
+    ended = run_program("""
+        import atexit, sys, threading, time
+        atexit.register(lambda: print(gen.tokenize("def f"), gen.generate("def f", max_tokens=5, temperature=0).text))
+        import specdec_native as sd
+
+        class Late:
+            gen = sd.Generator(n_threads=1)
+            write, flush = sys.stdout.write, sys.stdout.flush
+
+            def __del__(self):
+                self.write(f"{len(self.gen.tokenize('def f'))} {len(self.gen.generate('def f', max_tokens=5).tokens)}\\n")
+                self.flush()
+
+        late = sys.late = Late()
+        gen = sd.Generator(n_threads=1)
+        print(gen.tokenize("def f"), gen.generate("def f", max_tokens=5, temperature=0).text)
+        busy = sd.Generator(n_threads=1, n_ctx=8192)
+        threading.Thread(target=lambda: busy.generate("def f", max_tokens=4000), daemon=True).start()
+        time.sleep(0.1)
+        sys.exit(3)
+    """)
+    assert (ended.returncode, ended.stderr) == (3, "")
+    before, after, late = ended.stdout.splitlines()
+    assert before == after
+    assert late.split()[1] == "5"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+def test_a_signal_handler_that_calls_the_running_generator_is_told_so() -> None:
+    """It runs on the thread that generates, within the call."""
+    gen = sd.Generator(n_threads=1, n_ctx=16384)
+    expected = gen.generate(PROMPT, max_tokens=20, temperature=0).tokens
+    errors: list[str] = []
+
+    class Enough(Exception):
+        pass
+
+    def handler(number: int, frame: object) -> None:
+        for call in (lambda: gen.generate("x"), lambda: gen.generate_many(["x"])):
+            with pytest.raises(sd.Error) as caught:
+                call()
+            errors.append(str(caught.value))
+        assert gen.tokenize("x") and gen.stats.tokens == 20
+        raise Enough
+
+    previous = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Enough):
+            gen.generate("x = 1\n" * 3000, max_tokens=1)  # takes seconds to read
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert len(errors) == 2 and all("a signal handler called it" in error for error in errors), errors
+    assert gen.generate(PROMPT, max_tokens=20, temperature=0).tokens == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
