@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -118,7 +119,6 @@ class Calibration::Reader {
     read_pass(0, 1);
     discovering_ = false;
   }
-  ~Reader() { llama_free(context_); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -135,6 +135,10 @@ class Calibration::Reader {
   std::size_t num_tokens() const { return tokens_.size(); }
 
  private:
+  struct Free {
+    void operator()(llama_context* context) const { llama_free(context); }
+  };
+
   void make_context() {
     llama_context_params params = llama_context_default_params();
     params.n_ctx = static_cast<std::uint32_t>(options_.window);
@@ -147,9 +151,9 @@ class Calibration::Reader {
     params.cb_eval = [](ggml_tensor* op, bool ask, void* self) { return static_cast<Reader*>(self)->observe(op, ask); };
     params.cb_eval_user_data = this;
     take_backend_errors();
-    context_ = llama_init_from_model(model_.get(), params);
-    if (context_ == nullptr) throw ModelError(model_.path() + ": llama.cpp cannot create a context: " + take_backend_errors());
-    llama_attach_threadpool(context_, threads_.get(), threads_.get());
+    context_.reset(llama_init_from_model(model_.get(), params));
+    if (!context_) throw ModelError(model_.path() + ": llama.cpp cannot create a context: " + take_backend_errors());
+    llama_attach_threadpool(context_.get(), threads_.get(), threads_.get());
   }
 
   // ---- Passes
@@ -175,7 +179,7 @@ class Calibration::Reader {
     std::vector<Token> window;
     for (std::size_t begin = 0; begin < tokens_.size(); begin += static_cast<std::size_t>(options_.window)) {
       const std::size_t end = std::min(tokens_.size(), begin + static_cast<std::size_t>(options_.window));
-      llama_memory_clear(llama_get_memory(context_), false);
+      llama_memory_clear(llama_get_memory(context_.get()), false);
       for (std::size_t at = begin; at < end; at += tokens_per_pass) {
         if (options_.progress && !options_.progress({at, tokens_.size(), num_inputs})) throw Cancelled("interrupted");
         read_pass(at, std::min<std::size_t>(tokens_per_pass, end - at), at - begin);
@@ -198,7 +202,7 @@ class Calibration::Reader {
     }
     left_ = static_cast<std::size_t>(std::count_if(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.wanted; }));
     seen_.clear();
-    const int status = llama_decode(context_, batch);
+    const int status = llama_decode(context_.get(), batch);
     llama_batch_free(batch);
     if (status != 0)
       throw ModelError(model_.path() + ": reading the calibration text failed (status " + std::to_string(status) +
@@ -258,7 +262,7 @@ class Calibration::Reader {
   Model model_;
   ThreadPool threads_;
   std::vector<Token> tokens_;
-  llama_context* context_ = nullptr;
+  std::unique_ptr<llama_context, Free> context_;
   bool discovering_ = false;
   std::vector<Input> inputs_;                    // in the order in which the model uses them
   std::map<std::string, std::size_t> input_of_;  // tensor -> inputs_
