@@ -18,16 +18,6 @@ bool depends_on_batch(const ggml_tensor* op) {
 
 bool is_hadamard(const ggml_tensor* op) { return op->op == GGML_OP_MUL_MAT && ggml_get_op_params_i32(op, 1) == GGML_HINT_SRC0_IS_HADAMARD; }
 
-bool wants_reference(const ggml_tensor* op) {
-  if (is_hadamard(op)) return false;
-  switch (op->op) {
-    case GGML_OP_MUL_MAT:
-      return op->src[1]->ne[1] <= max_invariant_tokens;
-    case GGML_OP_MUL_MAT_ID:
-      return op->src[1]->ne[2] <= max_invariant_tokens;  // src[1]: [columns, experts used, tokens]
-    default:
-      return true;
-  }
-}
+bool wants_reference(const ggml_tensor* op) { return !is_hadamard(op); }
 
 }  // namespace specdec

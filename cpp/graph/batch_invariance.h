@@ -10,17 +10,15 @@ struct ggml_tensor;
 
 namespace specdec {
 
-// The longest pass for which wants_reference() asks of a tiled matmul; scoring passes of one text are no longer.
-constexpr int max_invariant_tokens = 64;
-
 // Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
 bool depends_on_batch(const ggml_tensor* op);
 
 // Whether it is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
 bool is_hadamard(const ggml_tensor* op);
 
-// Whether to run it with the reference algorithm: always for attention; for tiled matmuls in passes up to the longest
-// scoring pass. Longer passes only ever read prompts, always in the same pieces, and gain much from tiles.
+// Whether to run it with the reference algorithm: all but rotations, for any number of tokens. A long pass of K- or IQ-quants would
+// be faster with tiles, but then the bits would depend on how much of a prompt was found in the cache and on how many texts share
+// a pass.
 bool wants_reference(const ggml_tensor* op);
 
 }  // namespace specdec

@@ -6,16 +6,12 @@
 
 #include "base/error.h"
 #include "ggml-cpu.h"
-#include "graph/batch_invariance.h"
 #include "graph/rejection.h"
 #include "llama.h"
 #include "llama/backend.h"
 #include "platform/memory.h"
-#include "speculative/sequence.h"
 
 namespace specdec {
-
-static_assert(max_draft_tokens + 1 <= max_invariant_tokens, "a scoring pass must have the same bits as plain decoding");
 namespace {
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
