@@ -1,4 +1,5 @@
 #include <exception>
+#include <new>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -21,15 +22,11 @@ struct Types {
 };
 const Types* types = nullptr;
 
-}  // namespace
-
-py::str text_from_bytes(const std::string& text) {
-  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-}
-
 // Messages may hold names from damaged files and paths, which are any bytes.
-py::object exception_of(const std::exception_ptr& failure) {
-  const auto made = [](const py::handle& type, const std::exception& e) { return py::object(type(text_from_bytes(e.what()))); };
+py::object made(const py::handle& type, const std::exception& e) { return type(text_from_bytes(e.what())); }
+
+// For one of ours or a bad argument; null for any other.
+py::object known_exception_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const specdec::VocabularyMismatch& e) {
@@ -49,6 +46,25 @@ py::object exception_of(const std::exception_ptr& failure) {
   }
 }
 
+}  // namespace
+
+py::str text_from_bytes(const std::string& text) {
+  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+py::object exception_of(const std::exception_ptr& failure) {
+  if (py::object known = known_exception_of(failure)) return known;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::bad_alloc& e) {
+    return made(PyExc_MemoryError, e);
+  } catch (const std::exception& e) {
+    return made(PyExc_RuntimeError, e);
+  } catch (...) {
+    return py::handle(PyExc_RuntimeError)("an unknown C++ exception");
+  }
+}
+
 void register_errors(py::module_& m) {
   using namespace specdec;
   const py::object error = add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors; bad arguments are ValueError.");
@@ -60,7 +76,7 @@ void register_errors(py::module_& m) {
                     add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
                     add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
-    const py::object exception = exception_of(failure);
+    const py::object exception = known_exception_of(failure);
     if (exception) PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());
     else std::rethrow_exception(failure);
   });

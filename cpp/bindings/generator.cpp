@@ -17,6 +17,7 @@
 #include "engine/generator_options.h"
 #include "engine/request_options.h"
 #include "platform/process.h"
+#include "sampling/derived_seed.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -128,7 +129,10 @@ class GuardedGenerator {
   // What is asked for while the generator is in use is done when that use ends: whoever comes last sees both.
   void stop_if_asked() {
     while (is_stopping_ && begin_use()) {
-      if (is_stopping_.exchange(false)) generator_.stop();
+      if (is_stopping_.exchange(false)) {
+        const Publish publish(*this);
+        generator_.stop();
+      }
       user_ = std::thread::id();
     }
   }
@@ -211,6 +215,8 @@ void register_generator(py::module_& m) {
         return std::make_pair(pair.target, pair.draft);
       },
       "folders"_a, "Paths of the bundled target and draft.");
+  m.def("derived_seed", &specdec::sampling::derived_seed, "seed"_a, "index"_a,
+        "The seed of text `index` of a batch that was given `seed`.");
 
   m.def(
       "request_options", [] { return Described(described(specdec::request_options())); },

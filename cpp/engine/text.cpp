@@ -18,11 +18,19 @@ FinishReason reason_of(Finish finish) {
   }
 }
 
+// The request word of the text's random numbers. "auto" draft lengths have learnt from this generator's earlier texts: a seed that
+// is given again must not decide by the same numbers that they were learnt from, so each text has its own. Otherwise lengths do not
+// depend on what was learnt, or the text does not depend on lengths (invariant verification), and the seed alone decides.
+std::uint64_t request_word(std::int64_t id, const Request& request, int num_draft_tokens) {
+  const bool learnt = num_draft_tokens == auto_draft_tokens && request.verification_for(num_draft_tokens) != Verification::invariant;
+  return learnt ? static_cast<std::uint64_t>(id) : 0;
+}
+
 }  // namespace
 
 Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens)
     : id_(id),
-      sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, 0)),
+      sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
       stream_(request.stop),
       seed_(seed),
       num_delivered_(static_cast<int>(prompt.size())) {
@@ -85,6 +93,8 @@ std::string Text::error_message() const {
     return "";
   } catch (const std::exception& known) {
     return known.what();
+  } catch (...) {
+    return "an unknown C++ exception";
   }
 }
 

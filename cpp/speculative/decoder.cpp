@@ -91,7 +91,12 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
 }
 
 void Decoder::truncate(Sequence& s, int num_committed) {
-  s.num_committed = std::min(s.num_committed, num_committed);
+  auto last = s.emitted.rbegin();
+  for (; s.num_committed > num_committed; --s.num_committed) {
+    if (last == s.emitted.rend()) continue;  // made by an earlier cycle
+    --s.stats.tokens;
+    if (last++->from_draft) --s.stats.accepted;
+  }
   restore(s);
 }
 

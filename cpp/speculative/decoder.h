@@ -36,7 +36,7 @@ class Decoder {
   // `finish`; or `error`.
   void cycle(const std::vector<Sequence*>& sequences);
 
-  // Shortens the committed tokens and both caches.
+  // Shortens the committed tokens, both caches, and the statistics by the tokens of the last cycle that are dropped.
   void truncate(Sequence& sequence, int num_committed);
 
   // Moves a sequence to another slot; discards that slot's contents.

@@ -11,9 +11,11 @@ struct Stats {
   std::int64_t prompt_cached_tokens = 0;  // prompt tokens found in the cache
   double prompt_seconds = 0.0;            // both models
 
-  std::int64_t tokens = 0;  // produced
-  std::int64_t drafted = 0;
-  std::int64_t accepted = 0;
+  // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or because the
+  // user ends the text) are subtracted. So at the end these are counts of the text that the user got.
+  std::int64_t tokens = 0;
+  std::int64_t drafted = 0;   // scored by the target, those cut off included
+  std::int64_t accepted = 0;  // of `tokens`, those that were drafts
   std::int64_t target_calls = 0;
   std::int64_t draft_calls = 0;   // passes of the draft model
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search

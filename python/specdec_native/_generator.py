@@ -95,7 +95,8 @@ class Generator:
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
         stop: strings that end the text; not part of it.
-        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same text. None: a random one (see `Generator.seed`).
+        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same text, but with "auto" draft lengths only where
+            `verification` is "invariant". None: a random one (see `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
         verification: how drafts are judged (docs/losslessness.md). "block": together, which accepts the most, Sun et al.
             2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
@@ -132,8 +133,8 @@ class Generator:
         requests: prompts, or `Request` dicts: a prompt with options of its own. They are taken from the iterable as they are
             needed, so it may be endless; while the iterable waits for one, all texts wait. A prompt's beginning that was read
             for another text is not read again.
-        options: as for `stream`, for every request that does not say otherwise; `seed` is that of the first request, the next
-            has seed + 1 and so on.
+        options: as for `stream`, for every request that does not say otherwise; `seed` is that of the first request, those
+            of the others are derived from it (`Event.seed`), so that batches with different seeds share no text.
 
         Events come as they happen; pieces of one text are in order. A text is bit for bit the one that `stream` makes of the
         same request with the same seed alone.

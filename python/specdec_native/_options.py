@@ -50,5 +50,5 @@ def prompt_and_options(
     options: dict[str, Any] = {**common, **own}
     seed = common.get("seed")
     if "seed" not in own and seed is not None:
-        options["seed"] = (operator.index(seed) + index) % 2**64
+        options["seed"] = _core.derived_seed(operator.index(seed), index)
     return options.pop("prompt"), options

@@ -27,14 +27,19 @@ class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too."""
+    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too.
+
+    `tokens` is the number of the text's pieces, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
+    off, by a stop string or because the stream was closed, count in `drafted` only. While a text runs, all tokens of its last
+    cycle are counted, pieces that are still to come included.
+    """
 
     prompt_tokens: int = 0
     prompt_cached_tokens: int = 0  #: prompt tokens found in the cache, from an earlier call or another request
     prompt_seconds: float = 0.0
-    tokens: int = 0  #: produced
-    drafted: int = 0
-    accepted: int = 0
+    tokens: int = 0  #: of the text
+    drafted: int = 0  #: proposed by the draft and scored by the target
+    accepted: int = 0  #: tokens of the text that were drafts
     draft_calls: int = 0  #: passes of the draft model
     target_calls: int = 0
     draft_seconds: float = 0.0

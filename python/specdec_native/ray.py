@@ -26,7 +26,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ._core import ModelError
+from ._core import ContextFull
 from ._generator import Generator
 from ._options import Request, StreamOptions
 from ._results import Completion
@@ -123,8 +123,8 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _row(completion: Completion) -> tuple[Any, ...]:
-    """The values of OUTPUT_COLUMNS. Raises the error of a model that failed: it is not the row's."""
-    if isinstance(completion.error, ModelError):
+    """The values of OUTPUT_COLUMNS. Raises an error that is not the row's: of a model, or for lack of memory."""
+    if completion.error is not None and not isinstance(completion.error, ValueError | TypeError | ContextFull):
         raise completion.error
     if completion.error is not None:
         return (None, [], None, str(completion.error), 0, 0, 0, 0.0)

@@ -64,10 +64,21 @@ def test_equal_prompts_differ_by_their_key_or_seed(complete: GenerateText) -> No
 def test_columns_override_options_where_they_are_not_null(complete: GenerateText) -> None:
     batch = batch_of(prompt=[PROMPTS[0]] * 3, max_tokens=[3.0, float("nan"), 5.0], stop=[None, ["\n"], None])
     out = complete(batch | batch_of(temperature=[0.0, 0.0, 0.0]))
-    assert list(out["num_tokens"]) == [3, out["num_tokens"][1], 5]
+    assert list(out["num_tokens"]) == [3, len(out["tokens"][1]), 5]
     assert out["finish_reason"][1] == "stop" and "\n" not in out["text"][1]
     assert out["text"][2].startswith(out["text"][0])
     assert "logit_bias" not in OPTION_COLUMNS
+
+
+def test_a_stop_string_inside_a_block_of_drafts_cuts_the_counts(complete: GenerateText) -> None:
+    """Long drafts, most of which are accepted: the text often stops before the end of a block."""
+    drafting = GenerateText(
+        sampling={"max_tokens": 60, "temperature": 0, "stop": ["e", "("], "num_draft_tokens": 15}, n_threads=1
+    )
+    out = drafting(batch_of(prompt=PROMPTS))
+    assert list(out["num_tokens"]) == [len(tokens) for tokens in out["tokens"]]
+    assert all(out["num_accepted"] <= out["num_tokens"])
+    assert "stop" in set(out["finish_reason"])
 
 
 def test_a_bad_row_fails_alone(complete: GenerateText) -> None:

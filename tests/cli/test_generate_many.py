@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import specdec_native as sd
+from specdec_native import _core
 
 OPTIONS = ["-t", "2", "-np", "4", "-k", "3", "-n", "16", "-s", "5"]
 PROMPTS = ["def bfs(graph, start):", "class Stack:\n", "import os\n", "x =", "# a comment", "for i in", "try:\n", "def f("]
@@ -78,7 +79,7 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
             "-n",
             line["max_tokens"],
             "-s",
-            5 + i,
+            r["seed"],
             "-k",
             "3",
             "-t",
@@ -86,7 +87,7 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
             "--no-stats",
         ]
         alone = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
-        assert r["text"] == alone and r["seed"] == 5 + i and r["finish_reason"] == "length"
+        assert r["text"] == alone and r["seed"] == _core.derived_seed(5, i) and r["finish_reason"] == "length"
         assert r["stats"]["tokens"] == line["max_tokens"]
 
 
@@ -220,7 +221,7 @@ def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_pa
     seed = begun[0]["seed"]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     results = read(output)
-    assert [r["seed"] for r in results] == [seed + i for i in range(12)]
+    assert [r["seed"] for r in results] == [_core.derived_seed(seed, i) for i in range(12)]
     assert all(results[r["index"]] == r for r in begun[1:])
     subprocess.run([*command, "--force"], check=True, capture_output=True, timeout=60)
     assert read(output)[0]["seed"] != seed

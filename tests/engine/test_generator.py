@@ -64,6 +64,21 @@ def test_stats_add_up(gen: sd.Generator) -> None:
     assert stats.tokens_per_second == pytest.approx(60 / stats.seconds)
 
 
+def test_stats_are_of_the_text(gen: sd.Generator, library_prompts: list[str]) -> None:
+    """Also where it ends inside a block: what was made after a stop string, or was not fetched, does not count."""
+    inside = 0
+    for i, prompt in enumerate(library_prompts[:8]):
+        stopped = gen.generate(prompt, max_tokens=60, temperature=0, stop=["e", "("])
+        assert stopped.stats.tokens == len(stopped.pieces)
+        assert stopped.stats.accepted == sum(piece.from_draft for piece in stopped.pieces) <= stopped.stats.drafted
+        inside += stopped.pieces[-1].from_draft
+        with gen.stream(prompt, max_tokens=60, temperature=0) as stream:
+            pieces = [piece for _, piece in zip(range(1 + i), stream, strict=False)]
+        assert gen.stats.tokens == len(pieces) == 1 + i
+        assert gen.stats.accepted == sum(piece.from_draft for piece in pieces)
+    assert inside > 2
+
+
 def test_a_seed_fixes_the_text_and_no_seed_does_not(gen: sd.Generator) -> None:
     texts = [gen.generate(PROMPT, max_tokens=30, seed=7).text for _ in range(3)]
     assert texts[0] == texts[1] == texts[2]

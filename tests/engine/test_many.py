@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
 import pathlib
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
-from tests.models.tiny_models import TRANSFORMERS, make
+from tests.models.tiny_models import TRANSFORMERS, Shape, make, random_tokens
 
 import specdec_native as sd
 
@@ -134,6 +138,70 @@ def test_recurrent_models_run_together_without_a_draft(tmp_path: pathlib.Path) -
     assert [c.tokens for c in together] == [c.tokens for c in expected]
 
 
+@pytest.mark.parametrize("type", ["Q4_K", "Q6_K"])
+def test_k_quants_neither_know_the_cache_nor_the_company(type: str, tmp_path: pathlib.Path) -> None:
+    """llama.cpp would compute long passes by another algorithm: of prompts, and of scoring many texts."""
+    shape = dataclasses.replace(Shape(), width=256, ffn=256, head=64)
+    model = make("llama", shape=shape)
+    target = model.write(tmp_path / "m.gguf", GgmlType[type])
+    whole = random_tokens(model, 500)
+    options: sd.StreamOptions = {
+        "temperature": 1.0,
+        "num_draft_tokens": 20,
+        "logit_bias": {1: -math.inf},
+        "max_tokens": 40,
+        "seed": 1,
+    }
+
+    def fresh(sequences: int = 1) -> sd.Generator:
+        return sd.Generator(target, "ngram", n_threads=1, max_sequences=sequences)
+
+    expected = {length: fresh().generate(whole[:length], **options) for length in (100, 333, 500)}
+    gen = fresh()
+    for length in (333, 100, 500):  # a beginning of what is cached, and a continuation of it
+        completion = gen.generate(whole[:length], **options)
+        assert is_same(completion, expected[length])
+    assert completion.stats.prompt_cached_tokens >= 99
+    # Cached by passes that scored drafts, and by those that read the prompt.
+    answer = expected[100].tokens
+    longer = [*whole[:100], *answer, *whole[100:300]]
+    gen.generate(whole[:100], **options)
+    completion = gen.generate(longer, **options)
+    assert completion.stats.prompt_cached_tokens >= 130
+    assert is_same(completion, fresh().generate(longer, **options))
+    # Eight texts score up to 168 tokens in a pass.
+    requests: list[sd.Request] = [{"prompt": whole[: 100 + i], **options} for i in range(8)]
+    together = fresh(8).generate_many(requests)
+    assert all(is_same(completion, fresh().generate(**request)) for completion, request in zip(together, requests, strict=True))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on memory is Linux's")
+def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> None:
+    """The first text reserves room for a million tokens, which there is not; the other two go on."""
+    shape = Shape(width=32, heads=1, kv_heads=1, head=16, ffn=32, layers=1, context=1 << 20)
+    target = make("llama", shape=shape).write(tmp_path / "m.gguf")
+    program = f"""
+        import resource
+        import specdec_native as sd
+        gen = sd.Generator({str(target)!r}, n_ctx=1 << 20, n_threads=1, max_sequences=2)
+        options = {{"temperature": 0, "logit_bias": {{1: -float("inf")}}}}
+        expected = gen.generate_many(["def", "the"], max_tokens=5, **options)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+        requests = [{{"prompt": "x", "max_tokens": 1 << 20}}, *({{"prompt": p, "max_tokens": 5}} for p in ("def", "the"))]
+        failed, *others = gen.generate_many(requests, **options)
+        try:
+            gen.generate("x", max_tokens=1 << 20, **options)
+        except MemoryError as error:
+            print(repr(error))
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        print(repr(failed.error), [other.tokens for other in others] == [text.tokens for text in expected])
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    alone, many = ended.stdout.splitlines()
+    assert alone == "MemoryError('std::bad_alloc')" and many == f"{alone} True", ended.stderr
+
+
 def test_a_shared_prefix_is_read_once(mxfp6_target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
     prefix = "\n".join(library_prompts[:3])
     prompts = [prefix + ending for ending in ("\ndef a(", "\nclass B", "\nimport c", "\nfor d in", "\nwhile e:")]
@@ -143,16 +211,24 @@ def test_a_shared_prefix_is_read_once(mxfp6_target: pathlib.Path, draft_path: pa
     assert length > 100
     assert completions[0].stats.prompt_cached_tokens < 5
     assert all(c.stats.prompt_cached_tokens >= length - 3 for c in completions[1:])
-    for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+    for prompt, completion in zip(prompts, completions, strict=True):
         fresh = sd.Generator(mxfp6_target, draft_path, n_threads=2)
-        assert is_same(fresh.generate(prompt, max_tokens=30, seed=1 + i, num_draft_tokens=3), completion)
+        assert is_same(fresh.generate(prompt, max_tokens=30, seed=completion.seed, num_draft_tokens=3), completion)
 
 
-def test_seeds_count_up_from_the_first(alone: sd.Generator, many: sd.Generator) -> None:
-    same = many.generate_many(["def f("] * 6, seed=20, num_draft_tokens=3, max_tokens=20)
-    assert len({c.text for c in same}) > 3
-    for i, completion in enumerate(same):
-        assert is_same(completion, alone.generate("def f(", seed=20 + i, num_draft_tokens=3, max_tokens=20))
+def test_one_seed_gives_every_text_its_own(alone: sd.Generator, many: sd.Generator) -> None:
+    """Batches with seeds that follow one another share none, and a text's own seed repeats it alone."""
+    options: sd.StreamOptions = {"temperature": 1.0, "top_k": 0, "num_draft_tokens": 3, "max_tokens": 20}
+    batches = [many.generate_many(["def f("] * 6, seed=seed, **options) for seed in (20, 21)]
+    assert [batch[0].seed for batch in batches] == [20, 21]
+    completions = [*batches[0], *batches[1]]
+    assert len({c.seed for c in completions}) == len({c.text for c in completions}) == 12
+    for completion in batches[0]:
+        assert is_same(completion, alone.generate("def f(", seed=completion.seed, **options))
+    again = many.generate_many(["def f("] * 6, seed=20, **options)
+    assert all(map(is_same, again, batches[0]))
+    with pytest.raises(ValueError, match="seed is 18446744073709551616"):
+        many.generate_many(["def f("], seed=2**64)
 
 
 def test_one_bad_request_fails_alone(alone: sd.Generator, many: sd.Generator) -> None:

@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "base/error.h"
@@ -258,6 +260,27 @@ TEST(a_pass_that_fails_ends_the_texts_in_it_and_one_that_is_cancelled_none) {
   for (const std::size_t i : {2u, 3u}) CHECK(engine.outcomes[i] == alone(wishes[i]));
 }
 
+TEST(any_exception_reaches_every_text_of_its_pass) {
+  const std::vector<Wish> wishes = wishes_of(4);
+  const auto messages_of = [&](auto exception) {
+    Engine engine(2);
+    for (const Wish& wish : wishes) engine.add(wish);
+    CHECK(engine.next() == 0);
+    bool fail = true;
+    engine.target.before_pass = [&](int) {
+      if (std::exchange(fail, false)) throw exception;
+    };
+    engine.run();
+    for (const std::size_t i : {2u, 3u}) CHECK(engine.outcomes[i] == alone(wishes[i]));
+    for (const std::size_t i : {0u, 1u}) CHECK(engine.outcomes[i].is_over && engine.texts[i]->has_failed());
+    CHECK(engine.outcomes[0].error == engine.outcomes[1].error);
+    return engine.outcomes[0].error;
+  };
+  CHECK(messages_of(std::runtime_error("no such layer")) == "no such layer");
+  CHECK(messages_of(std::bad_alloc()) == std::bad_alloc().what());
+  CHECK(messages_of(7) == "an unknown C++ exception");
+}
+
 TEST(a_prefix_that_another_text_has_is_copied) {
   const Tokens shared = prompt_of(100, 1);
   const std::vector<Wish> wishes = {
@@ -310,6 +333,21 @@ TEST(a_long_prompt_is_read_between_the_cycles_of_others) {
   CHECK(std::find(order.begin(), order.end(), 1) - order.begin() == 4);
   CHECK(engine.target.largest_pass == 128);
   CHECK(engine.outcomes[0] == alone(first) && engine.outcomes[1] == alone(second));
+}
+
+TEST(a_seed_given_again_decides_by_other_numbers_where_lengths_were_learnt_from_the_first_text) {
+  const auto number_of = [](std::int64_t id, std::uint64_t seed, int num_draft_tokens, Verification verification) {
+    Request request;
+    request.verification = verification;
+    const Text text(id, request, prompt_of(5, 1), seed, num_draft_tokens);
+    return text.sequence().uniforms->uniform(5, 0, sampling::Purpose::accept);
+  };
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    const double first = number_of(0, 7, auto_draft_tokens, verification);
+    CHECK((number_of(1, 7, auto_draft_tokens, verification) == first) == (verification == Verification::invariant));
+    CHECK(number_of(0, 8, auto_draft_tokens, verification) != first);
+    CHECK(number_of(0, 7, 4, verification) == first && number_of(1, 7, 4, verification) == first);  // a fresh one repeats it
+  }
 }
 
 TEST(read_prompt_of_stops_where_the_text_can_run) {

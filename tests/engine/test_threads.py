@@ -85,6 +85,19 @@ def test_another_thread_may_close(many: bool) -> None:
         assert gen.generate(PROMPT, max_tokens=10, seed=1).tokens == expected
 
 
+def test_a_stop_between_two_calls_is_not_lost(gen: sd.Generator) -> None:
+    """The other thread often waits for Python's lock at the end of a call: it is neither in the engine nor out of it."""
+    core = gen._core
+    for i in range(60):
+        stream = gen.stream(PROMPT, max_tokens=ENDLESS, seed=1)
+        thread, results = in_thread(lambda: sum(1 for _ in iter(core.next, None)))
+        time.sleep(0.0003 * i)
+        core.stop()
+        thread.join(timeout=60)
+        assert isinstance(results[0], int) and results[0] < ENDLESS
+        assert list(stream) == []
+
+
 def test_an_asyncio_task_can_be_cancelled(gen: sd.Generator) -> None:
     async def consume() -> None:
         with gen.stream(PROMPT, max_tokens=ENDLESS, seed=1) as stream:
@@ -133,25 +146,29 @@ def test_a_daemon_thread_does_not_disturb_the_end_of_the_program(work: str) -> N
 
 
 def test_the_thread_that_ends_the_program_may_still_call() -> None:
-    """In an exit handler that runs after the module's own, and in a __del__ after that; a daemon thread is at work meanwhile."""
+    """In an exit handler that runs after the module's own, and in a __del__ after that; a daemon thread works meanwhile."""
     ended = run_program("""
-        import atexit, sys, threading, time
-        atexit.register(lambda: print(gen.tokenize("def f"), gen.generate("def f", max_tokens=5, temperature=0).text))
+        import atexit, os, sys, threading, time
+        atexit.register(lambda: show())
         import specdec_native as sd
 
         class Late:
-            gen = sd.Generator(n_threads=1)
-            write, flush = sys.stdout.write, sys.stdout.flush
+            gen, write = sd.Generator(n_threads=1), os.write
 
             def __del__(self):
-                self.write(f"{len(self.gen.tokenize('def f'))} {len(self.gen.generate('def f', max_tokens=5).tokens)}\\n")
-                self.flush()
+                tokens = self.gen.generate("def f", max_tokens=5).tokens
+                self.write(1, b"%d %d" % (len(self.gen.tokenize("def f")), len(tokens)))
 
-        late = sys.late = Late()
+        late = Late()  # dies with its module, after all exit handlers
         gen = sd.Generator(n_threads=1)
-        print(gen.tokenize("def f"), gen.generate("def f", max_tokens=5, temperature=0).text)
+
+        def show():
+            print(gen.tokenize("def f"), gen.generate("def f", max_tokens=5, temperature=0).tokens, flush=True)
+
+        show()
         busy = sd.Generator(n_threads=1, n_ctx=8192)
-        threading.Thread(target=lambda: busy.generate("def f", max_tokens=4000), daemon=True).start()
+        # Not a lambda: its globals would keep the module alive.
+        threading.Thread(target=busy.generate, args=("def f",), kwargs={"max_tokens": 4000}, daemon=True).start()
         time.sleep(0.1)
         sys.exit(3)
     """)

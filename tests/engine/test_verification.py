@@ -58,7 +58,8 @@ def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pa
     lengths = set()
     for _ in range(2):
         completions = [drafted.generate(prompt, max_tokens=MAX_TOKENS, seed=seed) for seed, prompt in enumerate(prompts)]
-        completions += many.generate_many(prompts, max_tokens=MAX_TOKENS, seed=0)
+        requests: list[sd.Request] = [{"prompt": prompt, "seed": seed} for seed, prompt in enumerate(prompts)]
+        completions += many.generate_many(requests, max_tokens=MAX_TOKENS)
         assert [c.tokens for c in completions] == 2 * expected
         assert {c.verification for c in completions} == {"invariant"}
         lengths.add(tuple(c.stats.drafted for c in completions[:4]))

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "check.h"
+#include "sampling/derived_seed.h"
 #include "sampling/philox.h"
 #include "sampling/uniforms.h"
 
@@ -48,6 +49,17 @@ TEST(every_argument_matters) {
     }
   }
   CHECK(static_cast<int>(seen.size()) == drawn);
+}
+
+TEST(derived_seeds_differ_and_the_first_is_the_seed_itself) {
+  const PhiloxCounter words = philox4x32({3, 0, 0xffffffff, 0xffffffff}, {0x89abcdef, 0x01234567});
+  CHECK(derived_seed(0x0123456789abcdef, 3) == (std::uint64_t{words[1]} << 32 | words[0]));  // fixed: texts are repeated by it
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CHECK(derived_seed(seed, 0) == seed);
+    for (std::uint64_t index = 0; index < 500; ++index) seen.insert(derived_seed(seed, index));
+  }
+  CHECK(seen.size() == 20 * 500);
 }
 
 TEST(uniforms_fill_the_unit_interval_evenly) {

@@ -316,6 +316,20 @@ TEST(truncating_shortens_text_and_caches) {
   CHECK(s->tokens.size() == 8 && target.length(0) == 7);
 }
 
+TEST(truncated_tokens_do_not_count) {
+  toy::Model target(8, 1), draft(8, 1);  // the same model: all drafts are accepted
+  DraftModelProposer proposer(draft, 8);
+  Decoder decoder(target, &proposer);
+  auto s = sequence_of(prompt, 3, 12, 0.0);
+  decoder.prefill(*s);
+  decoder.cycle({s.get()});
+  CHECK(s->stats.tokens == 4 && s->stats.accepted == 3 && s->stats.drafted == 3);
+  decoder.truncate(*s, s->num_committed - 2);
+  CHECK(s->stats.tokens == 2 && s->stats.accepted == 2 && s->stats.drafted == 3);
+  decoder.truncate(*s, s->num_committed);
+  CHECK(s->stats.tokens == 2 && s->stats.accepted == 2);
+}
+
 // Several sequences share one target pass per cycle; each has the same output as alone.
 TEST(sequences_in_one_batch_are_as_if_alone) {
   const int lengths[] = {17, 4, 9, 1};

@@ -53,7 +53,8 @@ CommandLine command_line(GenerateOptions& options) {
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
              "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, optionally with its own options, named as in Python "
-             "(max_tokens, seed, ...), and an \"id\", which its result repeats; -s is the seed of the first line and counts up"),
+             "(max_tokens, seed, ...), and an \"id\", which its result repeats; -s is the seed of the first line, the other seeds are "
+             "derived from it"),
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; written to FILE.part "
              "until all are there, so that an interrupted run can be resumed"),

@@ -25,6 +25,7 @@
 #include "engine/request_options.h"
 #include "gguf/fingerprint.h"
 #include "platform/interrupt.h"
+#include "sampling/derived_seed.h"
 
 namespace specdec::cli {
 namespace {
@@ -127,7 +128,7 @@ std::optional<std::uint64_t> seed_of(const Json& conditions) {
 // One run over a file of prompts.
 class Run {
  public:
-  // The seed of `defaults` is that of the first request; the following requests count up.
+  // The seed of `defaults` is that of the first request; those of the others are derived from it.
   Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
       : generator_(generator), defaults_(defaults), first_seed_(*defaults.seed), lines_(std::move(lines)), results_(results) {
     defaults_.seed.reset();
@@ -176,7 +177,7 @@ class Run {
       try {
         RequestLine request = parse_request(line, defaults_);
         if (!request.id.is_null()) result["id"] = std::move(request.id);
-        if (!request.request.seed) request.request.seed = first_seed_ + static_cast<std::uint64_t>(index);
+        if (!request.request.seed) request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
         result["seed"] = *request.request.seed;
         const std::int64_t id = generator_.submit(request.request);
         running_[id] = {std::move(result), ""};

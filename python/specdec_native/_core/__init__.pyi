@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors; bad arguments are ValueError.
@@ -96,6 +96,10 @@ class Generator:
 def check_request_options(**kwargs: typing.Any) -> None:
     """
     Raises what start would for these options.
+    """
+def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> int:
+    """
+    The seed of text `index` of a batch that was given `seed`.
     """
 def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """
