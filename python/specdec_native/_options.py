@@ -6,6 +6,8 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from . import _core
+
 Verification = Literal["auto", "token", "block", "invariant"]
 Drafting = Literal["sampled", "argmax"]
 
