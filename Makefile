@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -77,6 +77,10 @@ wheel-check: build
 
 stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python
+
+# Changed model files through a whole generation: FILES=20000 SEED=1.
+fuzz: build
+	PYTHONPATH=.:tests/gguf $(VENV)/bin/python tests/fuzz/hostile_models.py $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED))
 
 bench: $(BUILD)/build.ninja
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON

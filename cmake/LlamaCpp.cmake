@@ -87,7 +87,7 @@ endif()
 add_library(llama::llama ALIAS llama_cpp_public)
 
 add_library(llama_cpp_cpu_internals INTERFACE)
-target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOURCE}/ggml/src" "${LLAMA_SOURCE}/ggml/src/ggml-cpu")
+target_include_directories(llama_cpp_cpu_internals SYSTEM INTERFACE "${LLAMA_SOURCE}/src" "${LLAMA_SOURCE}/ggml/src" "${LLAMA_SOURCE}/ggml/src/ggml-cpu")
 target_link_libraries(llama_cpp_cpu_internals INTERFACE llama_cpp_public)
 add_library(llama::cpu_internals ALIAS llama_cpp_cpu_internals)
 

@@ -4,49 +4,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace specdec {
 namespace {
-
-constexpr const char* replacement = "\xEF\xBF\xBD";  // U+FFFD
-
-struct Character {
-  std::size_t length;  // bytes to consume
-  enum { valid, invalid, incomplete } state;
-};
-
-// Decodes the character at the start of `text`, by the table of well-formed sequences (Unicode 15, table 3-7).
-Character first_character(const char* text, std::size_t size) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, Character::valid};
-  if (lead < 0xC2 || lead > 0xF4) return {1, Character::invalid};
-  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (i == size) return {i, Character::incomplete};
-    unsigned char low = 0x80, high = 0xBF;
-    if (i == 1) {  // no overlong forms, no surrogates, nothing above U+10FFFF
-      if (lead == 0xE0) low = 0xA0;
-      if (lead == 0xED) high = 0x9F;
-      if (lead == 0xF0) low = 0x90;
-      if (lead == 0xF4) high = 0x8F;
-    }
-    if (byte(i) < low || byte(i) > high) return {i, Character::invalid};
-  }
-  return {length, Character::valid};
-}
-
-// Moves complete characters from bytes to text; an incomplete one remains.
-void decode(std::string& bytes, std::string& text) {
-  std::size_t at = 0;
-  while (at < bytes.size()) {
-    const Character c = first_character(bytes.data() + at, bytes.size() - at);
-    if (c.state == Character::incomplete) break;
-    if (c.state == Character::valid) text.append(bytes, at, c.length);
-    else text += replacement;
-    at += c.length;
-  }
-  bytes.erase(0, at);
-}
 
 // Length of the longest suffix of `text` that is a proper prefix of `stop`.
 std::size_t partial_match(const std::string& text, const std::string& stop) {
@@ -69,7 +30,7 @@ TextStream::TextStream(std::vector<std::string> stop) : stop_(std::move(stop)) {
 std::string TextStream::push(const std::string& bytes) {
   if (stopped_) return {};
   bytes_ += bytes;
-  decode(bytes_, held_);
+  decode_utf8(bytes_, held_);
 
   std::size_t end = std::string::npos, hold = 0;
   for (const std::string& s : stop_) {
@@ -84,7 +45,7 @@ std::string TextStream::push(const std::string& bytes) {
 }
 
 std::string TextStream::finish() {
-  if (!bytes_.empty()) held_ += replacement;
+  held_ += valid_utf8(bytes_);
   bytes_.clear();
   return release(held_.size());
 }

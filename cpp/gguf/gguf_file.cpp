@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -10,9 +9,10 @@
 #include <memory>
 #include <set>
 #include <system_error>
-#include <unordered_set>
 
 #include "base/error.h"
+#include "gguf/model_checks.h"
+#include "gguf/problem.h"
 
 namespace specdec {
 namespace {
@@ -22,6 +22,8 @@ using std::to_string;
 
 constexpr std::uint64_t max_header_bytes = 256 << 20;  // the largest tokenizers take a few dozen MB
 constexpr std::uint64_t max_key_bytes = 65535;         // the format's limit; names of tensors are shorter still
+constexpr std::uint64_t max_entries = 1 << 16;         // of metadata; models have dozens
+constexpr std::uint64_t max_tensors = 1 << 20;         // of one file; the largest mixtures have some 100,000
 constexpr std::uint32_t max_dimensions = 4;            // ggml's
 constexpr int max_array_depth = 4;
 constexpr std::uint64_t default_alignment = 32;
@@ -29,25 +31,6 @@ constexpr std::uint64_t default_alignment = 32;
 // Minimum bytes of one element of a list: bounds a count before anything is read or allocated.
 constexpr std::uint64_t min_entry_bytes = 8 + 4 + 1;           // empty key, type, u8
 constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 8 + 4 + 8;  // empty name, n_dims, one dimension, type, offset
-
-const char* const get_again = "the file is damaged or incomplete, download or copy it again";
-const char* const convert_again = "convert the model to GGUF again";
-const char* const quantize_again = "quantize the model again";
-const char* const get_all_parts = "get all parts from the same place";
-
-[[noreturn]] void fail(const std::string& path, const std::string& problem, const std::string& remedy) {
-  throw ModelError((path.empty() ? "(empty path)" : path) + ": " + problem + "; " + remedy);
-}
-
-// Names come from the file, so they are shortened and control characters are removed.
-std::string shown(const std::string& name) {
-  constexpr std::size_t longest = 80;
-  std::string text = name.substr(0, longest);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return "\"" + text + (name.size() > longest ? "...\"" : "\"");
-}
 
 // a *= b, a += b; false if the result overflows.
 bool multiply(std::uint64_t& a, std::uint64_t b) {
@@ -140,14 +123,14 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), size_(regular_file_size(path)) {
     file_.reset(std::fopen(path.c_str(), "rb"));
-    if (!file_) fail(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
+    if (!file_) fail_file(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
   }
 
   std::uint64_t size() const { return size_; }
   std::uint64_t position() const { return position_; }
 
   // Reports a damaged file.
-  [[noreturn]] void damaged(const std::string& problem) const { fail(path_, problem, get_again); }
+  [[noreturn]] void damaged(const std::string& problem) const { fail_file(path_, problem, get_again); }
 
   // Throws unless `count` elements of at least `bytes_each` bytes can follow.
   void check_room(std::uint64_t count, std::uint64_t bytes_each, const std::string& what) const {
@@ -183,13 +166,13 @@ class Reader {
   static std::uint64_t regular_file_size(const std::string& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (status.type() == fs::file_type::not_found) fail(path, "no such file", "check the path");
-    if (error) fail(path, "cannot be read (" + error.message() + ")", "check the path and its permissions");
-    if (fs::is_directory(status)) fail(path, "is a directory", "name a .gguf file in it");
-    if (!fs::is_regular_file(status)) fail(path, "is not a regular file", "name a .gguf file");
+    if (status.type() == fs::file_type::not_found) fail_file(path, "no such file", "check the path");
+    if (error) fail_file(path, "cannot be read (" + error.message() + ")", "check the path and its permissions");
+    if (fs::is_directory(status)) fail_file(path, "is a directory", "name a .gguf file in it");
+    if (!fs::is_regular_file(status)) fail_file(path, "is not a regular file", "name a .gguf file");
     const std::uint64_t size = fs::file_size(path, error);
-    if (error) fail(path, "cannot be read (" + error.message() + ")", "check its permissions");
-    if (size == 0) fail(path, "is empty", "download or copy it again");
+    if (error) fail_file(path, "cannot be read (" + error.message() + ")", "check its permissions");
+    if (size == 0) fail_file(path, "is empty", "download or copy it again");
     return size;
   }
 
@@ -225,12 +208,12 @@ constexpr OtherFormat other_formats[] = {
   const std::uint64_t more = std::min<std::uint64_t>(reader.size() - reader.position(), 64);
   const std::string start = magic + reader.bytes(more, "the start of the file");
   for (const OtherFormat& format : other_formats) {
-    if (start.compare(0, format.start.size(), format.start) == 0) fail(path, format.what, format.remedy);
+    if (start.compare(0, format.start.size(), format.start) == 0) fail_file(path, format.what, format.remedy);
   }
   if (start.size() > 8 && start[8] == '{') {  // u64 length, JSON
-    fail(path, "is a safetensors file, not GGUF", "convert the model with llama.cpp's convert_hf_to_gguf.py");
+    fail_file(path, "is a safetensors file, not GGUF", "convert the model with llama.cpp's convert_hf_to_gguf.py");
   }
-  fail(path, "is not a GGUF file (it does not start with \"GGUF\")", "name a .gguf file");
+  fail_file(path, "is not a GGUF file (it does not start with \"GGUF\")", "name a .gguf file");
 }
 
 std::uint32_t read_version(Reader& reader, const std::string& path) {
@@ -238,11 +221,11 @@ std::uint32_t read_version(Reader& reader, const std::string& path) {
   if (magic != "GGUF") fail_not_gguf(reader, path, magic);
   const auto version = reader.value<std::uint32_t>("the version");
   if (version != 0 && (version & 0xffff) == 0) {
-    fail(path, "is a byte-swapped GGUF file (big-endian)", "get or convert a little-endian one");
+    fail_file(path, "is a byte-swapped GGUF file (big-endian)", "get or convert a little-endian one");
   }
-  if (version == 1) fail(path, "is GGUF version 1, which llama.cpp no longer reads", convert_again);
+  if (version == 1) fail_file(path, "is GGUF version 1, which llama.cpp no longer reads", convert_again);
   if (version == 0 || version > 3) {
-    fail(path, "has GGUF version " + to_string(version) + ", this program reads 2 and 3", "get version 3 or a newer program");
+    fail_file(path, "has GGUF version " + to_string(version) + ", this program reads 2 and 3", "get version 3 or a newer program");
   }
   return version;
 }
@@ -328,9 +311,9 @@ std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
 std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor, const std::string& what) {
   const GgmlType* type = find_ggml_type(tensor.type);
   if (type == nullptr) {
-    fail(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
+    fail_file(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
   }
-  if (type->block == 0) fail(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
+  if (type->block == 0) fail_file(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
   const std::uint64_t columns = tensor.shape[0];
   if (columns % type->block != 0) {
     reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) + " as " + type->name +
@@ -409,8 +392,8 @@ void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
   const auto tiled = [](const GgufTensor& tensor) { return is_mxfp6(tensor.type); };
   if (std::none_of(part.tensors.begin(), part.tensors.end(), tiled)) return;
   if (first.integer(mxfp6_layout_key) == mxfp6_layout) return;
-  fail(part.path, std::string("has MXFP6 tensors but not the metadata ") + mxfp6_layout_key + " = " + to_string(mxfp6_layout),
-       quantize_again);
+  fail_file(part.path, std::string("has MXFP6 tensors but not the metadata ") + mxfp6_layout_key + " = " + to_string(mxfp6_layout),
+            quantize_again);
 }
 
 std::uint64_t part_index(const GgufFile& file) { return file.integer("split.no").value_or(0); }
@@ -427,13 +410,13 @@ std::string part_suffix(std::uint64_t index, std::uint64_t count) {
 std::string part_prefix(const GgufFile& file, std::uint64_t count) {
   const std::uint64_t index = part_index(file);
   if (index >= count || count > UINT16_MAX) {
-    fail(file.path, "says that it is part " + to_string(index) + " of " + to_string(count), get_again);
+    fail_file(file.path, "says that it is part " + to_string(index) + " of " + to_string(count), get_again);
   }
   const std::string suffix = part_suffix(index, count);
   const std::size_t length = file.path.size() - std::min(file.path.size(), suffix.size());
   if (file.path.compare(length, std::string::npos, suffix) != 0) {
-    fail(file.path, "is part " + to_string(index + 1) + " of " + to_string(count) + ", but its name does not end in " + suffix,
-         "give all parts their original names");
+    fail_file(file.path, "is part " + to_string(index + 1) + " of " + to_string(count) + ", but its name does not end in " + suffix,
+              "give all parts their original names");
   }
   return file.path.substr(0, length);
 }
@@ -441,10 +424,10 @@ std::string part_prefix(const GgufFile& file, std::uint64_t count) {
 GgufFile read_part(const std::string& prefix, std::uint64_t index, std::uint64_t count) {
   const std::string path = prefix + part_suffix(index, count);
   std::error_code error;
-  if (!fs::exists(path, error)) fail(path, "no such file, but the model has " + to_string(count) + " parts", get_all_parts);
+  if (!fs::exists(path, error)) fail_file(path, "no such file, but the model has " + to_string(count) + " parts", get_all_parts);
   GgufFile part = GgufFile::read(path);
   if (part.integer("split.count") != count || part.integer("split.no") != index) {
-    fail(path, "its metadata does not say that it is part " + to_string(index + 1) + " of " + to_string(count), get_all_parts);
+    fail_file(path, "its metadata does not say that it is part " + to_string(index + 1) + " of " + to_string(count), get_all_parts);
   }
   return part;
 }
@@ -456,117 +439,13 @@ void check_parts(const std::vector<GgufFile>& parts) {
     check_mxfp6_layout(first, part);
     for (const GgufTensor& tensor : part.tensors) {
       if (!names.insert(tensor.name).second) {
-        fail(part.path, "tensor " + shown(tensor.name) + " is in another part already", get_all_parts);
+        fail_file(part.path, "tensor " + shown(tensor.name) + " is in another part already", get_all_parts);
       }
     }
   }
   if (first.integer("split.tensors.count").value_or(names.size()) != names.size()) {
-    fail(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise", get_all_parts);
+    fail_file(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise", get_all_parts);
   }
-}
-
-// ---- metadata that llama.cpp asserts
-
-constexpr std::uint64_t max_layers = 512;          // LLAMA_MAX_LAYERS
-constexpr std::uint64_t max_experts = 1024;        // LLAMA_MAX_EXPERTS
-constexpr std::uint64_t max_context = INT32_MAX;   // llama.cpp counts tokens in 32 bits
-constexpr std::uint64_t max_vocabulary = 1 << 24;  // it allocates this many tokens unseen when there is no tokenizer
-
-[[noreturn]] void refuse(const GgufFile& file, const std::string& key, const std::string& problem) {
-  fail(file.path, "metadata " + shown(key) + " " + problem, convert_again);
-}
-
-bool ends_with(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
-// The value, if present; checks its range.
-std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
-  if (file.find(key) == nullptr) return missing;
-  const std::optional<std::uint64_t> value = file.integer(key);
-  const std::string expected = ", expected " + to_string(low) + " to " + to_string(high);
-  if (!value) refuse(file, key, "is not a whole number" + expected);
-  if (*value < low || *value > high) refuse(file, key, "is " + to_string(*value) + expected);
-  return *value;
-}
-
-// A number, or one per layer in some models.
-std::uint64_t most_experts_used(const GgufFile& file, const std::string& key) {
-  const GgufArray* layers = file.array(key);
-  if (layers == nullptr) return file.integer(key).value_or(0);
-  std::uint64_t most = 0;
-  for (const GgufValue& value : layers->elements(max_layers)) {
-    if (const auto* used = std::get_if<std::uint64_t>(&value)) most = std::max(most, *used);
-    if (const auto* used = std::get_if<std::int64_t>(&value)) most = std::max(most, static_cast<std::uint64_t>(*used));
-  }
-  return most;
-}
-
-void check_experts(const GgufFile& file, const std::string& prefix) {
-  const std::uint64_t experts = checked(file, prefix + "expert_count", 0, max_experts, 0);
-  const std::uint64_t used = most_experts_used(file, prefix + "expert_used_count");
-  if (used > experts || (experts > 0 && used == 0)) {
-    refuse(file, prefix + "expert_used_count", "is " + to_string(used) + " of " + to_string(experts) + " experts");
-  }
-  const std::string key = prefix + "expert_group_count";
-  const std::uint64_t groups = checked(file, key, 0, experts == 0 ? 0 : experts - 1, 0);
-  if (groups <= 1) return;
-  if (experts % groups != 0) refuse(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
-  const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
-  if (groups_used == 0 || groups_used >= groups)
-    refuse(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
-}
-
-void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
-  const std::string key = prefix + "rope.scaling.type";
-  const auto type = file.string(key);
-  if (!type || *type == "none" || *type == "linear" || *type == "yarn" || *type == "longrope") return;
-  refuse(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
-}
-
-// Epsilons of norms, which ggml asserts during a pass.
-void check_epsilons(const GgufFile& file) {
-  for (const GgufEntry& entry : file.metadata) {
-    const auto* value = std::get_if<double>(&entry.value);
-    if (value == nullptr || !ends_with(entry.key, "epsilon")) continue;
-    if (!std::isfinite(*value) || *value < 0.0) refuse(file, entry.key, "is not a number of at least 0");
-  }
-}
-
-// llama.cpp renames empty texts, so any number of them is valid.
-void check_tokens_differ(const GgufFile& file) {
-  const std::string key = "tokenizer.ggml.tokens";
-  const GgufArray* tokens = file.array(key);
-  if (tokens == nullptr || tokens->type != GgufType::string) return;
-  std::unordered_set<std::string_view> seen;
-  const char* at = tokens->bytes.data();
-  for (std::uint64_t id = 0; id < tokens->count; ++id) {
-    const std::string_view text(at + 8, load<std::uint64_t>(at));
-    if (!text.empty() && !seen.insert(text).second)
-      refuse(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
-    at += 8 + text.size();
-  }
-}
-
-// Norm weights are multiplied element by element, which ggml supports for float types only.
-void check_norm_types(const GgufFile& file) {
-  for (const GgufTensor& tensor : file.tensors) {
-    const std::string_view type = find_ggml_type(tensor.type)->name;
-    if (tensor.shape.size() > 1 || !ends_with(tensor.name, "norm.weight") || type == "F32" || type == "F16" || type == "BF16") continue;
-    fail(file.path, "tensor " + shown(tensor.name) + " has type " + std::string(type) + ", expected F32", convert_again);
-  }
-}
-
-void check_hyperparameters(const GgufFile& file) {
-  const std::string prefix = file.string("general.architecture").value_or("") + ".";
-  const std::uint64_t layers = checked(file, prefix + "block_count", 1, max_layers, max_layers);
-  checked(file, prefix + "nextn_predict_layers", 0, layers, 0);
-  checked(file, prefix + "context_length", 1, max_context, 1);
-  checked(file, prefix + "vocab_size", 0, max_vocabulary, 0);
-  check_experts(file, prefix);
-  check_rope_scaling(file, prefix);
-  check_epsilons(file);
-  check_tokens_differ(file);
 }
 
 }  // namespace
@@ -601,11 +480,15 @@ GgufFile GgufFile::read(const std::string& path) {
   const auto num_tensors = reader.value<std::uint64_t>("the number of tensors");
   const auto num_entries = reader.value<std::uint64_t>("the number of metadata entries");
   reader.check_room(num_entries, min_entry_bytes, "the metadata");
+  if (num_entries > max_entries)
+    reader.damaged("the metadata has " + to_string(num_entries) + " entries, expected at most " + to_string(max_entries));
   for (std::uint64_t i = 0; i < num_entries; ++i) file.metadata.push_back(read_entry(reader, i));
   check_unique(reader, file.metadata, &GgufEntry::key, "metadata keys");
   file.alignment = read_alignment(reader, file);
 
   reader.check_room(num_tensors, min_tensor_bytes, "the list of tensors");
+  if (num_tensors > max_tensors)
+    reader.damaged("the file has " + to_string(num_tensors) + " tensors, expected at most " + to_string(max_tensors));
   for (std::uint64_t i = 0; i < num_tensors; ++i) file.tensors.push_back(read_tensor(reader, path, i));
   check_unique(reader, file.tensors, &GgufTensor::name, "tensors");
   file.data_offset = (reader.position() + file.alignment - 1) / file.alignment * file.alignment;
@@ -615,9 +498,10 @@ GgufFile GgufFile::read(const std::string& path) {
   return file;
 }
 
-std::vector<GgufFile> GgufFile::read_parts(const std::string& path) {
+std::vector<GgufFile> GgufFile::read_parts(const std::string& path) { return with_other_parts(read(path)); }
+
+std::vector<GgufFile> GgufFile::with_other_parts(GgufFile file) {
   std::vector<GgufFile> parts;
-  GgufFile file = read(path);
   const std::uint64_t count = file.integer("split.count").value_or(1);
   if (count > 1) {
     const std::string prefix = part_prefix(file, count);
@@ -626,8 +510,7 @@ std::vector<GgufFile> GgufFile::read_parts(const std::string& path) {
   } else {
     parts.push_back(std::move(file));
   }
-  check_hyperparameters(parts.front());
-  for (const GgufFile& part : parts) check_norm_types(part);
+  check_model_metadata(parts.front());
   return parts;
 }
 

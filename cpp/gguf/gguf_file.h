@@ -62,6 +62,7 @@ class GgufFile {
   // that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks the metadata that llama.cpp asserts, so that bad values are
   // reported instead of aborting the process.
   static std::vector<GgufFile> read_parts(const std::string& path);
+  static std::vector<GgufFile> with_other_parts(GgufFile file);  // the same for a part that is read already
 
   std::string path;
   std::uint32_t version = 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/isa.h"
+#include "base/utf8.h"
 #include "graph/op_hook.h"
 #include "llama.h"
 #include "llama/huge_page_buffers.h"
@@ -49,7 +50,7 @@ void start_backend() {
 std::string take_backend_errors() {
   std::string errors;
   errors.swap(backend_errors);
-  return errors;
+  return printable(errors);  // llama.cpp quotes what the file holds
 }
 
 AbortsAsErrors::AbortsAsErrors() { aborts_are_errors = true; }

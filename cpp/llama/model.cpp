@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "gguf/gguf_file.h"
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
+#include "llama/tensor_types.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -35,7 +37,7 @@ void check_memory(const std::vector<GgufFile>& parts) {
                    " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
-// A server may have other kernels or versions; stock llama.cpp closes the connection when it gets such a type.
+// A server may run kernels of any kind, of any version; stock llama.cpp closes the connection at such a type.
 void reject_mxfp6(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
@@ -56,7 +58,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
-  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // checks all before connecting to any
+  for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
   cache_shape_ = CacheShape::of(parts.front());
   std::vector<ggml_backend_device*> devices;
   for (auto address = rpc_servers.begin(); address != rpc_servers.end(); ++address) {
@@ -68,6 +70,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
   devices.push_back(nullptr);  // ends the list
   start_backend();
+  check_tensor_types(parts);
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.num_gpu_layers;
@@ -103,7 +106,7 @@ int Model::num_local_layers() const {
   return num_gpu_layers_ < 0 ? 0 : std::clamp(layers + 1 - num_gpu_layers_, 0, layers);
 }
 
-std::string Model::architecture() const { return metadata(get(), "general.architecture"); }
+std::string Model::architecture() const { return printable(metadata(get(), "general.architecture")); }
 
 std::uint64_t Model::cache_bytes(int context, KvType type) const {
   return cache_shape_.bytes_per_token(type, static_cast<std::size_t>(num_local_layers())) * static_cast<std::uint64_t>(context);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "llama.h"
 
 namespace specdec {
@@ -32,16 +33,7 @@ const char* type_name(enum llama_vocab_type type) {
 
 std::string token_name(Token id) { return id < 0 ? "none" : std::to_string(id); }
 
-// Escapes control characters.
-std::string quoted(const char* text) {
-  std::string out = "\"";
-  for (const char* c = text; *c != '\0'; ++c) {
-    if (*c == '\n') out += "\\n";
-    else if (*c == '\t') out += "\\t";
-    else out += *c;
-  }
-  return out + "\"";
-}
+std::string quoted(const std::string& text) { return "\"" + printable(text) + "\""; }
 
 }  // namespace
 

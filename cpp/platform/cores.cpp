@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "platform/cgroup.h"
+
 #ifdef __linux__
 #include <sched.h>
 #endif
@@ -15,7 +17,9 @@
 
 namespace specdec {
 
-int default_threads() {
+namespace {
+
+int physical_cores() {
 #if defined(__linux__)
   cpu_set_t allowed;
   std::set<std::string> cores;  // one entry per set of sibling hyper-threads
@@ -35,6 +39,14 @@ int default_threads() {
     return performance_cores;
 #endif
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+int default_threads() {
+  const double quota = cgroup_limits().cpus;
+  const int cores = physical_cores();
+  return quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
 }
 
 }  // namespace specdec

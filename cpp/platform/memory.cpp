@@ -1,11 +1,15 @@
 #include "platform/memory.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
-namespace specdec {
+#include "platform/cgroup.h"
 
-std::uint64_t available_memory() {
+namespace specdec {
+namespace {
+
+std::uint64_t free_memory_of_the_system() {
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
   std::uint64_t kibibytes = 0;
@@ -13,6 +17,14 @@ std::uint64_t available_memory() {
     if (key == "MemAvailable:") return kibibytes * 1024;
   }
   return 0;
+}
+
+}  // namespace
+
+std::uint64_t available_memory() {
+  const std::uint64_t system = free_memory_of_the_system(), group = cgroup_limits().available_memory;
+  if (group == CgroupLimits::no_limit) return system;
+  return std::max<std::uint64_t>(1, system == 0 ? group : std::min(system, group));
 }
 
 }  // namespace specdec

@@ -5,7 +5,7 @@
 
 namespace specdec {
 
-// Bytes available without swapping; 0 if unknown.
+// Bytes available without swapping and within the container's limit (platform/cgroup.h); 0 if unknown.
 std::uint64_t available_memory();
 
 }  // namespace specdec

@@ -413,3 +413,16 @@ def test_files_that_cannot_be_used(specdec: pathlib.Path, tmp_path: pathlib.Path
     empty = write_lines(tmp_path / "empty.jsonl", [])
     run(specdec, empty, tmp_path / "nothing.jsonl")
     assert (tmp_path / "nothing.jsonl").read_text() == ""
+
+
+def test_closed_standard_descriptors_leave_the_results_alone(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The results file would otherwise get descriptor 2, and progress lines would be written into it."""
+    prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": prompt} for prompt in PROMPTS * 4])
+    run(specdec, prompts, tmp_path / "expected.jsonl")
+    for closed in ("2>&-", "<&- >&- 2>&-", "0<&- 2>&-"):
+        output = tmp_path / "out.jsonl"
+        output.unlink(missing_ok=True)
+        command = [specdec, "generate", "--prompts", prompts, "--output", output, *OPTIONS]
+        shell = " ".join(map(str, command)) + " " + closed
+        assert subprocess.run(["sh", "-c", shell], timeout=120, check=False).returncode == 0
+        assert without_times(read(output)) == without_times(read(tmp_path / "expected.jsonl"))

@@ -299,6 +299,10 @@ def tokens(*texts: str) -> bytes:
     return entry("tokenizer.ggml.tokens", ARRAY, array(STRING, len(texts), b"".join(map(string, texts))))
 
 
+def heads(count: int, width: int) -> tuple[bytes, bytes]:
+    return number("attention.head_count", count), number("embedding_length", width)
+
+
 ASSERTED = {
     "no layers": (model(number("block_count", 0)), '"llama.block_count" is 0, expected 1 to 512'),
     "513 layers": (model(number("block_count", 513)), '"llama.block_count" is 513'),
@@ -342,6 +346,33 @@ ASSERTED = {
     ),
     "two equal tokens": (model(tokens("a", "", "b", "", "a")), '"tokenizer.ggml.tokens" has "a" twice, again as token 4'),
     "norm of integers": (with_tensors(tensor("blk.0.attn_norm.weight", [8], 26)), "has type I32, expected F32"),
+    "no rotated dimension": (model(*heads(4, 64), number("rope.dimension_count", 0)), "is 0, expected 2 to 16"),
+    "an odd number of rotated dimensions": (model(*heads(4, 64), number("rope.dimension_count", 15)), "is odd"),
+    "more rotated dimensions than a head has": (
+        model(*heads(4, 64), number("rope.dimension_count", 18)),
+        "is 18, expected 2 to 16",
+    ),
+    "rotated dimensions that are negative as 32 bits": (
+        model(*heads(4, 64), number("rope.dimension_count", 2**32 - 2)),
+        "is 4294967294, expected 2 to 16",
+    ),
+    "no rotated dimension in windows": (
+        model(*heads(4, 64), number("attention.key_length_swa", 8), number("rope.dimension_count_swa", 0)),
+        '"llama.rope.dimension_count_swa" is 0, expected 2 to 8',
+    ),
+    "sections of positions that are all empty": (
+        model(entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, bytes(16)))),
+        "has no section of at least one dimension",
+    ),
+    "heads counted below zero": (
+        model(entry("llama.attention.head_count_kv", I32, struct.pack("<i", -1))),
+        '"llama.attention.head_count_kv" is -1, expected 0 to 65536',
+    ),
+    "a window of 2^31-1": (model(number("attention.sliding_window", 2**31 - 1)), "is 2147483647, expected 0 to 1073741824"),
+    "a key length by layer that is no number": (
+        model(entry("llama.attention.key_length", ARRAY, array(STRING, 1, string("x")))),
+        "is not a whole number",
+    ),
 }
 
 

@@ -13,6 +13,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "gguf/gguf_file.h"
+#include "llama/tensor_types.h"
 #include "quantize/check_scales.h"
 
 namespace specdec::cli {
@@ -45,7 +46,9 @@ CommandLine command_line(InfoOptions& options) {
 Parts read(const std::string& path) {
   GgufFile file = GgufFile::read(path);
   try {
-    return GgufFile::read_parts(path);
+    Parts parts = GgufFile::with_other_parts(file);
+    check_tensor_types(parts);
+    return parts;
   } catch (const ModelError& error) {
     note(std::string("specdec info: warning: this model cannot run here: ") + error.what() + "\n");
     return {std::move(file)};

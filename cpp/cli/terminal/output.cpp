@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "engine/text_stream.h"
 #include "platform/console.h"
 
 namespace specdec::cli {
@@ -19,12 +18,6 @@ bool is_set(const char* variable) {
 
 // Bytes after the first of a UTF-8 character.
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-std::string hexadecimal(unsigned char byte) {
-  char text[8];
-  std::snprintf(text, sizeof text, "\\x%02x", static_cast<unsigned>(byte));
-  return text;
-}
 
 }  // namespace
 
@@ -44,32 +37,6 @@ bool use_color(const std::string& mode) {
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
   return output_is_terminal() && !dumb && !is_set("NO_COLOR");
-}
-
-std::string valid_utf8(const std::string& text) {
-  TextStream stream({});
-  const std::string start = stream.push(text);
-  return start + stream.finish();
-}
-
-std::string printable(const std::string& text) {
-  const std::string valid = valid_utf8(text);
-  std::string result;
-  for (std::size_t i = 0; i < valid.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(valid[i]);
-    if (byte == '\n') {
-      result += "\\n";
-    } else if (byte == '\t') {
-      result += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      result += hexadecimal(byte);
-    } else if (byte == 0xc2 && static_cast<unsigned char>(valid[i + 1]) < 0xa0) {  // control characters U+0080 .. U+009F
-      result += hexadecimal(static_cast<unsigned char>(valid[++i]));
-    } else {
-      result += valid[i];
-    }
-  }
-  return result;
 }
 
 std::string shorten(const std::string& text, std::size_t columns) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace specdec::cli {
 
 // The reader of our output has closed it (`specdec ... | head`). Not an error, but the command ends.
@@ -24,12 +26,6 @@ bool input_is_terminal();
 
 // mode: "always", "never", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
 bool use_color(const std::string& mode);
-
-// Replaces bytes that are not UTF-8 by U+FFFD.
-std::string valid_utf8(const std::string& text);
-
-// Makes untrusted text safe to show on one line: escapes control characters, replaces bytes that are not UTF-8.
-std::string printable(const std::string& text);
 
 // Cuts to at most `columns` characters, the last one an ellipsis.
 std::string shorten(const std::string& text, std::size_t columns);

@@ -1,0 +1,224 @@
+#include "gguf/model_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "gguf/problem.h"
+
+namespace specdec {
+namespace {
+
+using std::to_string;
+
+constexpr std::uint64_t max_layers = 512;    // LLAMA_MAX_LAYERS
+constexpr std::uint64_t max_experts = 1024;  // LLAMA_MAX_EXPERTS
+
+// Hyperparameters, "<architecture>.<name>": a whole number, for some models an array of one for each layer.
+struct Hyperparameter {
+  const char* name;
+  std::uint64_t low, high;
+};
+constexpr Hyperparameter hyperparameters[] = {
+    {"block_count", 1, max_layers},
+    {"context_length", 1, INT32_MAX},  // llama.cpp counts tokens in 32 bits
+    {"embedding_length", 1, 1 << 20},
+    {"embedding_length_out", 0, 1 << 20},
+    {"embedding_length_per_layer_input", 0, 1 << 20},
+    {"feed_forward_length", 0, 1 << 24},
+    {"leading_dense_block_count", 0, max_layers},
+    {"vocab_size", 0, 1 << 24},  // it allocates this many tokens unseen when there is no tokenizer
+    {"attention.head_count", 0, 1 << 16},
+    {"attention.head_count_kv", 0, 1 << 16},
+    {"attention.key_length", 1, 1 << 16},
+    {"attention.key_length_swa", 1, 1 << 16},
+    {"attention.key_length_mla", 1, 1 << 16},
+    {"attention.value_length", 1, 1 << 16},
+    {"attention.value_length_swa", 1, 1 << 16},
+    {"attention.value_length_mla", 1, 1 << 16},
+    {"attention.kv_lora_rank", 0, 1 << 20},
+    {"attention.q_lora_rank", 0, 1 << 20},
+    {"attention.sliding_window", 0, 1 << 30},
+    {"attention.group_norm_groups", 0, 1 << 16},
+    {"expert_count", 0, max_experts},
+    {"expert_used_count", 0, max_experts},
+    {"expert_shared_count", 0, max_experts},
+    {"expert_group_count", 0, max_experts},
+    {"expert_group_used_count", 0, max_experts},
+    {"ssm.conv_kernel", 0, 1 << 10},
+    {"ssm.inner_size", 0, 1 << 24},
+    {"ssm.state_size", 0, 1 << 20},
+    {"ssm.time_step_rank", 0, 1 << 20},
+    {"ssm.group_count", 0, 1 << 16},
+    {"wkv.head_size", 1, 1 << 16},
+    {"shortconv.l_cache", 1, 1 << 10},
+    {"token_shift_count", 0, 8},
+};
+
+[[noreturn]] void reject(const GgufFile& file, const std::string& key, const std::string& problem) {
+  fail_file(file.path, "metadata " + shown(key) + " " + problem, convert_again);
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::optional<std::uint64_t> natural(const GgufValue& value) {
+  if (const auto* number = std::get_if<std::uint64_t>(&value)) return *number;
+  const auto* number = std::get_if<std::int64_t>(&value);
+  if (number == nullptr || *number < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*number);
+}
+
+// "12", for messages; "-1", too.
+std::string number_text(const GgufValue& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return to_string(*number);
+  return to_string(std::get<std::uint64_t>(value));
+}
+
+void check_range(const GgufFile& file, const std::string& key, const GgufValue& value, std::uint64_t low, std::uint64_t high) {
+  const std::string expected = ", expected " + to_string(low) + " to " + to_string(high);
+  if (!std::holds_alternative<std::uint64_t>(value) && !std::holds_alternative<std::int64_t>(value)) {
+    reject(file, key, "is not a whole number" + expected);
+  }
+  const std::optional<std::uint64_t> number = natural(value);
+  if (!number || *number < low || *number > high) reject(file, key, "is " + number_text(value) + expected);
+}
+
+// The value in its range, or `missing`.
+std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
+  const GgufValue* value = file.find(key);
+  if (value == nullptr) return missing;
+  check_range(file, key, *value, low, high);
+  return *natural(*value);
+}
+
+void check_ranges(const GgufFile& file, const std::string& prefix) {
+  for (const Hyperparameter& h : hyperparameters) {
+    const std::string key = prefix + h.name;
+    const GgufValue* value = file.find(key);
+    if (value == nullptr) continue;
+    const auto* layers = std::get_if<GgufArray>(value);
+    if (layers == nullptr) {
+      check_range(file, key, *value, h.low, h.high);
+      continue;
+    }
+    if (layers->count > max_layers) reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
+    for (const GgufValue& one : layers->elements()) check_range(file, key, one, h.low, h.high);
+  }
+  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers), 0);
+}
+
+// The largest element of an array, or the number itself.
+std::uint64_t largest(const GgufFile& file, const std::string& key) {
+  const GgufArray* layers = file.array(key);
+  if (layers == nullptr) return file.integer(key).value_or(0);
+  std::uint64_t most = 0;
+  for (const GgufValue& one : layers->elements(max_layers)) most = std::max(most, natural(one).value_or(0));
+  return most;
+}
+
+// Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed number.
+void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
+  const std::uint64_t heads = largest(file, prefix + "attention.head_count");
+  const std::uint64_t of_width = heads == 0 ? 0 : largest(file, prefix + "embedding_length") / heads;
+  const std::uint64_t head = file.integer(prefix + "attention.key_length").value_or(of_width);
+  if (head == 0) return;  // no attention: nothing is rotated
+  const struct {
+    const char* key;
+    std::uint64_t head;
+  } counts[] = {{"rope.dimension_count", head},
+                {"rope.dimension_count_swa", file.integer(prefix + "attention.key_length_swa").value_or(head)}};
+  for (const auto& count : counts) {
+    const std::string key = prefix + count.key;
+    if (file.find(key) == nullptr) continue;
+    if (checked(file, key, 2, count.head, 2) % 2 != 0) reject(file, key, "is odd; dimensions are rotated in pairs");
+  }
+}
+
+// Of multi-dimensional positions: ggml divides by their sum.
+void check_rope_sections(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "rope.dimension_sections";
+  if (file.find(key) == nullptr) return;
+  const GgufArray* sections = file.array(key);
+  if (sections == nullptr || sections->count > 4) reject(file, key, "is not an array of up to 4 numbers");
+  std::uint64_t sum = 0;
+  for (const GgufValue& section : sections->elements()) {
+    check_range(file, key, section, 0, 1 << 16);
+    sum += natural(section).value_or(0);
+  }
+  if (sum == 0) reject(file, key, "has no section of at least one dimension");
+}
+
+void check_experts(const GgufFile& file, const std::string& prefix) {
+  const std::uint64_t experts = checked(file, prefix + "expert_count", 0, max_experts, 0);
+  const std::uint64_t used = largest(file, prefix + "expert_used_count");
+  if (used > experts || (experts > 0 && used == 0)) {
+    reject(file, prefix + "expert_used_count", "is " + to_string(used) + " of " + to_string(experts) + " experts");
+  }
+  const std::string key = prefix + "expert_group_count";
+  const std::uint64_t groups = checked(file, key, 0, experts == 0 ? 0 : experts - 1, 0);
+  if (groups <= 1) return;
+  if (experts % groups != 0) reject(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
+  const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
+  if (groups_used == 0 || groups_used >= groups)
+    reject(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
+}
+
+void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "rope.scaling.type";
+  const auto type = file.string(key);
+  if (!type || *type == "none" || *type == "linear" || *type == "yarn" || *type == "longrope") return;
+  reject(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
+}
+
+// Of norms; checked by ggml in the middle of a pass.
+void check_epsilons(const GgufFile& file) {
+  for (const GgufEntry& entry : file.metadata) {
+    const auto* value = std::get_if<double>(&entry.value);
+    if (value == nullptr || !ends_with(entry.key, "epsilon")) continue;
+    if (!std::isfinite(*value) || *value < 0.0) reject(file, entry.key, "is not a number of at least 0");
+  }
+}
+
+std::uint64_t length_at(const char* at) {
+  std::uint64_t length;
+  std::memcpy(&length, at, sizeof length);
+  return length;
+}
+
+// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+void check_tokens_differ(const GgufFile& file) {
+  const std::string key = "tokenizer.ggml.tokens";
+  const GgufArray* tokens = file.array(key);
+  if (tokens == nullptr || tokens->type != GgufType::string) return;
+  std::unordered_set<std::string_view> seen;
+  const char* at = tokens->bytes.data();
+  for (std::uint64_t id = 0; id < tokens->count; ++id) {
+    const std::string_view text(at + 8, length_at(at));
+    if (!text.empty() && !seen.insert(text).second)
+      reject(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+    at += 8 + text.size();
+  }
+}
+
+}  // namespace
+
+void check_model_metadata(const GgufFile& file) {
+  const std::string prefix = file.string("general.architecture").value_or("") + ".";
+  check_ranges(file, prefix);
+  check_experts(file, prefix);
+  check_rotated_dimensions(file, prefix);
+  check_rope_sections(file, prefix);
+  check_rope_scaling(file, prefix);
+  check_epsilons(file);
+  check_tokens_differ(file);
+}
+
+}  // namespace specdec

@@ -1,0 +1,103 @@
+#include "llama/tensor_types.h"
+
+#include <cctype>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "gguf/problem.h"
+#include "llama-arch.h"
+
+namespace specdec {
+namespace {
+
+// "blk.12.ffn_up.3" -> "blk.#.ffn_up.#": layers and experts all have the same operation.
+std::string without_numbers(const std::string& name) {
+  std::string result;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool starts_number = std::isdigit(static_cast<unsigned char>(name[i])) != 0 && i > 0 && name[i - 1] == '.';
+    if (!starts_number) {
+      result += name[i];
+      continue;
+    }
+    while (i + 1 < name.size() && std::isdigit(static_cast<unsigned char>(name[i + 1])) != 0) ++i;
+    result += '#';
+  }
+  return result;
+}
+
+// The operation of each tensor, by its name without numbers and without ".weight".
+const std::map<std::string, ggml_op>& operations() {
+  static const std::map<std::string, ggml_op> table = [] {
+    std::map<std::string, ggml_op> result;
+    constexpr int last = LLM_TENSOR_DFLASH_SELECTOR_HIDDEN;
+    for (int id = 0; id <= last; ++id) {
+      const auto tensor = static_cast<llm_tensor>(id);
+      try {
+        const ggml_op op = llm_tensor_info_for(tensor).op;
+        result[without_numbers(LLM_TN(LLM_ARCH_LLAMA)(tensor, 0, 0).str())] = op;
+      } catch (const std::out_of_range&) {  // not a tensor of any model
+      }
+    }
+    return result;
+  }();
+  return table;
+}
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// Nothing where no model uses a tensor of that name. The embedding is also the output matrix of some models.
+std::optional<ggml_op> operation(const std::string& name) {
+  std::string base = without_numbers(name);
+  const bool is_bias = ends_with(base, ".bias");
+  for (const char* suffix : {".weight", ".bias"}) {
+    if (ends_with(base, suffix)) base.resize(base.size() - std::string(suffix).size());
+  }
+  if (base == "token_embd" && !is_bias) return GGML_OP_MUL_MAT;
+  const auto found = operations().find(base);
+  if (found == operations().end()) return std::nullopt;
+  return is_bias ? GGML_OP_ADD : found->second;
+}
+
+// Whether a product with such weights has a kernel, llama.cpp's or ours.
+bool multiplies(ggml_type type) {
+  return type == GGML_TYPE_MXFP6_E2M3 || type == GGML_TYPE_MXFP6_E3M2 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr;
+}
+
+// Null: allowed. Otherwise what is.
+const char* problem(ggml_op op, ggml_type type) {
+  switch (op) {
+    case GGML_OP_NONE:
+      return nullptr;  // not used
+    case GGML_OP_MUL_MAT:
+    case GGML_OP_MUL_MAT_ID:
+      return multiplies(type) ? nullptr : "a float type or one of llama.cpp's quantized types";
+    case GGML_OP_GET_ROWS:
+      return multiplies(type) || type == GGML_TYPE_I32 ? nullptr : "a float type or one of llama.cpp's quantized types";
+    case GGML_OP_IM2COL:
+      return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 ? nullptr : "F32 or F16";
+    default:  // element by element with F32 activations, rotations, convolutions, scans
+      return type == GGML_TYPE_F32 ? nullptr : "F32";
+  }
+}
+
+}  // namespace
+
+void check_tensor_types(const std::vector<GgufFile>& parts) {
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      const std::optional<ggml_op> op = operation(tensor.name);
+      const char* expected = op ? problem(*op, static_cast<ggml_type>(tensor.type)) : nullptr;
+      if (expected == nullptr) continue;
+      fail_file(part.path, "tensor " + shown(tensor.name) + " has type " + find_ggml_type(tensor.type)->name + ", expected " + expected,
+                convert_again);
+    }
+  }
+}
+
+}  // namespace specdec

@@ -1,0 +1,15 @@
+// Which weight types each tensor of a model may have.
+#pragma once
+
+#include <vector>
+
+#include "gguf/gguf_file.h"
+
+namespace specdec {
+
+// Throws ModelError for a tensor whose type the operation that uses it does not take: ggml would abort in the middle of a pass, or
+// call a kernel that does not exist. The operation of every tensor is llama.cpp's own table (llama-arch.h), by the tensor's name;
+// tensors without one are not used.
+void check_tensor_types(const std::vector<GgufFile>& parts);
+
+}  // namespace specdec
