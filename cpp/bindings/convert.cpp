@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -29,7 +30,11 @@ std::string shown(py::handle object) {
 }
 
 bool is_a(py::handle object, const char* abstract_class) {
-  return py::isinstance(object, py::module_::import("collections.abc").attr(abstract_class));
+  // Kept for ever: a __del__ that runs while Python ends can import nothing.
+  static auto* const classes = new std::map<std::string, py::object>;
+  py::object& type = (*classes)[abstract_class];
+  if (!type) type = py::module_::import("collections.abc").attr(abstract_class);
+  return py::isinstance(object, type);
 }
 
 // Any whole number, of numpy's too; none for what is not one.
@@ -183,9 +188,8 @@ std::string string_from(const std::string& name, py::handle object) {
 }
 
 std::vector<specdec::Token> tokens_from(const std::string& name, py::handle object) {
-  for (const char* type : {"bytes", "bytearray", "memoryview"}) {
-    if (!py::isinstance(object, py::module_::import("builtins").attr(type))) continue;
-    throw py::type_error(name + " is " + type + "; it must be a str or token ids: decode it");
+  if (PyBytes_Check(object.ptr()) || PyByteArray_Check(object.ptr()) || PyMemoryView_Check(object.ptr())) {
+    throw py::type_error(name + " is " + Py_TYPE(object.ptr())->tp_name + "; it must be a str or token ids: decode it");
   }
   if (!is_a(object, "Iterable")) throw_wrong_type(name, object, "a str or token ids");
   std::vector<specdec::Token> tokens;
