@@ -1,0 +1,94 @@
+// The AVX-512 and VNNI instructions of cpp/weights/blocks in plain C++, included before a kernel file: its code, in all else the
+// same, then runs on any CPU with AVX2.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+// Apart from the functions: argument-dependent lookup must not find these beside the kernels' own.
+namespace emulated_registers {
+
+struct Ints {
+  std::int32_t lane[16];
+};
+struct Floats {
+  float lane[16];
+};
+
+}  // namespace emulated_registers
+
+namespace emulated {
+
+using emulated_registers::Floats;
+using emulated_registers::Ints;
+
+// sum + the four products of unsigned bytes of w and signed bytes of a, modulo 2^32.
+static inline std::int32_t dpbusd(std::int32_t sum, std::int32_t w, std::int32_t a) {
+  auto total = static_cast<std::uint32_t>(sum);
+  for (int i = 0; i < 4; ++i) {
+    const int product = static_cast<std::uint8_t>(w >> (8 * i)) * static_cast<std::int8_t>(a >> (8 * i));
+    total += static_cast<std::uint32_t>(product);
+  }
+  return static_cast<std::int32_t>(total);
+}
+
+template <class Out, class Function>
+static inline Out each(Function f) {
+  Out out;
+  for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
+  return out;
+}
+
+static inline Ints load_ints(const void* p) {
+  Ints v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline Floats load_floats(const float* p) {
+  Floats v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+static inline void store_floats(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
+static inline Ints set_ints(std::int32_t x) {
+  return each<Ints>([&](int) { return x; });
+}
+static inline Floats set_floats(float x) {
+  return each<Floats>([&](int) { return x; });
+}
+static inline Ints products(Ints sum, Ints w, Ints a) {
+  return each<Ints>([&](int i) { return dpbusd(sum.lane[i], w.lane[i], a.lane[i]); });
+}
+static inline Floats to_floats(Ints v) {
+  return each<Floats>([&](int i) { return static_cast<float>(v.lane[i]); });
+}
+static inline Floats multiply(Floats a, Floats b) {
+  return each<Floats>([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+static inline Floats fused(Floats a, Floats b, Floats c) {
+  return each<Floats>([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
+}
+static inline __m256i products_256(__m256i sum, __m256i w, __m256i a) {
+  std::int32_t s[8], x[8], y[8];
+  std::memcpy(s, &sum, sizeof s), std::memcpy(x, &w, sizeof x), std::memcpy(y, &a, sizeof y);
+  for (int i = 0; i < 8; ++i) s[i] = dpbusd(s[i], x[i], y[i]);
+  std::memcpy(&sum, s, sizeof s);
+  return sum;
+}
+
+}  // namespace emulated
+
+#define __m512i emulated_registers::Ints
+#define __m512 emulated_registers::Floats
+#define _mm512_loadu_si512 emulated::load_ints
+#define _mm512_loadu_ps emulated::load_floats
+#define _mm512_storeu_ps emulated::store_floats
+#define _mm512_set1_epi32 emulated::set_ints
+#define _mm512_set1_ps emulated::set_floats
+#define _mm512_dpbusd_epi32 emulated::products
+#define _mm512_cvtepi32_ps emulated::to_floats
+#define _mm512_mul_ps emulated::multiply
+#define _mm512_fmadd_ps emulated::fused
+#define _mm256_dpbusd_avx_epi32 emulated::products_256
