@@ -218,7 +218,7 @@ def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_pa
     process.kill()
     process.wait()
     begun = [json.loads(line) for line in part.read_text().splitlines() if line.endswith("}")]
-    seed = begun[0]["seed"]
+    seed = begun[0]["request"]["seed"]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     results = read(output)
     assert [r["seed"] for r in results] == [_core.derived_seed(seed, i) for i in range(12)]
