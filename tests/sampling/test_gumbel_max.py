@@ -53,7 +53,7 @@ def test_chi_square():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0.5, 0.4], 1, 0), "sum of probs = 0.9"),
+        (([0.5, 0.4], 1, 0), "sum of probs is 0.9"),
         (([[1.0]], 1, 0), r"probs has shape \(1, 1\): must be \[V\]"),
         (([1.0], 1, -1), "position is -1; it must be 0 or more"),
     ],

@@ -122,16 +122,16 @@ HALF = [0.5, 0.5]
         (([0], [HALF], [HALF], [0, 0]), r"target_probs has shape \(1, 2\): must be \[K\+1, V\], K = 1"),
         (([0], [HALF], [HALF, HALF], [0]), r"uniforms has shape \(1,\): must be \[K\+1\], K = 1"),
         (([2], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] is 2; it must be an integer in \[0, 2\)"),
-        (([-1], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = -1"),
+        (([-1], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] is -1"),
         (([0.5], [HALF], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] is 0.5; it must be an integer"),
         (([0], [[np.nan, 1]], [HALF, HALF], [0, 0]), r"draft_probs\[0\]\[0\] is nan; it must be a probability"),
         (([0], [HALF], [HALF, [-0.5, 1.5]], [0, 0]), r"target_probs\[1\]\[0\] is -0.5; it must be a probability"),
         (([0], [HALF], [HALF, [0.5, 0.4]], [0, 0]), r"sum of target_probs\[1\] is 0.9; it must be 1"),
-        (([0], [[0.5, 0.50001]], [HALF, HALF], [0, 0]), r"sum of draft_probs\[0\] = 1.00001"),
+        (([0], [[0.5, 0.50001]], [HALF, HALF], [0, 0]), r"sum of draft_probs\[0\] is 1.00001"),
         (([1], [[1.0, 0.0]], [HALF, HALF], [0, 0]), r"draft_tokens\[0\] = 1 has probability 0 in draft_probs\[0\]"),
         (([0], [HALF], [HALF, HALF], [1.0, 0]), r"uniforms\[0\] is 1; it must be in \[0, 1\)"),
-        (([0], [HALF], [HALF, HALF], [0, -0.1]), r"uniforms\[1\] = -0.1"),
-        (([0], [HALF], [HALF, HALF], [0, np.nan]), r"uniforms\[1\] = nan"),
+        (([0], [HALF], [HALF, HALF], [0, -0.1]), r"uniforms\[1\] is -0.1"),
+        (([0], [HALF], [HALF, HALF], [0, np.nan]), r"uniforms\[1\] is nan"),
     ],
 )
 def test_bad_input(arguments, message):
@@ -144,9 +144,9 @@ def test_bad_input(arguments, message):
     [
         ([HALF], [HALF], r"target_probs has shape \(1, 2\): must be \[V\]"),
         (HALF, [0.2, 0.3, 0.5], r"draft_probs has shape \(3,\): must be \[V\], V = 2"),
-        ([0.5, np.inf], HALF, r"target_probs\[1\] = inf"),
-        ([], [], r"sum of target_probs = 0"),
-        (HALF, [0.5, 0.4], "sum of draft_probs = 0.9"),
+        ([0.5, np.inf], HALF, r"target_probs\[1\] is inf"),
+        ([], [], r"sum of target_probs is 0"),
+        (HALF, [0.5, 0.4], "sum of draft_probs is 0.9"),
     ],
 )
 def test_bad_residual(target, draft, message):
