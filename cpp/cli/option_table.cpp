@@ -110,7 +110,7 @@ std::string help_of(const option::Description& row, const Value& value) {
 
 }  // namespace
 
-Option option_of(const option::Description& row, std::function<Value()> present, std::function<void(const Value&)> set) {
+Option option_of(const option::Description& row, const std::function<Value()>& present, const std::function<void(const Value&)>& set) {
   const Value initial = present();
   Option option{row.flags.names, row.flags.placeholder, help_of(row, initial), nullptr};
   if (std::holds_alternative<option::Flag>(row.type)) {

@@ -11,7 +11,8 @@
 namespace specdec::cli {
 
 // The option that hands what it reads to `set`, checked. present(): the value now, to which a repeatable option adds.
-Option option_of(const option::Description& row, std::function<option::Value()> present, std::function<void(const option::Value&)> set);
+Option option_of(const option::Description& row, const std::function<option::Value()>& present,
+                 const std::function<void(const option::Value&)>& set);
 
 // The option that sets owner's.
 template <class Owner>
