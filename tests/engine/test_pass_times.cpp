@@ -8,7 +8,7 @@ const std::vector<specdec::Token> text = {3, 1, 4, 1, 5};
 
 toy::Model model_holding(int length, int context) {
   toy::Model model(8, 1, context);
-  for (int i = 0; i < length; ++i) model.decode({{0, &text[0], 1, 0}});
+  for (int i = 0; i < length; ++i) model.decode({{0, text.data(), 1, 0}});
   model.num_passes = model.largest_pass = 0;
   return model;
 }

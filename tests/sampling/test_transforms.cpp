@@ -136,7 +136,7 @@ TEST(penalties_look_at_the_last_n_tokens) {
     }
     return below;
   };
-  CHECK((penalised(0) == std::vector<Token>{}));
+  CHECK(penalised(0).empty());
   CHECK((penalised(2) == std::vector<Token>{2}));
   CHECK((penalised(3) == std::vector<Token>{1, 2}));
   CHECK((penalised(-1) == std::vector<Token>{0, 1, 2}));

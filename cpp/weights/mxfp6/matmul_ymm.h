@@ -108,7 +108,7 @@ SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::uint8_t* decoded)
 }
 
 // Fetches the weights `tiles` tiles ahead.
-template <int tiles, _mm_hint level>
+template <int tiles, decltype(_MM_HINT_T0) level>
 SPECDEC_INLINE void prefetch_ahead(const std::uint8_t* tile) {
   for (int line = 0; line < tile_bytes; line += 64) _mm_prefetch(reinterpret_cast<const char*>(tile) + tiles * tile_bytes + line, level);
 }
