@@ -1,4 +1,4 @@
-// Arguments with a valid range, and the error that names the argument, its value and what it must be.
+// Valid ranges of arguments, and the error that names the argument, its value and the requirement.
 #pragma once
 
 #include <limits>
@@ -36,7 +36,7 @@ constexpr Range numbers(double low, double high) { return {low, high, false, fal
 constexpr Range numbers_from(double low) { return {low, std::numeric_limits<double>::max(), false, false, ""}; }
 constexpr Range numbers_above(double low, double high) { return {low, high, false, true, ""}; }
 
-// As errors show it, with up to 15 digits.
+// A number as errors show it, with up to 15 digits.
 std::string number_text(double value);
 
 // Throws ArgumentError.

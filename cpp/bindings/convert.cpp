@@ -37,7 +37,7 @@ bool is_a(py::handle object, const char* abstract_class) {
   return py::isinstance(object, type);
 }
 
-// Any whole number, of numpy's too; none for what is not one.
+// Any whole number, including numpy's; nullopt for other objects.
 std::optional<py::int_> whole_from(py::handle object) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr()));
   if (index) return py::reinterpret_borrow<py::int_>(index);
@@ -83,7 +83,7 @@ class Reader {
   }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::Path&) const { return path(); }
-  // None: none. A path object is a file, whatever its name.
+  // None: no draft. A path object is always a file, also if it is named like another source.
   std::optional<Value> operator()(const option::Draft&) const {
     if (object_.is_none()) return std::string();
     return py::isinstance<py::str>(object_) ? string() : Value(specdec::draft_file(path()));

@@ -1,5 +1,5 @@
-// Python's objects as the engine's values, or an error that names them: TypeError for another type, ValueError for a value that
-// is not valid.
+// Converts Python objects to the engine's values. Errors name the argument: TypeError for a wrong type, ValueError for an
+// invalid value.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -10,7 +10,7 @@
 #include "base/token.h"
 #include "engine/option.h"
 
-// name: of the argument, for errors.
+// name: the argument's name, for errors.
 std::string string_from(const std::string& name, pybind11::handle object);
 std::vector<specdec::Token> tokens_from(const std::string& name, pybind11::handle object);
 specdec::option::Value value_from(const specdec::option::Description& option, pybind11::handle object);  // checked

@@ -22,7 +22,7 @@ struct Types {
 };
 const Types* types = nullptr;
 
-// Messages may hold names from damaged files and paths, which are any bytes.
+// Messages may contain names from damaged files and paths, which can be any bytes.
 py::object made(const py::handle& type, const std::exception& e) { return type(text_from_bytes(e.what())); }
 
 // For one of ours or a bad argument; null for any other.

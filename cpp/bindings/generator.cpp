@@ -137,7 +137,7 @@ class GuardedGenerator {
     }
   }
 
-  // Counters can be asked for on any thread: they are as at the end of the last call.
+  // Counters may be read on any thread: they have the values at the end of the last call.
   struct Publish {
     explicit Publish(GuardedGenerator& of) : self(of) {}
     ~Publish() {

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside the program (a copy, the build tree), or in the Python package that the program was installed with.
+// In the program's own folder (a copy, the build tree), or in the Python package that the program was installed with.
 std::vector<std::string> model_folders() {
   const fs::path folder = executable_path().parent_path();
   std::vector<std::string> folders = {(folder / "models").string(), folder.string()};

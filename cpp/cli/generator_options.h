@@ -9,7 +9,7 @@ namespace specdec::cli {
 Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 
-// -n, at least `low`; -r; -np. help: in place of the table's.
+// -n, at least `low`; -r; -np. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");
 Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options);

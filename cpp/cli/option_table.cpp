@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// What was written as a Value of an option's type; none where it is not.
+// Parses text as a Value of an option's type; nullopt if it is not one.
 class Reader {
  public:
   Reader(const std::string& text, Value present) : text_(text), present_(std::move(present)) {}

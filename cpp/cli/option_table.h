@@ -1,4 +1,4 @@
-// Rows of the engine's tables of options as options of a command line.
+// Command line options made from rows of the engine's option tables.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 
 namespace specdec::cli {
 
-// The option that hands what it reads to `set`, checked. present(): the value now, to which a repeatable option adds.
+// An option that passes its checked value to `set`. present(): the current value, to which a repeatable option adds.
 Option option_of(const option::Description& row, const std::function<option::Value()>& present,
                  const std::function<void(const option::Value&)>& set);
 
-// The option that sets owner's.
+// An option that sets the value in `owner`.
 template <class Owner>
 Option option_of(const option::Option<Owner>& row, Owner& owner) {
   return option_of(
       row, [get = row.get, &owner] { return get(owner); }, [set = row.set, &owner](const option::Value& value) { set(owner, value); });
 }
 
-// All rows of a table that belong below one heading of the help.
+// All rows of a table with one heading of the help.
 template <class Owner>
 Group group_of(const option::Table<Owner>& table, const std::string& title, Owner& owner) {
   Group group{title, {}};

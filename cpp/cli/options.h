@@ -48,7 +48,7 @@ Option choice(std::vector<std::string> names, const std::vector<std::string>& al
 std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high);
 double parse_real(const std::string& text, const Range& range);
 
-// Whole text to number; none where it is something else. Range is not looked at.
+// Parses the whole text as a number; nullopt if it is not one. Does not check the range.
 template <class Integer>  // std::int64_t, std::uint64_t
 std::optional<Integer> whole_number(const std::string& text) {
   Integer value = 0;

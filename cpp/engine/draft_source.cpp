@@ -5,7 +5,7 @@
 namespace specdec {
 namespace {
 
-// Sources with a name; every other text is a path.
+// Named sources; any other string is a path.
 const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()}, {"ngram", NgramLookup()}};
 
 }  // namespace

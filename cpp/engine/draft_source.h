@@ -1,4 +1,4 @@
-// Where drafts come from.
+// The source of drafts: none, n-gram lookup, or a draft model.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct DraftModel {
 struct NgramLookup {};  // the text itself: what followed its last few tokens before
 using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup>;
 
-// As users write it: "" for none, "ngram", else a path. A file of such a name is reached as "./ngram".
+// From user input: "" for none, "ngram", otherwise a path. A file named "ngram" is given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
-// The source that is this file, whatever its name.
+// The source for a file with any name.
 std::string draft_file(const std::string& path);
 
 inline bool has_draft(const DraftSource& source) { return !std::holds_alternative<NoDraft>(source); }

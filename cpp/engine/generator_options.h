@@ -1,4 +1,4 @@
-// What a Generator is made with, and the table of it.
+// The options of a Generator, and their table.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,8 @@ struct GeneratorOptions {
   std::optional<int> n_threads;          // none: one per physical core
   int n_batch = 512;                     // tokens per pass while reading a prompt
   std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
-  // There, or on a GPU where llama.cpp was built with one; -1: all; none: all with rpc_servers, else 0.
+  // Number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1: all; none: all with
+  // rpc_servers, otherwise 0.
   std::optional<int> n_gpu_layers;
   bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   std::string kv_type = "f16";               // of both models' caches: f16, q8_0

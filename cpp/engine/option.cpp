@@ -54,7 +54,7 @@ struct Text {
   }
 };
 
-// Is a value of its type valid?
+// Whether a value of the right type is valid.
 class Valid {
  public:
   explicit Valid(const Value& value) : value_(value) {}

@@ -1,5 +1,5 @@
-// An option as a row of a table: all that the command line, JSON, Python and others need to read it, check it, describe it and
-// write it down. The tables are request_options.h and generator_options.h.
+// An option as a row of a table, with everything that the command line, JSON and Python need to read, check, describe and save
+// it. The tables are request_options.h and generator_options.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace specdec::option {
 
-// What is read and written everywhere. monostate: not given.
+// The value of an option, independent of its source. monostate: not given.
 using Value =
     std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>, sampling::LogitBias>;
 
@@ -38,7 +38,7 @@ struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
 using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, Path, Draft, Texts, Addresses, Biases>;
 
-// How it is given on the command line.
+// The option on the command line.
 struct Flags {
   std::string group;               // heading in the help
   std::vector<std::string> names;  // "-m", "--model"; none: not there
@@ -68,7 +68,7 @@ struct Option : Description {
 template <class Owner>
 using Table = std::vector<Option<Owner>>;
 
-// Null: there is none of that name.
+// Null if there is no option of that name.
 template <class Owner>
 const Option<Owner>* find(const Table<Owner>& table, const std::string& name) {
   for (const Option<Owner>& row : table) {
@@ -85,7 +85,7 @@ void check(const Table<Owner>& table, const Owner& owner) {
 
 std::string text(const Value& value);  // "0.95", "a, b"; empty for monostate
 
-// ---- For the tables
+// ---- For defining tables
 
 Value draft_tokens_value(int num_draft_tokens);
 int draft_tokens_of(const Value& value);
@@ -117,7 +117,7 @@ Option<Owner> row(Description description, Value (*get)(const Owner&), void (*se
   return {std::move(description), get, set};
 }
 
-// Of a member, or a member of a member, that is an int, one of Value's types or an optional of them.
+// A row for a member, or a member of a member, that is an int, one of Value's types, or an optional of these.
 template <class Owner, auto... members>
 Option<Owner> member_row(Description description) {
   return {std::move(description), [](const Owner& owner) { return to_value((owner.*....*members)); },

@@ -29,7 +29,7 @@ struct Request {
   Verification verification_for(int k) const;
 };
 
-// By name; "auto" is no verification in particular. For valid names, see request_options.h.
+// By name; "auto" gives nullopt. The valid names are in request_options.h.
 std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
 const char* name(Verification verification);

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using option::Value;
 
-// JSON as a Value of an option's type; none for JSON of another type.
+// Converts JSON to a Value of an option's type; nullopt for JSON of another type.
 class Reader {
  public:
   Reader(const std::string& name, const Json& json) : name_(name), json_(json) {}

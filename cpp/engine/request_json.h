@@ -1,4 +1,4 @@
-// Options of a request from JSON, under the names of its table.
+// Reads options of a request from JSON, with the names in the table.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// null: not given, so that it stays as it is. Throws std::invalid_argument naming the option.
+// null: not given; the value is unchanged. Throws std::invalid_argument naming the option.
 void set_option(Request& request, const RequestOption& option, const nlohmann::ordered_json& json);
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// The options of a request. One is added by a member of Request, a row here, and a parameter of Python's Generator.stream.
+// The options of a request. To add one: a member of Request, a row here, and a parameter of Python's Generator.stream.
 #pragma once
 
 #include "engine/option.h"

@@ -10,7 +10,7 @@ struct ggml_tensor;
 
 namespace specdec {
 
-// Whether the operation's algorithm may depend on the number of tokens unless told otherwise.
+// Whether llama.cpp chooses the operation's algorithm by the number of tokens, unless the flag is set.
 bool depends_on_batch(const ggml_tensor* op);
 
 // Whether it is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
