@@ -61,7 +61,7 @@ asan: $(VENV)/.ready
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS)
 
 # The programs of tests/ that have threads, and the loop and the scheduler.
-TSAN_TESTS := parallel scheduler scheduler_random text_stream pass_times decoder adaptive_draft_length
+TSAN_TESTS := parallel scheduler scheduler_random text_stream pass_times decoder
 empty :=
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
