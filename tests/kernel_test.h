@@ -1,7 +1,10 @@
 // Tests of a family of kernels on one instruction set, given as the program's argument. Skipped if this CPU lacks it.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,23 @@ inline const specdec::Isa& tested_isa() {
 template <class Kernels>
 const Kernels& tested(const std::vector<const Kernels*>& family) {
   return specdec::pick(family, tested_isa());
+}
+
+// Bitwise equality that treats all NaNs as equal: instruction sets produce different NaNs.
+inline bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0) return false;
+  }
+  return true;
+}
+
+// Adds a value's bits to a hash (FNV-1a by words) that is compared with a recorded one.
+inline void add_bits(std::uint64_t& hash, float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  hash = (hash ^ bits) * 1099511628211u;
 }
 
 inline int kernel_test_main(int argc, char** argv) {

@@ -1,5 +1,6 @@
 #include "platform/console.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,6 +17,14 @@ int descriptor(StandardStream stream) {
 }
 
 }  // namespace
+
+void open_standard_streams() noexcept {
+  for (const StandardStream stream : {StandardStream::input, StandardStream::output, StandardStream::error}) {
+    if (fcntl(descriptor(stream), F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest free number is this one, since those below are open.
+    if (open("/dev/null", stream == StandardStream::input ? O_RDONLY : O_WRONLY) < 0) return;
+  }
+}
 
 bool is_terminal(StandardStream stream) { return isatty(descriptor(stream)) != 0; }
 

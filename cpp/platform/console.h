@@ -10,6 +10,10 @@ namespace specdec {
 
 enum class StandardStream { input, output, error };
 
+// Opens /dev/null on those of the three that are closed: otherwise the next file opened gets the number, and messages for
+// standard error are written into it. First of all in main().
+void open_standard_streams() noexcept;
+
 bool is_terminal(StandardStream stream);
 
 struct TerminalSize {

@@ -13,6 +13,8 @@
 
 using namespace specdec::blocks;
 
+using check::same;
+
 namespace {
 
 const Kernels& tested() { return check::tested(all_kernels()); }
@@ -106,16 +108,6 @@ Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::
     kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data(), w.rows, scratch.data());
   }
   return out;
-}
-
-// Equal bits, where every NaN counts as the same: instruction sets differ in the NaN they make.
-bool same(const Floats& a, const Floats& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0) return false;
-  }
-  return true;
 }
 
 std::vector<double> decoded_row(Weights& w, std::int64_t row) {
@@ -325,9 +317,7 @@ TEST(products_have_the_recorded_bits) {
     Floats x(size(n, w.k));
     for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
     for (const float value : multiply(tested(), w, x, n)) {
-      std::uint32_t bits;
-      std::memcpy(&bits, &value, sizeof bits);
-      hash = (hash ^ bits) * 1099511628211u;
+      check::add_bits(hash, value);
     }
   }
   if (hash != recorded_hash) std::printf("hash %#llx\n", static_cast<unsigned long long>(hash));

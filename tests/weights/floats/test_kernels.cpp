@@ -14,6 +14,8 @@
 
 using namespace specdec::floats;
 
+using check::same;
+
 namespace {
 
 const Kernels& tested() { return check::tested(all_kernels()); }
@@ -123,16 +125,6 @@ Floats by_definition(const Weights& w, const Floats& x, std::int64_t n) {
     }
   }
   return out;
-}
-
-// Bitwise equality that treats all NaNs as equal: instruction sets produce different NaNs.
-bool same(const Floats& a, const Floats& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0) return false;
-  }
-  return true;
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 
 using namespace specdec::mxfp6;
 
+using check::same;
+
 namespace {
 
 const Kernels& tested() { return check::tested(all_kernels()); }
@@ -70,16 +72,6 @@ std::vector<float> multiply_f32(const Kernels& kernels, Type type, const Weights
   std::vector<float> out(static_cast<std::size_t>(n * w.rows), not_a_number);
   kernels.matmul_f32(type, w.tiles(), w.k, x.data(), w.k, n, 0, w.rows / tile_rows, out.data(), w.rows);
   return out;
-}
-
-// Bitwise equality that treats all NaNs as equal: instruction sets produce different NaNs.
-bool same(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
-    if (std::memcmp(&a[i], &b[i], sizeof a[i]) != 0) return false;
-  }
-  return true;
 }
 
 bool all_nan(const std::vector<float>& x) {
@@ -323,9 +315,7 @@ TEST(products_have_the_recorded_bits) {
     for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
     for (const auto& y : {multiply(kernels, type, w, x, n), multiply_f32(kernels, type, w, x, n)}) {
       for (const float value : y) {
-        std::uint32_t bits;
-        std::memcpy(&bits, &value, sizeof bits);
-        hash = (hash ^ bits) * 1099511628211u;
+        check::add_bits(hash, value);
       }
     }
   }
