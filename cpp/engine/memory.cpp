@@ -16,8 +16,6 @@ std::uint64_t total_size(const std::vector<GgufFile>& parts) {
   return bytes;
 }
 
-std::uint64_t cache_bytes_per_token(const GgufFile& file, KvType type) { return CacheShape::of(file).bytes_per_token(type); }
-
 std::uint64_t trained_context(const GgufFile& file) {
   return file.integer(file.string("general.architecture").value_or("") + ".context_length").value_or(default_context);
 }
@@ -30,12 +28,12 @@ MemoryNeed memory_need(const GeneratorOptions& options) {
                                               : std::min<std::uint64_t>(default_context, trained_context(target.front()));
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
-  MemoryNeed need{total_size(target), sequences * cache_bytes_per_token(target.front(), type) * context};
+  MemoryNeed need{total_size(target), CacheShape::of(target.front()).bytes(sequences * context, type)};
   const std::string* path = draft_path(options.draft);
   if (path == nullptr) return need;
   const std::vector<GgufFile> draft = GgufFile::read_parts(*path);
   need.weights += total_size(draft);
-  need.caches += sequences * cache_bytes_per_token(draft.front(), type) * std::min(context, trained_context(draft.front()));
+  need.caches += CacheShape::of(draft.front()).bytes(sequences * std::min(context, trained_context(draft.front())), type);
   return need;
 }
 

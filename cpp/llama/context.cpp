@@ -27,7 +27,7 @@ void check_memory(const Model& model, const Context::Options& options) {
                      " tokens are more than 2^31 together. Ask for a shorter context (n_ctx, -c) or fewer sequences");
   }
   const std::uint64_t available = available_memory();
-  const std::uint64_t cache = model.cache_bytes(cells_per_slot(options), options.kv_type) * static_cast<std::uint64_t>(options.num_slots);
+  const std::uint64_t cache = model.cache_bytes(cells, options.kv_type);
   const std::uint64_t rows =
       static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
   if (available == 0 || cache + rows < available) return;
@@ -39,10 +39,11 @@ void check_memory(const Model& model, const Context::Options& options) {
 void check_kv_type(const Model& model, KvType type) {
   const CacheShape& shape = model.cache_shape();
   const std::uint64_t block = block_size(type);
-  if (shape.key_size % block == 0 && shape.value_size % block == 0) return;
-  throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) + " numbers, the model's heads are " +
-                   std::to_string(shape.key_size) + " and " + std::to_string(shape.value_size) +
-                   " (keys and values) wide. Use kv_type f16");
+  for (const CacheShape::Head& head : {shape.full, shape.windowed}) {
+    if (head.key % block == 0 && head.value % block == 0) continue;
+    throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) + " numbers, the model's heads are " +
+                     std::to_string(head.key) + " and " + std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
+  }
 }
 
 }  // namespace

@@ -46,16 +46,19 @@ CacheShape CacheShape::of(const GgufFile& first_part) {
   const std::uint64_t first = query_heads.empty() ? 0 : query_heads.front();
   const std::uint64_t head_size = first > 0 ? integer("embedding_length") / first : 0;
   CacheShape shape;
-  shape.key_size = size("attention.key_length", head_size);
-  shape.value_size = size("attention.value_length", head_size);
+  shape.full = {size("attention.key_length", head_size), size("attention.value_length", head_size)};
+  shape.windowed = {size("attention.key_length_swa", shape.full.key), size("attention.value_length_swa", shape.full.value)};
   shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
   return shape;
 }
 
-std::uint64_t CacheShape::bytes_per_token(KvType type, std::size_t layers) const {
+std::uint64_t CacheShape::bytes(std::uint64_t tokens, KvType type, std::size_t layers) const {
   const auto end = heads.begin() + static_cast<std::ptrdiff_t>(std::min(layers, heads.size()));
   const GgmlType& stored = *find_ggml_type(ggml_type_of(type));
-  return std::accumulate(heads.begin(), end, std::uint64_t{0}) * (key_size + value_size) * stored.bytes / stored.block;
+  const std::uint64_t numbers = std::max(full.key, windowed.key) + std::max(full.value, windowed.value);
+  const std::uint64_t per_token = std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.block;
+  constexpr std::uint64_t most = UINT64_MAX / 2;  // leaves room for sums
+  return per_token > 0 && tokens > most / per_token ? most : per_token * tokens;
 }
 
 }  // namespace specdec

@@ -22,12 +22,15 @@ std::uint64_t block_size(KvType type);          // of numbers that share a scale
 // What a model keeps of every token, by the metadata of its file. At most: layers without attention, or with shared or
 // compressed keys, take less.
 struct CacheShape {
-  std::uint64_t key_size = 0, value_size = 0;  // numbers of one head
-  std::vector<std::uint64_t> heads;            // [layers] heads that have keys and values
+  struct Head {
+    std::uint64_t key = 0, value = 0;  // numbers
+  };
+  Head full, windowed;               // of layers with full attention, and with a sliding window
+  std::vector<std::uint64_t> heads;  // [layers] heads that have keys and values
 
   static CacheShape of(const GgufFile& first_part);
-  // Of the first `layers` layers.
-  std::uint64_t bytes_per_token(KvType type, std::size_t layers = SIZE_MAX) const;
+  // Of the first `layers` layers, each taken as the larger kind. UINT64_MAX / 2 if it is more.
+  std::uint64_t bytes(std::uint64_t tokens, KvType type, std::size_t layers = SIZE_MAX) const;
 };
 
 }  // namespace specdec

@@ -108,8 +108,8 @@ int Model::num_local_layers() const {
 
 std::string Model::architecture() const { return printable(metadata(get(), "general.architecture")); }
 
-std::uint64_t Model::cache_bytes(int context, KvType type) const {
-  return cache_shape_.bytes_per_token(type, static_cast<std::size_t>(num_local_layers())) * static_cast<std::uint64_t>(context);
+std::uint64_t Model::cache_bytes(std::uint64_t tokens, KvType type) const {
+  return cache_shape_.bytes(tokens, type, static_cast<std::size_t>(num_local_layers()));
 }
 
 }  // namespace specdec

@@ -38,8 +38,8 @@ class Model {
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
   std::string architecture() const;
-  // Bytes of this machine's memory for the KV cache of a context of this many tokens.
-  std::uint64_t cache_bytes(int context, KvType type = KvType::f16) const;
+  // Bytes of this machine's memory for a KV cache of this many tokens.
+  std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
   const CacheShape& cache_shape() const { return cache_shape_; }
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 

@@ -44,19 +44,36 @@ GgufFile llama_of_three_layers() {
 
 TEST(caches_take_what_the_metadata_says) {
   GgufFile file = llama_of_three_layers();
-  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16) == 3 * 8 * (32 + 32) * 2);  // layers, heads, keys and values, bytes
-  CHECK(CacheShape::of(file).bytes_per_token(KvType::q8_0) == 3 * 8 * 2 * 34);
-  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16, 2) == 2 * 8 * (32 + 32) * 2);
+  CHECK(CacheShape::of(file).bytes(1, KvType::f16) == 3 * 8 * (32 + 32) * 2);  // layers, heads, keys and values, bytes
+  CHECK(CacheShape::of(file).bytes(1, KvType::q8_0) == 3 * 8 * 2 * 34);
+  CHECK(CacheShape::of(file).bytes(1, KvType::f16, 2) == 2 * 8 * (32 + 32) * 2);
 
   file.metadata.push_back({"llama.attention.key_length", GgufType::u32, std::uint64_t{96}});
   const std::string heads{4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0};  // per layer: 4, 0, 2
   file.metadata.push_back({"llama.attention.head_count_kv", GgufType::array, GgufArray{GgufType::u32, 3, heads}});
-  CHECK(CacheShape::of(file).key_size == 96 && CacheShape::of(file).value_size == 32);
-  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16) == (4 + 2) * (96 + 32) * 2);
-  CHECK(CacheShape::of(file).bytes_per_token(KvType::f16, 2) == 4 * (96 + 32) * 2);
+  CHECK(CacheShape::of(file).full.key == 96 && CacheShape::of(file).full.value == 32);
+  CHECK(CacheShape::of(file).bytes(1, KvType::f16) == (4 + 2) * (96 + 32) * 2);
+  CHECK(CacheShape::of(file).bytes(1, KvType::f16, 2) == 4 * (96 + 32) * 2);
 }
 
-TEST(a_model_without_attention_has_no_cache) { CHECK(CacheShape::of(GgufFile()).bytes_per_token(KvType::f16) == 0); }
+TEST(heads_of_sliding_windows_may_be_larger) {
+  GgufFile file = llama_of_three_layers();
+  file.metadata.push_back({"llama.attention.key_length_swa", GgufType::u32, std::uint64_t{512}});
+  CHECK(CacheShape::of(file).bytes(10, KvType::f16) == 10 * 3 * 8 * (512 + 32) * 2);
+  file.metadata.push_back({"llama.attention.value_length_swa", GgufType::u32, std::uint64_t{16}});
+  CHECK(CacheShape::of(file).windowed.value == 16);
+  CHECK(CacheShape::of(file).bytes(10, KvType::f16) == 10 * 3 * 8 * (512 + 32) * 2);
+}
+
+TEST(caches_beyond_64_bits_do_not_wrap) {
+  CacheShape shape;
+  shape.full = {1 << 16, 1 << 16};
+  shape.heads.assign(512, 1 << 16);
+  CHECK(shape.bytes(INT32_MAX, KvType::f16) == UINT64_MAX / 2);
+  CHECK(shape.bytes(0, KvType::f16) == 0);
+}
+
+TEST(a_model_without_attention_has_no_cache) { CHECK(CacheShape::of(GgufFile()).bytes(1, KvType::f16) == 0); }
 
 }  // namespace
 }  // namespace specdec
