@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "gguf/model_checks.h"
 #include "gguf/problem.h"
 
@@ -164,6 +165,7 @@ class Reader {
 
  private:
   static std::uint64_t regular_file_size(const std::string& path) {
+    if (path.find('\0') != std::string::npos) fail_file(printable(path), "is no path: it has a NUL character", "check the path");
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (status.type() == fs::file_type::not_found) fail_file(path, "no such file", "check the path");

@@ -1,6 +1,7 @@
 #include "gguf/model_checks.h"
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,7 @@ using std::to_string;
 
 constexpr std::uint64_t max_layers = 512;    // LLAMA_MAX_LAYERS
 constexpr std::uint64_t max_experts = 1024;  // LLAMA_MAX_EXPERTS
+constexpr const char* tokens_key = "tokenizer.ggml.tokens";
 
 // Hyperparameters, "<architecture>.<name>": a whole number, for some models an array of one for each layer.
 struct Hyperparameter {
@@ -193,18 +195,55 @@ std::uint64_t length_at(const char* at) {
   return length;
 }
 
-// Empty texts are renamed by llama.cpp, so that any number of them is fine.
-void check_tokens_differ(const GgufFile& file) {
-  const std::string key = "tokenizer.ggml.tokens";
-  const GgufArray* tokens = file.array(key);
+// Calls see(text, id) for every token.
+template <class See>
+void for_each_token(const GgufFile& file, See see) {
+  const GgufArray* tokens = file.array(tokens_key);
   if (tokens == nullptr || tokens->type != GgufType::string) return;
-  std::unordered_set<std::string_view> seen;
   const char* at = tokens->bytes.data();
   for (std::uint64_t id = 0; id < tokens->count; ++id) {
     const std::string_view text(at + 8, length_at(at));
-    if (!text.empty() && !seen.insert(text).second)
-      reject(file, key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+    see(text, id);
     at += 8 + text.size();
+  }
+}
+
+// Empty texts are renamed by llama.cpp, so that any number of them is fine.
+void check_tokens_differ(const GgufFile& file) {
+  std::unordered_set<std::string_view> seen;
+  for_each_token(file, [&](std::string_view text, std::uint64_t id) {
+    if (!text.empty() && !seen.insert(text).second)
+      reject(file, tokens_key, "has " + shown(std::string(text)) + " twice, again as token " + to_string(id));
+  });
+}
+
+int hexadecimal_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+// Texts of RWKV's tokens are escaped: \t, \n, \r, \xHH, and a backslash before any other character. The byte of a text of one byte.
+std::optional<std::uint8_t> single_rwkv_byte(std::string_view text) {
+  if (text.size() == 1 && text[0] != '\\') return static_cast<std::uint8_t>(text[0]);
+  if (text.size() == 2 && text[0] == '\\' && text[1] != 'x') {
+    const char c = text[1];
+    return static_cast<std::uint8_t>(c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c);
+  }
+  if (text.size() != 4 || text[0] != '\\' || text[1] != 'x') return std::nullopt;
+  const int high = hexadecimal_digit(text[2]), low = hexadecimal_digit(text[3]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<std::uint8_t>(high * 16 + low);
+}
+
+// llama.cpp's tokenizer begins again, for ever, at a byte that begins tokens but is none itself.
+void check_rwkv_bytes(const GgufFile& file) {
+  if (file.string("tokenizer.ggml.model") != "rwkv") return;
+  std::bitset<256> bytes;
+  for_each_token(file, [&](std::string_view text, std::uint64_t) {
+    if (const auto byte = single_rwkv_byte(text)) bytes.set(*byte);
+  });
+  for (std::size_t byte = 0; byte < bytes.size(); ++byte) {
+    if (bytes[byte]) continue;
+    constexpr const char* digits = "0123456789abcdef";
+    reject(file, tokens_key,
+           std::string("has no token for byte 0x") + digits[byte / 16] + digits[byte % 16] + ", which RWKV vocabularies need");
   }
 }
 
@@ -219,6 +258,7 @@ void check_model_metadata(const GgufFile& file) {
   check_rope_scaling(file, prefix);
   check_epsilons(file);
   check_tokens_differ(file);
+  check_rwkv_bytes(file);
 }
 
 }  // namespace specdec

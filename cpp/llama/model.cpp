@@ -91,7 +91,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
 }
 
-Vocabulary Model::vocabulary() const { return Vocabulary(llama_model_get_vocab(get())); }
+Vocabulary Model::vocabulary() const { return {llama_model_get_vocab(get()), path_}; }
 int Model::trained_context() const { return llama_model_n_ctx_train(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }

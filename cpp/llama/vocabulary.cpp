@@ -46,16 +46,24 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
   if (text.size() > static_cast<std::size_t>(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
   const int length = static_cast<int>(text.size());
   std::vector<Token> tokens(text.size() + 8);
-  int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
-  if (count < 0) {  // the buffer was too small; now the size is known
-    tokens.resize(static_cast<std::size_t>(-count));
-    count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+  try {
+    int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+    if (count < 0) {  // the buffer was too small; now the size is known
+      tokens.resize(static_cast<std::size_t>(-count));
+      count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+    }
+    tokens.resize(static_cast<std::size_t>(std::max(0, count)));
+  } catch (const std::out_of_range&) {  // SentencePiece's way to say it
+    fail_unknown_bytes();
   }
-  tokens.resize(static_cast<std::size_t>(std::max(0, count)));
-  if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) {
-    throw std::invalid_argument("the model's tokenizer cannot represent the text: its vocabulary has no tokens for single bytes");
-  }
+  if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) fail_unknown_bytes();
   return tokens;
+}
+
+void Vocabulary::fail_unknown_bytes() const {
+  throw ModelError(std::string(file_) + ": the vocabulary (" + type_name(llama_vocab_type(vocab_)) +
+                   ") cannot represent the text: it has no tokens for single bytes. Leave out unusual characters, or convert the model "
+                   "to GGUF again, with its byte tokens");
 }
 
 std::string Vocabulary::piece(Token token) const {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sampling/distribution.h"
@@ -14,7 +15,8 @@ namespace specdec {
 // A view of a loaded model's vocabulary; valid as long as the model is.
 class Vocabulary {
  public:
-  explicit Vocabulary(const llama_vocab* vocab) : vocab_(vocab) {}
+  // file: the model's path, for messages.
+  Vocabulary(const llama_vocab* vocab, std::string_view file) : vocab_(vocab), file_(file) {}
 
   int size() const;
   bool is_end_of_generation(Token token) const;
@@ -22,7 +24,7 @@ class Vocabulary {
   Token bos() const;
 
   // Starts with the model's BOS token if it uses one. Special tokens written in the text are recognised.
-  // Throws std::invalid_argument if the vocabulary cannot represent the text.
+  // Throws ModelError if the vocabulary cannot represent the text.
   std::vector<Token> tokenize(const std::string& text) const;
 
   // The bytes of a token; empty for control tokens. May be part of a UTF-8 character.
@@ -38,7 +40,10 @@ class Vocabulary {
   static std::optional<std::string> first_difference(const Compared& one, const Compared& other);
 
  private:
+  [[noreturn]] void fail_unknown_bytes() const;
+
   const llama_vocab* vocab_;
+  std::string_view file_;
 };
 
 }  // namespace specdec

@@ -185,6 +185,12 @@ def test_paths_that_are_no_files(specdec: pathlib.Path, tmp_path: pathlib.Path) 
     assert "(empty path): no such file" in run(specdec, "info", "").stderr
 
 
+def test_a_path_with_a_nul_character() -> None:
+    for use in (lambda path: sd.Generator(path), lambda path: sd.Generator(draft=path)):
+        with pytest.raises(sd.ModelError, match=r"^a\\x00b\.gguf: is no path: it has a NUL character; check the path$"):
+            use("a\0b.gguf")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "model.gguf"
