@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/prompt.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
 #include "speculative/draft_model_proposer.h"
@@ -83,17 +84,16 @@ void Generator::load_draft_model(const std::string& path) {
 
 void Generator::set_cancel_check(std::function<bool()> cancelled) {
   if (draft_) draft_->set_cancel_check(cancelled);
-  target_->set_cancel_check(std::move(cancelled));
+  target_->set_cancel_check(cancelled);
+  cancelled_ = std::move(cancelled);
 }
 
 std::vector<Token> Generator::prompt_tokens(const Request& request) const {
-  std::vector<Token> tokens = request.prompt_tokens.empty() ? tokenize(request.prompt) : request.prompt_tokens;
+  std::vector<Token> tokens = request.prompt_tokens;
+  if (tokens.empty()) tokens = tokenize_prompt(target_model_->vocabulary(), request.prompt, n_ctx(), cancelled_);
   if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
   for (const Token token : tokens) check_range("a prompt token", token, token_ids());
-  if (static_cast<int>(tokens.size()) > n_ctx()) {
-    throw ContextFull("the prompt has " + std::to_string(tokens.size()) + " tokens, the context holds " + std::to_string(n_ctx()) +
-                      "; shorten the prompt or ask for a longer context (n_ctx, -c)");
-  }
+  if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx());
   return tokens;
 }
 

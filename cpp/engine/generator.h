@@ -48,7 +48,7 @@ class Generator {
 
   // Several requests at once.
 
-  // Queues a request; returns its id. Throws std::invalid_argument or ContextFull, which do not affect the others.
+  // Queues a request; returns its id. Throws std::invalid_argument, ContextFull or Cancelled, which do not affect the others.
   std::int64_t submit(const Request& request);
 
   // The next event of any of them; nullopt when all are finished. After Cancelled they can continue; other errors end one request
@@ -71,7 +71,8 @@ class Generator {
   // A prompt for the target, as apply_chat_template() makes it.
   std::string chat_prompt(const std::vector<ChatMessage>& messages) const { return apply_chat_template(*target_model_, messages); }
 
-  // Called regularly while models run, on the calling thread; true makes start() or next() throw Cancelled.
+  // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
+  // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
   std::vector<Token> tokenize(const std::string& text) const { return target_model_->vocabulary().tokenize(text); }
@@ -92,6 +93,7 @@ class Generator {
   GeneratorOptions options_;
   std::shared_ptr<const Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
+  std::function<bool()> cancelled_;
   std::unique_ptr<Context> target_, draft_;
   std::unique_ptr<Proposer> proposer_;
   AdaptiveDraftLength draft_length_;  // learns from all requests

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -64,6 +65,17 @@ void Vocabulary::fail_unknown_bytes() const {
   throw ModelError(std::string(file_) + ": the vocabulary (" + type_name(llama_vocab_type(vocab_)) +
                    ") cannot represent the text: it has no tokens for single bytes. Leave out unusual characters, or convert the model "
                    "to GGUF again, with its byte tokens");
+}
+
+std::size_t Vocabulary::min_tokens(std::size_t bytes) const {
+  const enum llama_vocab_type type = llama_vocab_type(vocab_);
+  if (type != LLAMA_VOCAB_TYPE_SPM && type != LLAMA_VOCAB_TYPE_BPE) return 0;  // others normalise the text
+  std::size_t longest = 1;
+  for (Token id = 0; id < size(); ++id) {
+    if ((llama_vocab_get_attr(vocab_, id) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0) return 0;  // take white space along
+    longest = std::max(longest, std::strlen(llama_vocab_get_text(vocab_, id)));  // escaped, so not shorter than its bytes
+  }
+  return (bytes + longest - 1) / longest;
 }
 
 std::string Vocabulary::piece(Token token) const {

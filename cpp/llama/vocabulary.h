@@ -1,6 +1,7 @@
 // Converts text to tokens and back, and compares the vocabularies of two models.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,10 @@ class Vocabulary {
   // Starts with the model's BOS token if it uses one. Special tokens written in the text are recognised.
   // Throws ModelError if the vocabulary cannot represent the text.
   std::vector<Token> tokenize(const std::string& text) const;
+
+  // A lower bound on the tokens of a text of this many bytes; 0 if there is none, because tokens may stand for text of any length.
+  // (Bytes that a byte-level vocabulary lacks, and drops, are counted as if it had them.)
+  std::size_t min_tokens(std::size_t bytes) const;
 
   // The bytes of a token; empty for control tokens. May be part of a UTF-8 character.
   std::string piece(Token token) const;

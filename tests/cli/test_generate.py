@@ -179,6 +179,19 @@ def test_first_interrupt_ends_cleanly(specdec: pathlib.Path) -> None:
     assert 0 < last["stats"]["tokens"] < 3000
 
 
+def test_an_interrupt_ends_the_tokenizing_of_a_long_prompt(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Also if the prompt turns out to be too long. The signal comes while the prompt is shown, before it is tokenized."""
+    (tmp_path / "long.txt").write_text("x " * 2_000_000)
+    command = [str(specdec), "generate", "-f", str(tmp_path / "long.txt"), "--display-prompt", "-c", "60000", "-t", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the context holds 60000" in run(specdec, *command[2:4], "-c", "60000", code=1).stderr
+
+
 def test_second_interrupt_kills(specdec: pathlib.Path) -> None:
     """Nobody reads the output: the program blocks on a full pipe and cannot end cleanly."""
     command = [str(specdec), "generate", "-p", PROMPT, "-n", "4000", "-t", "1", "-c", "4096", "--json", "-l", "0-inf"]

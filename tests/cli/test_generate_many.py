@@ -183,6 +183,14 @@ def test_a_prompt_of_tokens(specdec: pathlib.Path, tmp_path: pathlib.Path) -> No
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_a_prompt_far_too_long_is_an_error_of_its_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [{"prompt": PROMPTS[0]}, {"prompt": "x " * 5_000_000}, {"prompt": PROMPTS[1]}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", code=1)
+    results = read(tmp_path / "out.jsonl")
+    assert [len(r.get("text", "")) > 0 for r in results] == [True, False, True]
+    assert "line 2: the prompt has at least " in results[1]["error"]
+
+
 def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     lines: list[dict[str, Any] | str] = [{"prompt": f"def f{i}(", "max_tokens": 60} for i in range(24)]
     prompts = write_lines(tmp_path / "in.jsonl", lines)

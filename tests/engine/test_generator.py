@@ -201,6 +201,13 @@ def test_the_context_fills_up() -> None:
         gen.generate(list(range(1, 66)))
 
 
+def test_prompts_far_too_long() -> None:
+    gen = sd.Generator(n_ctx=64)
+    with pytest.raises(sd.ContextFull, match=r"the prompt has at least \d{6} tokens, the context holds 64; shorten the prompt"):
+        gen.generate("x " * 5_000_000)
+    assert gen.generate(PROMPT, max_tokens=2, seed=1).tokens
+
+
 def test_beyond_the_drafts_context_the_target_goes_on_alone(
     target_path: os.PathLike[str], draft_path: os.PathLike[str]
 ) -> None:

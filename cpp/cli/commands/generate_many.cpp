@@ -181,6 +181,8 @@ class Run {
         result["seed"] = *request.request.seed;
         const std::int64_t id = generator_.submit(request.request);
         running_[id] = {std::move(result), ""};
+      } catch (const Cancelled&) {
+        throw;
       } catch (const std::invalid_argument& error) {
         fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
       } catch (const Error& error) {

@@ -1,0 +1,54 @@
+#include "engine/prompt.h"
+
+#include <cstddef>
+
+#include "base/error.h"
+
+namespace specdec {
+namespace {
+
+constexpr std::size_t first_step = 64 << 10;  // bytes; about 0.1 s
+
+// The first `bytes` bytes or a few less, so that no UTF-8 character is cut.
+std::string prefix(const std::string& text, std::size_t bytes) {
+  const auto continues = [&] { return (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80; };
+  for (int i = 0; i < 3 && continues(); ++i) --bytes;
+  return text.substr(0, bytes);
+}
+
+}  // namespace
+
+void fail_prompt_too_long(const std::string& num_tokens, int n_ctx) {
+  throw ContextFull("the prompt has " + num_tokens + " tokens, the context holds " + std::to_string(n_ctx) +
+                    "; shorten the prompt or ask for a longer context (n_ctx, -c)");
+}
+
+// Tokenizing cannot be interrupted, and pieces of a text cannot be tokenized each for itself: the tokens at the seams would be
+// others. So growing prefixes are, and their tokens are only counted.
+std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
+                                   const std::function<bool()>& cancelled) {
+  const auto room = static_cast<std::size_t>(n_ctx);
+  const auto check_cancelled = [&] {
+    if (cancelled && cancelled()) throw Cancelled("the prompt was not tokenized to its end");
+  };
+  const bool is_long = text.size() > first_step;
+  if (is_long) {
+    const std::size_t least = vocabulary.min_tokens(text.size());
+    if (least > room) fail_prompt_too_long("at least " + std::to_string(least), n_ctx);
+  }
+  for (std::size_t bytes = first_step; bytes < text.size(); bytes *= 2) {
+    check_cancelled();
+    // The rest of the text may change the last few of these tokens: the margin covers that many times over.
+    if (vocabulary.tokenize(prefix(text, bytes)).size() > room + room / 4 + 64) {
+      check_cancelled();
+      fail_prompt_too_long("more than " + std::to_string(room), n_ctx);
+    }
+  }
+  if (is_long) check_cancelled();
+  std::vector<Token> tokens = vocabulary.tokenize(text);
+  if (is_long) check_cancelled();
+  if (tokens.size() > room) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx);
+  return tokens;
+}
+
+}  // namespace specdec

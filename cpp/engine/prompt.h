@@ -1,0 +1,21 @@
+// The tokens of a prompt, without tokenizing far more text than the context holds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "llama/vocabulary.h"
+
+namespace specdec {
+
+// vocabulary.tokenize(text). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long only the
+// beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true: it is asked between the steps of a
+// long text.
+std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
+                                   const std::function<bool()>& cancelled);
+
+// Throws ContextFull.
+[[noreturn]] void fail_prompt_too_long(const std::string& num_tokens, int n_ctx);
+
+}  // namespace specdec
