@@ -21,6 +21,7 @@
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 #include "platform/interrupt.h"
+#include "platform/truncated_files.h"
 
 namespace specdec::cli {
 namespace {
@@ -109,6 +110,7 @@ int report_usage(const std::string& program, const std::exception& error) {
 int main(int argc, char** argv) {
   using namespace specdec::cli;
   specdec::open_standard_streams();
+  specdec::report_truncated_files(1);
   specdec::keep_running_on_closed_pipes();  // write() throws OutputClosed instead, which ends the program quietly
   const bool has_command = argc > 1 && find_command(argv[1]) != nullptr;
   const std::string program = has_command ? std::string("specdec ") + argv[1] : "specdec";
