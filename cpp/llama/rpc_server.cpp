@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "ggml-rpc.h"
 #include "llama.h"
 #include "llama/backend.h"
+#include "platform/console.h"
 #include "platform/tcp.h"
 
 namespace specdec {
@@ -134,7 +136,16 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   ggml_set_abort_callback(nullptr);
   const std::string endpoint = to_text(resolve(address)) + ":" + std::to_string(address.port);
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
+  // An exception is about a client's message, such as one that claims 2^64 - 1 bytes: its connection and its buffers are gone then.
+  for (bool has_returned = false; !has_returned;) {
+    try {
+      ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
+      has_returned = true;
+    } catch (const std::exception& error) {
+      (void)write_to(StandardStream::error,
+                     std::string("specdec rpc-server: a client was dropped for a message that cannot be read: ") + error.what() + "\n");
+    }
+  }
   throw Error("cannot listen on " + endpoint + ": the port is in use, or the address is not one of this machine");
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -23,6 +24,18 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
+
+
+def greeted(host: str, port: int) -> socket.socket:
+    """A connection that has exchanged the first messages."""
+    for _ in range(500):
+        with contextlib.suppress(OSError):
+            client = socket.create_connection((host, port), timeout=60)
+            client.sendall(bytes([14]) + struct.pack("<Q", 24) + bytes(24))
+            if client.makefile("rb").read(36)[:8] == struct.pack("<Q", 28):
+                return client
+        time.sleep(0.02)
+    raise AssertionError("nobody answers")
 
 
 @pytest.fixture
@@ -78,6 +91,20 @@ def gguf_requantize(source: pathlib.Path, destination: pathlib.Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+@pytest.mark.parametrize("command", [6, 10], ids=["set_tensor", "graph_compute"])
+def test_a_message_of_impossible_length_ends_only_its_connection(start_server: ServerFactory, command: int) -> None:
+    address, server = start_server()
+    host, port = address.split(":")
+    for _ in range(3):
+        with greeted(host, int(port)) as client:
+            client.sendall(bytes([command]) + struct.pack("<Q", 2**64 - 1))
+            assert client.recv(1) == b""
+    greeted(host, int(port)).close()  # it listens again
+    expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=8, seed=1, num_draft_tokens=0).pieces
+    assert sd.Generator(rpc=address, n_threads=1).generate(PROMPT, max_tokens=8, seed=1, num_draft_tokens=0).pieces == expected
+    assert server.poll() is None
 
 
 @pytest.mark.parametrize("quantized", [False, True], ids=["f16", "q8_0"])
