@@ -180,11 +180,10 @@ py::object piece_to_python(const std::optional<Piece>& piece) {
   return py::make_tuple(piece->token, py::str(piece->text), piece->from_draft, piece->logprob, reason);
 }
 
-py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& s) {
-  return py::dict("prompt_tokens"_a = s.prompt_tokens, "prompt_cached_tokens"_a = s.prompt_cached_tokens,
-                  "prompt_seconds"_a = s.prompt_seconds, "tokens"_a = s.tokens, "drafted"_a = s.drafted, "accepted"_a = s.accepted,
-                  "draft_calls"_a = s.draft_calls, "target_calls"_a = s.target_calls, "draft_seconds"_a = s.draft_seconds,
-                  "target_seconds"_a = s.target_seconds, "sampling_seconds"_a = s.sampling_seconds, "seconds"_a = s.seconds);
+py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& stats) {
+  py::typing::Dict<py::str, py::object> dict;
+  specdec::for_each_field(stats, [&](const char* name, auto value) { dict[name] = value; });
+  return dict;
 }
 
 py::object event_to_python(const std::optional<specdec::Event>& event) {

@@ -35,23 +35,12 @@ std::string statistics_text(const Stats& stats) {
 }
 
 nlohmann::ordered_json statistics_json(const Stats& stats) {
-  return {
-      {"prompt_tokens", stats.prompt_tokens},
-      {"prompt_cached_tokens", stats.prompt_cached_tokens},
-      {"prompt_seconds", stats.prompt_seconds},
-      {"tokens", stats.tokens},
-      {"drafted", stats.drafted},
-      {"accepted", stats.accepted},
-      {"draft_calls", stats.draft_calls},
-      {"target_calls", stats.target_calls},
-      {"acceptance_rate", stats.acceptance_rate()},
-      {"tokens_per_target_call", stats.tokens_per_target_call()},
-      {"tokens_per_second", stats.tokens_per_second()},
-      {"draft_seconds", stats.draft_seconds},
-      {"target_seconds", stats.target_seconds},
-      {"sampling_seconds", stats.sampling_seconds},
-      {"seconds", stats.seconds},
-  };
+  nlohmann::ordered_json json;
+  for_each_field(stats, [&](const char* name, auto value) { json[name] = value; });
+  json["acceptance_rate"] = stats.acceptance_rate();
+  json["tokens_per_target_call"] = stats.tokens_per_target_call();
+  json["tokens_per_second"] = stats.tokens_per_second();
+  return json;
 }
 
 }  // namespace specdec::cli

@@ -85,9 +85,13 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     }
     for (Sequence* s : sequences) restore(*s);
   }
-  for (Sequence* s : sequences) s->stats.add_passes(cycle_);
+  std::size_t tokens = 0;
+  for (Sequence* s : sequences) {
+    s->stats += cycle_;
+    tokens += s->emitted.size();
+  }
   if (draft_length_ == nullptr) return;
-  draft_length_->end_cycle(target_.pass_size(), static_cast<int>(cycle_.tokens), cycle_.seconds, propose_seconds);
+  draft_length_->end_cycle(target_.pass_size(), static_cast<int>(tokens), cycle_.seconds, propose_seconds);
 }
 
 void Decoder::truncate(Sequence& s, int num_committed) {
@@ -206,7 +210,6 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
     if (target_.is_end_of_generation(token)) s.finish = Finish::end_of_generation;
   }
   s.stats.tokens += static_cast<std::int64_t>(s.emitted.size());
-  cycle_.tokens += static_cast<std::int64_t>(s.emitted.size());
   if (s.finish == Finish::none && s.remaining <= 0) s.finish = Finish::max_tokens;
   if (s.finish == Finish::none && s.num_committed > target_.context_length()) s.finish = Finish::context;
 }

@@ -60,7 +60,7 @@ class Decoder {
   LanguageModel& target_;
   Proposer* proposer_;
   DraftLength* draft_length_;
-  Stats cycle_;  // of the current or last cycle
+  Stats cycle_;  // passes and times of the current or last cycle; sequences count their own tokens
   std::vector<ProposalRequest> requests_;
   std::vector<PassInput> inputs_;
   sampling::Distribution row_, residual_, longest_residual_;

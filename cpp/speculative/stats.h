@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iterator>
+#include <variant>
 
 namespace specdec {
 
@@ -14,24 +16,14 @@ struct Stats {
   // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or because the
   // user ends the text) are subtracted. So at the end these are counts of the text that the user got.
   std::int64_t tokens = 0;
-  std::int64_t drafted = 0;   // scored by the target, those cut off included
-  std::int64_t accepted = 0;  // of `tokens`, those that were drafts
+  std::int64_t drafted = 0;      // scored by the target, those cut off included
+  std::int64_t accepted = 0;     // of `tokens`, those that were drafts
+  std::int64_t draft_calls = 0;  // passes of the draft model
   std::int64_t target_calls = 0;
-  std::int64_t draft_calls = 0;   // passes of the draft model
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
   double sampling_seconds = 0.0;  // transforms and verification of both models' rows
   double seconds = 0.0;           // all cycles: the three times above and the rest
-
-  // Adds the other's times and call counts, not its token counts.
-  void add_passes(const Stats& other) {
-    target_calls += other.target_calls;
-    draft_calls += other.draft_calls;
-    draft_seconds += other.draft_seconds;
-    target_seconds += other.target_seconds;
-    sampling_seconds += other.sampling_seconds;
-    seconds += other.seconds;
-  }
 
   double acceptance_rate() const { return drafted == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(drafted); }
   double tokens_per_target_call() const {
@@ -39,6 +31,42 @@ struct Stats {
   }
   double tokens_per_second() const { return seconds <= 0.0 ? 0.0 : static_cast<double>(tokens) / seconds; }
 };
+
+// The members, under their names in Python (_results.py) and in JSON.
+struct StatsField {
+  const char* name;
+  std::variant<std::int64_t Stats::*, double Stats::*> member;
+};
+inline constexpr StatsField stats_fields[] = {
+    {"prompt_tokens", &Stats::prompt_tokens},
+    {"prompt_cached_tokens", &Stats::prompt_cached_tokens},
+    {"prompt_seconds", &Stats::prompt_seconds},
+    {"tokens", &Stats::tokens},
+    {"drafted", &Stats::drafted},
+    {"accepted", &Stats::accepted},
+    {"draft_calls", &Stats::draft_calls},
+    {"target_calls", &Stats::target_calls},
+    {"draft_seconds", &Stats::draft_seconds},
+    {"target_seconds", &Stats::target_seconds},
+    {"sampling_seconds", &Stats::sampling_seconds},
+    {"seconds", &Stats::seconds},
+};
+static_assert(sizeof(Stats) == std::size(stats_fields) * sizeof(double), "a member is missing in stats_fields");
+
+// Calls visit(name, value) for each member.
+template <class Visit>
+void for_each_field(const Stats& stats, Visit&& visit) {
+  for (const StatsField& field : stats_fields) {
+    std::visit([&](auto member) { visit(field.name, stats.*member); }, field.member);
+  }
+}
+
+inline Stats& operator+=(Stats& sum, const Stats& other) {
+  for (const StatsField& field : stats_fields) {
+    std::visit([&](auto member) { sum.*member += other.*member; }, field.member);
+  }
+  return sum;
+}
 
 // Adds its lifetime to a counter of seconds.
 class Stopwatch {

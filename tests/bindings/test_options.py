@@ -1,5 +1,6 @@
-"""The engine's tables of options against Python's typed signatures, which repeat their names, types and defaults."""
+"""The engine's tables of options and statistics against Python's typed signatures, which repeat names, types and defaults."""
 
+import dataclasses
 import inspect
 import os
 import pathlib
@@ -64,6 +65,13 @@ def test_every_option_is_documented() -> None:
     for function, table in ((sd.Generator.stream, _core.request_options()), (sd.Generator, _core.generator_options())):
         for name in table.keys() - {"presence_penalty", "frequency_penalty", "penalty_last_n"}:
             assert name in (function.__doc__ or ""), name
+
+
+def test_the_fields_of_stats_are_the_table(target_path: pathlib.Path) -> None:
+    given = sd.Generator(target_path)._core.stats()
+    assert {name: type(value).__name__ for name, value in given.items()} == {
+        field.name: field.type for field in dataclasses.fields(sd.Stats)
+    }
 
 
 def test_options_of_another_name() -> None:

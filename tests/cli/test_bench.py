@@ -64,6 +64,7 @@ def check_consistent(result: dict[str, Any]) -> None:
         assert mode["speedup"] == pytest.approx(speed["median"] / first)
         stats = mode["stats"]
         assert stats["tokens"] > 0 and (stats["drafted"] > 0) == mode["speculation"]
+        assert (stats["draft_calls"] > 0) == (mode["speculation"] and result["draft"]["path"] != "ngram")
         if not mode["speculation"]:
             assert mode["prediction"] is None and stats["tokens_per_target_call"] == 1.0
             continue

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+import specdec_native as sd
+
 PROMPT = "def bfs(graph, start):"
 GREEDY = ["--temp", "0", "-n", "24", "-t", "1", "-k", "7"]
 SAMPLED = ["-s", "7", "-n", "24", "-t", "1", "-k", "7"]
@@ -46,6 +48,7 @@ def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
     assert set(last) == {"finish_reason", "seed", "verification", "stats"}
     assert last["finish_reason"] == "length"
     stats = last["stats"]
+    assert set(stats) == {name for name in dir(sd.Stats) if not name.startswith("_")}
     assert stats["tokens"] == 24
     assert stats["accepted"] == sum(piece["from_draft"] for piece in pieces) > 0
     assert stats["acceptance_rate"] == pytest.approx(stats["accepted"] / stats["drafted"])

@@ -153,7 +153,7 @@ class Bench {
       drafted = generator.stats().drafted;
       if (interrupted()) throw Cancelled("interrupted");
     }
-    add(stats, generator.stats());
+    stats += generator.stats();
   }
 
   // Times passes of 1 .. K + 1 tokens, where K is the longest draft of the first round.

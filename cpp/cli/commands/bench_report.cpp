@@ -26,8 +26,13 @@ Speed speed(const BenchResult::Mode& mode) {
 
 Stats sum(const BenchResult::Mode& mode) {
   Stats all;
-  for (const Stats& stats : mode.rounds) add(all, stats);
+  for (const Stats& stats : mode.rounds) all += stats;
   return all;
+}
+
+// Drafts per target call: the mean K.
+double mean_draft_length(const Stats& stats) {
+  return stats.target_calls == 0 ? 0.0 : static_cast<double>(stats.drafted) / static_cast<double>(stats.target_calls);
 }
 
 // Seconds per cycle.
@@ -221,24 +226,6 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
   }
   for (std::size_t at = 0; at < result.modes.size(); ++at) json["modes"].push_back(mode_json(result, at));
   return json;
-}
-
-void add(Stats& sum, const Stats& one) {
-  sum.prompt_tokens += one.prompt_tokens;
-  sum.prompt_cached_tokens += one.prompt_cached_tokens;
-  sum.prompt_seconds += one.prompt_seconds;
-  sum.tokens += one.tokens;
-  sum.drafted += one.drafted;
-  sum.accepted += one.accepted;
-  sum.target_calls += one.target_calls;
-  sum.draft_seconds += one.draft_seconds;
-  sum.target_seconds += one.target_seconds;
-  sum.sampling_seconds += one.sampling_seconds;
-  sum.seconds += one.seconds;
-}
-
-double mean_draft_length(const Stats& stats) {
-  return stats.target_calls == 0 ? 0.0 : static_cast<double>(stats.drafted) / static_cast<double>(stats.target_calls);
 }
 
 }  // namespace specdec::cli

@@ -36,10 +36,4 @@ struct BenchResult {
 std::string bench_text(const BenchResult& result);             // 80 to 100 columns
 nlohmann::ordered_json bench_json(const BenchResult& result);  // times in seconds
 
-// Adds the counters of one generation to a sum.
-void add(Stats& sum, const Stats& one);
-
-// Drafted tokens per target call: the actual mean K.
-double mean_draft_length(const Stats& stats);
-
 }  // namespace specdec::cli
