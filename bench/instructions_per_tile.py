@@ -1,6 +1,6 @@
 """Instructions per tile of the MXFP6 kernels, read from the loops of the compiled object files.
 
-Usage: instructions_per_tile.py OBJECT... (matmul_avx512.cpp.o, matmul_avx2.cpp.o, ...; --objdump for foreign ones)
+Usage: instructions_per_tile.py OBJECT... (matmul_avx512_vnni_vbmi.cpp.o, matmul_avx2.cpp.o, ...; --objdump for foreign ones)
 The loop over tiles is the widest backward branch of a function; loops left inside it (NEON's decoding) count once.
 Template parameters: element type, columns and, where there is a third, bands at once (the counts are for all of them).
 """

@@ -1,5 +1,5 @@
-# The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (the CPU backend's
-# own headers, for the op hook in cpp/llama only).
+# The pinned llama.cpp as imported static libraries: llama::llama (public API) and llama::cpu_internals (headers of its sources:
+# the CPU backend's for cpp/graph, those of buffers and architectures for cpp/llama).
 #
 # It is fetched, patched and built once per set of options into the cache folder, outside the build tree, so that neither changes
 # of our code nor a second build tree (wheel, sanitizers) compile it again.

@@ -1,3 +1,4 @@
+// AVX2 kernels: sixteen lanes in two registers.
 #include <immintrin.h>
 
 #include "attention/attention.h"

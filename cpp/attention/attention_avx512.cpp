@@ -1,3 +1,4 @@
+// AVX-512 kernels: sixteen lanes in one register.
 #include <immintrin.h>
 
 #include "attention/attention.h"

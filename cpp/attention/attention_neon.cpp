@@ -1,3 +1,4 @@
+// NEON kernels: sixteen lanes in four registers.
 #include <arm_neon.h>
 
 #include "attention/attention.h"

@@ -8,6 +8,27 @@ namespace {
 constexpr CpuFeatures avx2 = cpu::avx2 | cpu::fma;
 constexpr CpuFeatures avx512 = avx2 | cpu::avx512f | cpu::avx512dq | cpu::avx512bw | cpu::avx512vl;
 
+struct FeatureName {
+  CpuFeatures feature;
+  const char* name;
+};
+constexpr FeatureName feature_list[] = {
+    {cpu::avx2, "avx2"},
+    {cpu::fma, "fma"},
+    {cpu::f16c, "f16c"},
+    {cpu::bmi2, "bmi2"},
+    {cpu::avx_vnni, "avx_vnni"},
+    {cpu::avx512f, "avx512f"},
+    {cpu::avx512dq, "avx512dq"},
+    {cpu::avx512bw, "avx512bw"},
+    {cpu::avx512vl, "avx512vl"},
+    {cpu::avx512_vnni, "avx512_vnni"},
+    {cpu::avx512_vbmi, "avx512_vbmi"},
+    {cpu::neon, "neon"},
+    {cpu::dotprod, "dotprod"},
+    {cpu::i8mm, "i8mm"},
+};
+
 // Best first. Every build knows all names, so that errors distinguish unsupported names from misspelt ones.
 constexpr Isa isas[] = {
     {"avx512_vnni_vbmi", avx512 | cpu::avx512_vnni | cpu::avx512_vbmi, cpu::f16c},
@@ -21,13 +42,9 @@ constexpr Isa isas[] = {
 }  // namespace
 
 std::string feature_names(CpuFeatures features) {
-  constexpr const char* names[] = {"avx2",     "fma",      "f16c",        "bmi2",        "avx_vnni", "avx512f", "avx512dq",
-                                   "avx512bw", "avx512vl", "avx512_vnni", "avx512_vbmi", "neon",     "dotprod", "i8mm"};
   std::string text;
-  CpuFeatures bit = 1;
-  for (const char* name : names) {
-    if ((features & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
-    bit <<= 1;
+  for (const FeatureName& known : feature_list) {
+    if ((features & known.feature) != 0) text += (text.empty() ? "" : ", ") + std::string(known.name);
   }
   return text;
 }

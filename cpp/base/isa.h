@@ -1,4 +1,5 @@
-// The instruction sets that kernels are written for, and the selection of one for all families of kernels.
+// The instruction sets (ISAs, instruction set architectures) that kernels are written for, and the selection of one for all families of
+// kernels.
 //
 // A family (MXFP6 products, attention, ...) is a list of tables of functions, best first, the scalar one last; each table states
 // the features it needs. pick() takes the first that the chosen instruction set allows.
@@ -12,7 +13,7 @@
 
 namespace specdec {
 
-// "avx2, fma", in the order of the bits.
+// "avx2, fma".
 std::string feature_names(CpuFeatures features);
 
 // A value of SPECDEC_ISA. Kernels may use the features in `needs`, and those in `allows` that the CPU has.

@@ -1,3 +1,4 @@
+// The exception classes of Python, and the one for each C++ exception.
 #include <exception>
 #include <new>
 #include <stdexcept>

@@ -1,3 +1,4 @@
+// The extension module specdec_native._core: its parts, registered one after another.
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 

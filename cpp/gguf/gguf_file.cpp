@@ -133,12 +133,16 @@ class Reader {
   // Reports a damaged file.
   [[noreturn]] void damaged(const std::string& problem) const { fail_file(path_, problem, get_again); }
 
+  // `expected`: what ends, or needs bytes, beyond the file's end.
+  [[noreturn]] void truncated(const std::string& expected) const {
+    damaged("truncated: " + expected + ", but the file has " + to_string(size_) + " bytes");
+  }
+
   // Throws unless `count` elements of at least `bytes_each` bytes can follow.
   void check_room(std::uint64_t count, std::uint64_t bytes_each, const std::string& what) const {
     if (count > (size_ - position_) / bytes_each) {
       const std::string size = bytes_each > 1 ? " elements of at least " + to_string(bytes_each) : "";
-      damaged(what + " needs " + to_string(count) + size + " bytes at byte " + to_string(position_) + ", but the file ends at byte " +
-              to_string(size_));
+      truncated(what + " needs " + to_string(count) + size + " bytes at byte " + to_string(position_));
     }
   }
 
@@ -363,7 +367,7 @@ void place_tensors(const Reader& reader, GgufFile& file) {
     std::uint64_t end = file.data_offset;
     if (!add(end, tensor.offset) || !add(end, tensor.bytes)) reader.damaged("the offset of " + what + " overflows");
     if (end > file.file_size) {
-      reader.damaged("truncated: " + what + " ends at byte " + to_string(end) + ", the file has " + to_string(file.file_size));
+      reader.truncated(what + " ends at byte " + to_string(end));
     }
     tensor.offset += file.data_offset;
   }

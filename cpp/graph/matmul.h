@@ -19,7 +19,7 @@
 
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
-#include "graph/rejection.h"
+#include "graph/op_failure.h"
 #include "traits.h"
 
 namespace specdec {
@@ -38,7 +38,7 @@ inline bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYP
 template <class Format>
 bool rejected(const ggml_compute_params* params, ggml_tensor* op, const Format& w) {
   const char* why = w.rejection(op->src[1]);
-  if (why != nullptr && params->ith == 0) reject_operation(op, w.tensor, why);
+  if (why != nullptr && params->ith == 0) fail_operation(op, w.tensor, why);
   return why != nullptr;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/isa.h"
 #include "graph/matmul.h"
-#include "graph/rejection.h"
+#include "graph/op_failure.h"
 #include "weights/mxfp6/codec.h"
 #include "weights/mxfp6/kernels.h"
 #include "weights/mxfp6/matmul.h"
@@ -71,7 +71,7 @@ class GetRows final : public ggml::cpu::tensor_traits {
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Mxfp6Format w(op->src[0]);
     if (!w.valid()) {
-      if (params->ith == 0) reject_operation(op, w.tensor, Mxfp6Format::unsupported);
+      if (params->ith == 0) fail_operation(op, w.tensor, Mxfp6Format::unsupported);
       return true;
     }
     const ggml_tensor* ids = op->src[1];

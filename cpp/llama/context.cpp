@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "ggml-cpu.h"
-#include "graph/rejection.h"
+#include "graph/op_failure.h"
 #include "llama.h"
 #include "llama/backend.h"
 #include "platform/memory.h"
@@ -164,14 +164,14 @@ void Context::decode(const std::vector<PassInput>& inputs) {
 
 void Context::run_pass(bool wants_logits) {
   take_backend_errors();
-  take_rejection();
+  take_failure();
   const int status = llama_decode(context_.get(), batch_->get());
   logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
   model_->check_rpc_servers();
   if (status == 2) throw Cancelled("generation was cancelled");
-  const std::string rejection = take_rejection();
-  if (status == 0 && rejection.empty()) return;
-  if (!rejection.empty()) throw ModelError(model_->path() + ": " + rejection);
+  const std::string failure = take_failure();
+  if (status == 0 && failure.empty()) return;
+  if (!failure.empty()) throw ModelError(model_->path() + ": " + failure);
   throw ModelError(model_->path() + ": a pass of " + std::to_string(pass_size_) + " tokens failed (status " + std::to_string(status) +
                    "): " + take_backend_errors());
 }

@@ -1,4 +1,4 @@
-// How the KV cache holds keys and values, and the memory that it takes.
+// How a KV cache holds keys and values, and the bytes that it takes per token.
 #pragma once
 
 #include <cstddef>

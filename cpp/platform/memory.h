@@ -1,4 +1,4 @@
-// The memory available for models.
+// The memory that the operating system has available for models.
 #pragma once
 
 #include <cstdint>

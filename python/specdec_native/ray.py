@@ -26,7 +26,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ._core import ContextFull
+from ._core import ContextFull, request_options
 from ._generator import Generator
 from ._options import Request, StreamOptions
 from ._results import Completion
@@ -36,7 +36,7 @@ Batch = dict[str, npt.NDArray[Any]]  # column name -> one value per row
 OUTPUT_COLUMNS = ("text", "tokens", "finish_reason", "error", "num_tokens", "num_drafted", "num_accepted", "seconds")
 # Columns that set an option of their row. Not logit_bias, because Arrow does not preserve mappings in columns.
 OPTION_COLUMNS = frozenset(StreamOptions.__annotations__) - {"logit_bias"}
-_WHOLE_NUMBERS = frozenset({"max_tokens", "top_k", "penalty_last_n", "seed", "num_draft_tokens"})
+_WHOLE_NUMBERS = frozenset(name for name, row in request_options().items() if row["type"] in {"whole", "seed", "draft_tokens"})
 
 
 class GenerateText:

@@ -1,3 +1,4 @@
+// Ranges of arguments, and the errors about values outside them.
 #include <limits>
 
 #include "base/argument.h"

@@ -14,6 +14,12 @@ TEST(every_supported_name_selects_itself) {
   for (const Isa* isa : supported_isas()) CHECK(select_isa(isa->name).isa == isa);
 }
 
+// TESTED_ISAS: the names that tests/CMakeLists.txt registers every kernel test for.
+TEST(every_supported_set_is_tested) {
+  const std::string tested = " " TESTED_ISAS " ";
+  for (const Isa* isa : supported_isas()) CHECK(tested.find(std::string(" ") + isa->name + " ") != std::string::npos);
+}
+
 TEST(unknown_names_are_errors_that_list_what_there_is) {
   const IsaSelection selection = select_isa("avx9000");
   CHECK(selection.isa == nullptr);

@@ -1,3 +1,4 @@
+// Timing single passes: the cache that each of them starts from and leaves, on a toy model.
 #include "check.h"
 #include "engine/pass_times.h"
 #include "speculative/toy_model.h"

@@ -1,3 +1,4 @@
+// Tokens' bytes into text: whole UTF-8 characters, and stop strings across tokens.
 #include "check.h"
 #include "engine/text_stream.h"
 

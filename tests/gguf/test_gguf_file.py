@@ -205,7 +205,7 @@ def test_where_a_truncated_file_ends(specdec: pathlib.Path, tmp_path: pathlib.Pa
     content = Gguf().build()
     path = tmp_path / "model.gguf"
     path.write_bytes(content[:-100])
-    expected = f'truncated: tensor "a.weight" ends at byte {len(content)}, the file has {len(content) - 100}'
+    expected = f'truncated: tensor "a.weight" ends at byte {len(content)}, but the file has {len(content) - 100} bytes'
     assert expected in run(specdec, "info", path).stderr
 
 

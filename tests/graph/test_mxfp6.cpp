@@ -9,7 +9,7 @@
 #include <string>
 
 #include "ggml_graph.h"
-#include "graph/rejection.h"
+#include "graph/op_failure.h"
 #include "weights/mxfp6/codec.h"
 
 namespace {
@@ -156,20 +156,20 @@ TEST(what_cannot_be_computed_becomes_nan_and_a_reason) {
   ggml_tensor* within_a_band = ggml_view_2d(graph.get(), w, k, 32, w->nb[1], 8 * w->nb[1]);
   ggml_set_name(within_a_band, "half");
   ggml_tensor* transposed = ggml_transpose(graph.get(), graph.activations(3, k));
-  take_rejection();
+  take_failure();
   for (ggml_tensor* y : {ggml_mul_mat(graph.get(), within_a_band, x), ggml_mul_mat(graph.get(), w, transposed),
                          ggml_get_rows(graph.get(), within_a_band, graph.ids({1}, 1))}) {
     for (const int threads : {1, 2}) {
       graph.compute(y, threads);
       CHECK(all_nan(y));
-      const std::string why = take_rejection();
+      const std::string why = take_failure();
       CHECK(why.find("MXFP6") != std::string::npos);
       CHECK((why.find("tensor \"half\"") == 0) == (y->src[0] == within_a_band));
-      CHECK(take_rejection().empty());
+      CHECK(take_failure().empty());
     }
   }
   graph.compute(ggml_mul_mat(graph.get(), w, x));
-  CHECK(take_rejection().empty());
+  CHECK(take_failure().empty());
 }
 
 TEST_MAIN()

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "check.h"
 #include "ggml.h"
-#include "graph/rejection.h"
+#include "graph/op_failure.h"
 #include "llama/context.h"
 #include "platform/cores.h"
 
@@ -193,15 +193,15 @@ TEST(a_rejected_operation_is_an_error_of_its_own_pass) {
   const std::vector<Token> tokens = {0, 5, 6};
   const std::vector<float> expected = row_after(*other, tokens);
   context->set_cancel_check([tensor] {
-    reject_operation(tensor, tensor, "cannot be multiplied");
-    reject_operation(tensor, tensor, "a later reason");
+    fail_operation(tensor, tensor, "cannot be multiplied");
+    fail_operation(tensor, tensor, "a later reason");
     return false;
   });
   CHECK_THROWS(row_after(*context, tokens), ModelError, "stdlib-draft-f16.gguf: tensor \"blk.0.odd\": cannot be multiplied");
   CHECK(context->length(0) == 0);
 
   context->set_cancel_check(nullptr);
-  reject_operation(tensor, tensor, "left by another pass of this thread");
+  fail_operation(tensor, tensor, "left by another pass of this thread");
   CHECK(row_after(*context, tokens) == expected);
 
   // A pass on another thread, in the middle of this one's, has its own reason.
@@ -210,7 +210,7 @@ TEST(a_rejected_operation_is_an_error_of_its_own_pass) {
     if (!elsewhere.empty()) return false;
     std::thread([&] {
       other->truncate(0, 0);
-      other->set_cancel_check([tensor] { return reject_operation(tensor, tensor, "cannot be multiplied"), false; });
+      other->set_cancel_check([tensor] { return fail_operation(tensor, tensor, "cannot be multiplied"), false; });
       try {
         row_after(*other, tokens);
       } catch (const ModelError& error) {

@@ -1,3 +1,4 @@
+// Sparse distributions: looking up, drawing by inverse CDF, and the residual.
 #include <vector>
 
 #include "check.h"

@@ -1,3 +1,4 @@
+// exp(x) for x <= 0 against the standard library's.
 #include <cmath>
 
 #include "check.h"

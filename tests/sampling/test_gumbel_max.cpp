@@ -1,3 +1,4 @@
+// The Gumbel-max sampler: the law of its choices, with a control, and the counters of its noise.
 #include <cmath>
 #include <vector>
 

@@ -1,3 +1,4 @@
+// log_softmax against its definition, and extreme rows.
 #include <cmath>
 #include <limits>
 #include <vector>

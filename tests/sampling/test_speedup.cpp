@@ -1,3 +1,4 @@
+// The predicted speedup: known values, and bad arguments.
 #include <limits>
 
 #include "check.h"

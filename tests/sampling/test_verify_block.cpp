@@ -1,3 +1,4 @@
+// Block verification: its exact law by enumeration of every outcome, with controls that must fail.
 #include <vector>
 
 #include "check.h"

@@ -1,3 +1,4 @@
+// N-gram lookup: which tokens it proposes.
 #include <memory>
 
 #include "check.h"

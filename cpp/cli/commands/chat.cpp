@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/generator_options.h"
 #include "cli/options.h"
+#include "cli/shared_options.h"
 #include "cli/statistics.h"
+#include "cli/terminal/color.h"
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
 #include "llama/chat_template.h"
@@ -49,8 +50,7 @@ CommandLine command_line(Arguments& arguments) {
         stop_option(arguments.request, "end an answer before this text; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
-      {"Output",
-       {choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+      {"Output", {color_option(arguments.color)}},
   };
   return line;
 }
@@ -171,7 +171,7 @@ class Chat {
     try {
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
-        write(color_ && piece->from_draft ? "\x1b[32m" + piece->text + "\x1b[0m" : piece->text);
+        write(styled(piece->text, draft_style(piece->from_draft), color_));
         answer += piece->text;
         if (interrupted()) throw Cancelled("interrupted");
         if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear begins a new conversation\n");

@@ -8,10 +8,11 @@
 
 #include "base/error.h"
 #include "cli/commands/generate_many.h"
-#include "cli/generator_options.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
+#include "cli/shared_options.h"
 #include "cli/statistics.h"
+#include "cli/terminal/color.h"
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
 #include "platform/interrupt.h"
@@ -63,7 +64,7 @@ CommandLine command_line(GenerateOptions& options) {
        {flag({"--json"}, options.json,
              "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
              "and stats"),
-        choice({"--color"}, {"auto", "always", "never"}, options.color, "show accepted draft tokens in green; auto: on a terminal"),
+        color_option(options.color),
         {{"--display-prompt"}, "", "write the prompt first (default: when standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "write only the continuation", display(false)},
         flag({"--no-stats", "--no-perf"}, options.statistics, "no statistics on standard error", false)}},
@@ -90,9 +91,9 @@ class TextSink : public Sink {
         statistics_(options.statistics) {}
 
   void begin(const std::string& prompt) override {
-    if (display_prompt_) put(prompt, faint);
+    if (display_prompt_) put(prompt, Style::faint);
   }
-  void add(const Piece& piece) override { put(piece.text, piece.from_draft ? green : plain); }
+  void add(const Piece& piece) override { put(piece.text, draft_style(piece.from_draft)); }
   void end(const std::string& reason, const Generator& generator) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
@@ -101,14 +102,10 @@ class TextSink : public Sink {
   }
 
  private:
-  static constexpr const char* plain = "";
-  static constexpr const char* green = "\x1b[32m";
-  static constexpr const char* faint = "\x1b[2m";
-
   // Writes colour and piece at once, so that an interruption does not leave the terminal coloured.
-  void put(const std::string& text, const char* style) {
+  void put(const std::string& text, Style style) {
     if (text.empty()) return;
-    write(color_ && *style != '\0' ? style + text + "\x1b[0m" : text);
+    write(styled(text, style, color_));
     at_line_start_ = text.back() == '\n';
   }
 

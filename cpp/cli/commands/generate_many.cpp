@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/generator_options.h"
 #include "cli/options.h"
-#include "cli/request_json.h"
+#include "cli/prompt_line.h"
 #include "cli/results_file.h"
+#include "cli/shared_options.h"
 #include "cli/statistics.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
@@ -175,7 +175,7 @@ class Run {
       if (results_.has(index)) continue;
       Json result = {{"index", index}};
       try {
-        RequestLine request = parse_request(line, defaults_);
+        PromptLine request = parse_prompt_line(line, defaults_);
         if (!request.id.is_null()) result["id"] = std::move(request.id);
         if (!request.request.seed) request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
         result["seed"] = *request.request.seed;

@@ -9,14 +9,15 @@
 
 #include "base/error.h"
 #include "cli/commands/comparison.h"
-#include "cli/generator_options.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
+#include "cli/shared_options.h"
+#include "cli/terminal/color.h"
 #include "cli/terminal/columns.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/terminal.h"
+#include "cli/terminal/screen.h"
 #include "engine/generator.h"
 #include "platform/interrupt.h"
 
@@ -59,7 +60,7 @@ CommandLine command_line(Arguments& arguments) {
       {"Race",
        {mxfp6_option(arguments.comparison),
         real({"--speed"}, arguments.speed, numbers_above(0.0, 1000.0), "play so many times as fast as it was; below 1 is slower"),
-        choice({"--color"}, {"auto", "always", "never"}, arguments.color, "show accepted draft tokens in green; auto: on a terminal")}},
+        color_option(arguments.color)}},
       model_group(arguments.comparison.generator),
       sampling_group(arguments.request),
   };
@@ -184,7 +185,7 @@ class Columns {
     text.add(prompt_, Style::faint);
     for (const TimedPiece& piece : runner.pieces) {
       if (piece.seconds > seconds) break;
-      text.add(piece.text, piece.from_draft ? Style::green : Style::plain);
+      text.add(piece.text, draft_style(piece.from_draft));
     }
     return text;
   }
@@ -234,7 +235,7 @@ void play(const Columns& columns, double speed) {
 void print_in_turn(const std::vector<Runner>& runners, bool color) {
   for (const Runner& runner : runners) {
     std::string text = "== " + runner.name + "\n";
-    for (const TimedPiece& piece : runner.pieces) text += color && piece.from_draft ? "\x1b[32m" + piece.text + "\x1b[0m" : piece.text;
+    for (const TimedPiece& piece : runner.pieces) text += styled(piece.text, draft_style(piece.from_draft), color);
     write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner) + "\n\n");
   }
   write(winner_text(runners) + "\n");

@@ -51,19 +51,6 @@ char32_t decode(std::string_view bytes) {
   return value;
 }
 
-const char* code(Style style) {
-  switch (style) {
-    case Style::green:
-      return "\x1b[32m";
-    case Style::faint:
-      return "\x1b[2m";
-    case Style::bold:
-      return "\x1b[1m";
-    default:
-      return "";
-  }
-}
-
 // A line that is being filled.
 class Line {
  public:
@@ -73,7 +60,7 @@ class Line {
   int used() const { return used_; }
   void put(const std::string& bytes, int cells, Style style) {
     if (color_ && style != style_) {
-      text_ += (style_ == Style::plain ? "" : "\x1b[0m") + std::string(code(style));
+      text_ += (style_ == Style::plain ? "" : plain_code) + std::string(style_code(style));
       style_ = style;
     }
     text_ += bytes;

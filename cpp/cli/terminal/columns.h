@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace specdec::cli {
+#include "cli/terminal/color.h"
 
-enum class Style { plain, green, faint, bold };
+namespace specdec::cli {
 
 // Number of cells of a character; 0 for combining and invisible ones.
 int cell_width(char32_t character);

@@ -1,8 +1,6 @@
 #include "cli/terminal/output.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <system_error>
 
 #include "base/error.h"
@@ -10,11 +8,6 @@
 
 namespace specdec::cli {
 namespace {
-
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
 
 // Bytes after the first of a UTF-8 character.
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -31,13 +24,6 @@ void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size()
 
 bool output_is_terminal() { return is_terminal(StandardStream::output); }
 bool input_is_terminal() { return is_terminal(StandardStream::input); }
-
-bool use_color(const std::string& mode) {
-  if (mode != "auto") return mode == "always";
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
-  return output_is_terminal() && !dumb && !is_set("NO_COLOR");
-}
 
 std::string shorten(const std::string& text, std::size_t columns) {
   std::size_t characters = 0, cut = text.size();

@@ -24,9 +24,6 @@ void note(std::string_view text);
 bool output_is_terminal();
 bool input_is_terminal();
 
-// mode: "always", "never", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
-bool use_color(const std::string& mode);
-
 // Cuts to at most `columns` characters, the last one an ellipsis.
 std::string shorten(const std::string& text, std::size_t columns);
 

@@ -1,3 +1,4 @@
+// AVX2 kernels: vectors of eight floats.
 #include <immintrin.h>
 
 #include "weights/floats/matmul.h"

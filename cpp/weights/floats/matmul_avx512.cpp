@@ -1,3 +1,4 @@
+// AVX-512 kernels: vectors of sixteen floats.
 #include <immintrin.h>
 
 #include "weights/floats/matmul.h"

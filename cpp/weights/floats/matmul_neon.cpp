@@ -1,3 +1,4 @@
+// NEON kernels: vectors of four floats.
 #include <arm_neon.h>
 
 #include "weights/floats/matmul.h"

@@ -5,15 +5,15 @@ namespace specdec::mxfp6 {
 const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> list = {
 #if defined(__x86_64__)
-      &avx512_vnni_vbmi_kernels,
+      &kernels_avx512_vnni_vbmi,
 #if defined(SPECDEC_HAS_AVX_VNNI)
-      &avx_vnni_kernels,
+      &kernels_avx_vnni,
 #endif
-      &avx512vl_vnni_kernels,    &avx2_kernels,
+      &kernels_avx512vl_vnni,    &kernels_avx2,
 #elif defined(__aarch64__)
-      &neon_dotprod_kernels,
+      &kernels_neon_dotprod,
 #endif
-      &scalar_kernels,
+      &kernels_scalar,
   };
   return list;
 }

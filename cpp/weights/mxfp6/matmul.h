@@ -76,11 +76,11 @@ struct Kernels {
                      std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo) noexcept;
 };
 
-extern const Kernels scalar_kernels;
-extern const Kernels avx2_kernels;              // x86 builds only
-extern const Kernels avx_vnni_kernels;          // x86 builds whose compiler supports it
-extern const Kernels avx512vl_vnni_kernels;     // x86 builds only
-extern const Kernels avx512_vnni_vbmi_kernels;  // x86 builds only
-extern const Kernels neon_dotprod_kernels;      // ARM builds only
+extern const Kernels kernels_scalar;
+extern const Kernels kernels_avx2;              // x86 builds only
+extern const Kernels kernels_avx_vnni;          // x86 builds whose compiler supports it
+extern const Kernels kernels_avx512vl_vnni;     // x86 builds only
+extern const Kernels kernels_avx512_vnni_vbmi;  // x86 builds only
+extern const Kernels kernels_neon_dotprod;      // ARM builds only
 
 }  // namespace specdec::mxfp6

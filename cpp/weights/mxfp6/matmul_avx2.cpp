@@ -19,6 +19,6 @@ SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) {
 
 }  // namespace
 
-extern const Kernels avx2_kernels = {"avx2", cpu::avx2 | cpu::fma, quantize, matmul, matmul_f32};
+extern const Kernels kernels_avx2 = {"avx2", cpu::avx2 | cpu::fma, quantize, matmul, matmul_f32};
 
 }  // namespace specdec::mxfp6

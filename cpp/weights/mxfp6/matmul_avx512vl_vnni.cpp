@@ -16,7 +16,7 @@ SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm
 
 }  // namespace
 
-extern const Kernels avx512vl_vnni_kernels = {"avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni,
+extern const Kernels kernels_avx512vl_vnni = {"avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni,
                                               quantize, matmul, matmul_f32};
 
 }  // namespace specdec::mxfp6

@@ -16,6 +16,6 @@ SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm
 
 }  // namespace
 
-extern const Kernels avx_vnni_kernels = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::avx_vnni, quantize, matmul, matmul_f32};
+extern const Kernels kernels_avx_vnni = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::avx_vnni, quantize, matmul, matmul_f32};
 
 }  // namespace specdec::mxfp6

@@ -121,6 +121,6 @@ void matmul_f32(Type type, const std::uint8_t* tiles, std::int64_t k, const floa
 
 }  // namespace
 
-extern const Kernels scalar_kernels = {"scalar", 0, quantize, matmul, matmul_f32};
+extern const Kernels kernels_scalar = {"scalar", 0, quantize, matmul, matmul_f32};
 
 }  // namespace specdec::mxfp6

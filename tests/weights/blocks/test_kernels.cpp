@@ -1,5 +1,5 @@
 // Every instruction set's kernel against the scalar one, bit for bit, and against float64. Usage: test_kernels NAME; skipped if this
-// CPU lacks it. The layouts themselves are held against the gguf package in test_decode.py.
+// CPU lacks it. tests/graph/test_blocks.cpp compares the decoded weights with ggml's.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

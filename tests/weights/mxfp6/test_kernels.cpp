@@ -101,7 +101,7 @@ TEST(quantized_panels_have_equal_bytes) {
       for (std::size_t i = 160; i < 192; ++i) x[i] = std::numeric_limits<float>::max() * (i % 2 == 0 ? 1.0f : -1.0f);
       for (std::size_t i = 192; i < 224; ++i) x[i] = 0x1p-110f * (i % 3 == 0 ? 1.0f : -0.999f);
       for (std::size_t i = 224; i < 256; ++i) x[i] = std::numeric_limits<float>::denorm_min() * static_cast<float>(i);
-      CHECK(make_panel(kernels, type, x, n, k) == make_panel(scalar_kernels, type, x, n, k));
+      CHECK(make_panel(kernels, type, x, n, k) == make_panel(kernels_scalar, type, x, n, k));
     }
   }
 }
@@ -112,7 +112,7 @@ TEST(products_have_equal_bits_for_any_number_of_columns) {
     const Weights w = random_weights(5 * tile_rows, 11 * block_size, 7);
     for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 67}) {
       const auto x = random_activations(n * w.k, static_cast<unsigned>(n));
-      CHECK(same(multiply(kernels, type, w, x, n), multiply(scalar_kernels, type, w, x, n)));
+      CHECK(same(multiply(kernels, type, w, x, n), multiply(kernels_scalar, type, w, x, n)));
     }
   }
 }
@@ -124,7 +124,7 @@ TEST(long_rows_have_equal_bits) {
     const Weights w = random_weights(7 * tile_rows, 100 * block_size, 17);
     for (const std::int64_t n : {1, 2, 3, 8, 10, 26}) {
       const auto x = random_activations(n * w.k, static_cast<unsigned>(n));
-      CHECK(same(multiply(kernels, type, w, x, n), multiply(scalar_kernels, type, w, x, n)));
+      CHECK(same(multiply(kernels, type, w, x, n), multiply(kernels_scalar, type, w, x, n)));
     }
   }
 }
@@ -140,7 +140,7 @@ TEST(a_column_does_not_depend_on_its_neighbours) {
       const std::vector<float> one(x.begin() + c * w.k, x.begin() + (c + 1) * w.k);
       const std::vector<float> expected(together.begin() + c * w.rows, together.begin() + (c + 1) * w.rows);
       CHECK(same(multiply(kernels, type, w, one, 1), expected));
-      CHECK(same(multiply_f32(kernels, type, w, one, 1), multiply_f32(scalar_kernels, type, w, one, 1)));
+      CHECK(same(multiply_f32(kernels, type, w, one, 1), multiply_f32(kernels_scalar, type, w, one, 1)));
     }
   }
 }
@@ -184,7 +184,7 @@ TEST(writes_stay_inside_the_output_and_the_scratch) {
       std::vector<float> out(static_cast<std::size_t>(n * ldo), 123.0f);
       std::vector<unsigned char> scratch(scratch_bytes(type, n, w.k) + 64, guard);
       kernels.matmul(type, w.tiles(), w.k, panel.data(), n, 2, 5, out.data(), ldo, scratch.data());
-      const auto expected = multiply(scalar_kernels, type, w, x, n);
+      const auto expected = multiply(kernels_scalar, type, w, x, n);
       for (std::int64_t c = 0; c < n; ++c) {
         for (std::int64_t row = 0; row < ldo; ++row) {
           const float value = out[static_cast<std::size_t>(c * ldo + row)];
@@ -203,7 +203,7 @@ TEST(f32_products_have_equal_bits) {
     const Weights w = random_weights(3 * tile_rows, 6 * block_size, 11);
     for (const std::int64_t n : {1, 2, 3, 4, 5, 8, 9, 13, 16, 21}) {
       const auto x = random_activations(n * w.k, static_cast<unsigned>(n));
-      CHECK(same(multiply_f32(kernels, type, w, x, n), multiply_f32(scalar_kernels, type, w, x, n)));
+      CHECK(same(multiply_f32(kernels, type, w, x, n), multiply_f32(kernels_scalar, type, w, x, n)));
     }
   }
 }
@@ -217,8 +217,8 @@ TEST(every_scale_byte_and_huge_or_tiny_activations_agree) {
         for (const std::int64_t n : {1, 8, 9}) {
           auto x = random_activations(n * w.k, 6);
           for (auto& value : x) value *= size;
-          CHECK(same(multiply(kernels, type, w, x, n), multiply(scalar_kernels, type, w, x, n)));
-          CHECK(same(multiply_f32(kernels, type, w, x, n), multiply_f32(scalar_kernels, type, w, x, n)));
+          CHECK(same(multiply(kernels, type, w, x, n), multiply(kernels_scalar, type, w, x, n)));
+          CHECK(same(multiply_f32(kernels, type, w, x, n), multiply_f32(kernels_scalar, type, w, x, n)));
         }
       }
     }

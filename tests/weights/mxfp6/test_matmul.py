@@ -126,7 +126,7 @@ def test_zeros_give_zeros(isa):
 def test_isas():
     names = mxfp6.isas()
     assert names[-1] == "scalar"
-    assert set(names) <= {"scalar", "avx2", "avx_vnni", "avx512vl_vnni", "avx512_vnni_vbmi", "neon_dotprod"}
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(

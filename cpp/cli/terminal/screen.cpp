@@ -1,4 +1,4 @@
-#include "cli/terminal/terminal.h"
+#include "cli/terminal/screen.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -9,12 +9,12 @@
 
 namespace specdec::cli {
 
-struct RequestLine {
+struct PromptLine {
   Request request;
   nlohmann::ordered_json id;  // the line's "id", repeated in its result; null: none
 };
 
 // Options that the line does not name are those of `defaults`. Throws std::invalid_argument.
-RequestLine parse_request(const std::string& line, const Request& defaults);
+PromptLine parse_prompt_line(const std::string& line, const Request& defaults);
 
 }  // namespace specdec::cli

@@ -312,6 +312,6 @@ void matmul_f32(Type type, const std::uint8_t* tiles, std::int64_t k, const floa
 
 }  // namespace
 
-extern const Kernels neon_dotprod_kernels = {"neon_dotprod", cpu::neon | cpu::dotprod, quantize, matmul, matmul_f32};
+extern const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, quantize, matmul, matmul_f32};
 
 }  // namespace specdec::mxfp6

@@ -1,4 +1,4 @@
-#include "cli/generator_options.h"
+#include "cli/shared_options.h"
 
 #include <filesystem>
 #include <limits>
@@ -64,6 +64,10 @@ Option stop_option(Request& request, const std::string& help) {
 }
 
 Option parallel_option(GeneratorOptions& options) { return option_of(*option::find(generator_options(), "max_sequences"), options); }
+
+Option color_option(std::string& mode) {
+  return choice({"--color"}, {"auto", "always", "never"}, mode, "show accepted draft tokens in green; auto: on a terminal");
+}
 
 void resolve_models(GeneratorOptions& options) {
   if (options.target.empty()) {

@@ -1,4 +1,4 @@
-#include "cli/request_json.h"
+#include "cli/prompt_line.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,14 +50,14 @@ std::string known_names() {
 
 }  // namespace
 
-RequestLine parse_request(const std::string& line, const Request& defaults) {
+PromptLine parse_prompt_line(const std::string& line, const Request& defaults) {
   if (depth_of(line) > max_depth) {
     throw std::invalid_argument("values nested more than " + std::to_string(max_depth) + " levels deep");
   }
   const Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) throw std::invalid_argument("not JSON");
   if (!json.is_object() || !json.contains("prompt")) throw std::invalid_argument("not a JSON object with a \"prompt\"");
-  RequestLine result;
+  PromptLine result;
   result.request = defaults;
   for (const auto& [name, value] : json.items()) {
     if (name == "prompt") {

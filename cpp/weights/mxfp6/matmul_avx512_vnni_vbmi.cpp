@@ -336,7 +336,7 @@ void matmul_f32(Type type, const std::uint8_t* tiles, std::int64_t k, const floa
 
 }  // namespace
 
-extern const Kernels avx512_vnni_vbmi_kernels = {
+extern const Kernels kernels_avx512_vnni_vbmi = {
     "avx512_vnni_vbmi",
     cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512dq | cpu::avx512bw | cpu::avx512vl | cpu::avx512_vnni | cpu::avx512_vbmi, quantize,
     matmul, matmul_f32};

@@ -1,5 +1,7 @@
-// The options that every command with a Generator shares, under llama.cpp's names.
+// The options that the commands with a Generator share, under llama.cpp's names, and what fills them after parsing.
 #pragma once
+
+#include <string>
 
 #include "cli/options.h"
 #include "engine/generator.h"
@@ -9,10 +11,11 @@ namespace specdec::cli {
 Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 
-// -n, at least `low`; -r; -np. help: replaces the table's.
+// -n, at least `low`; -r; -np; --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");
 Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options);
+Option color_option(std::string& mode);  // for use_color()
 
 // After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded. A draft
 // larger than the target gets a warning.
