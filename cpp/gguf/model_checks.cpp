@@ -18,8 +18,9 @@ namespace {
 
 using std::to_string;
 
-constexpr std::uint64_t max_layers = 512;    // LLAMA_MAX_LAYERS
-constexpr std::uint64_t max_experts = 1024;  // LLAMA_MAX_EXPERTS
+constexpr std::uint64_t max_layers = 512;        // LLAMA_MAX_LAYERS
+constexpr std::uint64_t max_experts = 1024;      // LLAMA_MAX_EXPERTS
+constexpr std::uint64_t max_token_bytes = 2048;  // those of common vocabularies have at most a few hundred
 constexpr const char* tokens_key = "tokenizer.ggml.tokens";
 
 // Hyperparameters, "<architecture>.<name>": a whole number, for some models an array of one for each layer.
@@ -208,6 +209,15 @@ void for_each_token(const GgufFile& file, See see) {
   }
 }
 
+// llama.cpp's tries recurse as deep as a token is long.
+void check_tokens_are_short(const GgufFile& file) {
+  for_each_token(file, [&](std::string_view text, std::uint64_t id) {
+    if (text.size() <= max_token_bytes) return;
+    reject(file, tokens_key,
+           "has " + to_string(text.size()) + " bytes for token " + to_string(id) + ", expected at most " + to_string(max_token_bytes));
+  });
+}
+
 // Empty texts are renamed by llama.cpp, so that any number of them is fine.
 void check_tokens_differ(const GgufFile& file) {
   std::unordered_set<std::string_view> seen;
@@ -257,6 +267,7 @@ void check_model_metadata(const GgufFile& file) {
   check_rope_sections(file, prefix);
   check_rope_scaling(file, prefix);
   check_epsilons(file);
+  check_tokens_are_short(file);
   check_tokens_differ(file);
   check_rwkv_bytes(file);
 }

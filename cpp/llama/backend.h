@@ -11,8 +11,8 @@ void start_backend();
 // The errors that llama.cpp logged on this thread since the last call, on one line, for our own messages.
 std::string take_backend_errors();
 
-// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process; llama.cpp
-// reports it as a failed load. For loading only: on other threads, or later, nothing would catch the exception.
+// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process; of a
+// load, llama.cpp reports it as failed. For loading and tokenizing only: threads of a pass would not catch the exception.
 class AbortsAsErrors {
  public:
   AbortsAsErrors();

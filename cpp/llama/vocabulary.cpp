@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "llama.h"
+#include "llama/backend.h"
 
 namespace specdec {
 namespace {
@@ -48,6 +49,7 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
   const int length = static_cast<int>(text.size());
   std::vector<Token> tokens(text.size() + 8);
   try {
+    const AbortsAsErrors guard;
     int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
     if (count < 0) {  // the buffer was too small; now the size is known
       tokens.resize(static_cast<std::size_t>(-count));
@@ -56,6 +58,9 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
     tokens.resize(static_cast<std::size_t>(std::max(0, count)));
   } catch (const std::out_of_range&) {  // SentencePiece's way to say it
     fail_unknown_bytes();
+  } catch (const std::runtime_error& error) {
+    throw ModelError(std::string(file_) + ": llama.cpp cannot tokenize with this vocabulary (" + type_name(llama_vocab_type(vocab_)) +
+                     "): " + error.what() + "; convert the model to GGUF again");
   }
   if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) fail_unknown_bytes();
   return tokens;

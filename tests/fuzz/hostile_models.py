@@ -2,15 +2,18 @@
 
     PYTHONPATH=.:tests/gguf python tests/fuzz/hostile_models.py [--files N] [--seed S]     (make fuzz)
 
-Every file is a tiny model of one of the architectures of tests/models/tiny_models.py in which one entry of the metadata has
-another value, another type, or is missing or new, or one tensor has another type. A worker process loads each file, tokenizes
-and generates. A file that kills the worker, or keeps it for more than 20 seconds, is a finding; with any, the exit code is 1.
+Every file is a tiny model of one of the architectures of tests/models/tiny_models.py with one change: an entry of the metadata
+has another value, another type, or is missing or new; a tensor has another type; tokens, of tokenizers of all kinds, have other
+texts, types or scores. A worker process loads each file, tokenizes and generates. A file that kills the worker, or keeps it for
+more than 20 seconds, is a finding; with any, the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import functools
+import itertools
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -19,12 +22,13 @@ import random
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from gguf import TokenType
 from gguf_bytes import ARRAY, BOOL, F32, F64, I8, I32, I64, STRING, U8, U16, U32, U64, Gguf, array, entry, string, u32, u64
 from gguf_bytes import tensor as tensor_entry
-from tests.models.tiny_models import RECIPES, make
+from tests.models.tiny_models import RECIPES, Vocabulary, make
 
 FIXED = {U8: 1, I8: 1, U16: 2, 3: 2, U32: 4, I32: 4, F32: 4, BOOL: 1, U64: 8, I64: 8, F64: 8}
 TIMEOUT = 20.0
@@ -116,6 +120,28 @@ TOKENIZER_KEYS = [
 ]
 
 
+# Tokenizers other than the byte-level BPE of tiny models, with every byte: SentencePiece, RWKV, unigram, WordPiece, PLaMo-2.
+BYTES = {"llama": "<0x{:02X}>", "t5": "<0x{:02X}>", "bert": "<0x{:02X}>", "plamo2": "<0x{:02X}>", "rwkv": "\\x{:02x}"}
+MARK_BYTES = ("llama", "t5", "plamo2")  # tokenizers whose byte tokens have a type of their own
+WORDS = ["\u2581", *"abcdefghijklmnopqrstuvwxyzH", "He", "llo", "\u2581w", "rld"]
+
+
+# What the tokens of a vocabulary might have instead.
+ELEMENTS = {
+    "tokenizer.ggml.tokens": (
+        STRING,
+        [string(text) for text in ("", "ab", "l", "\u2581", "x" * 70_000, b"\xff\x1b[2J", "<0x", "\\x")],
+    ),
+    "tokenizer.ggml.token_type": (I32, [struct.pack("<i", kind) for kind in (-1, 0, 2, 3, 4, 5, 6, 99)]),
+    "tokenizer.ggml.scores": (F32, [struct.pack("<f", score) for score in (float("nan"), float("inf"), -1e38, 1e38)]),
+}
+
+
+def vocabulary(model: str) -> Vocabulary:
+    texts = [*map(BYTES[model].format, range(256)), *WORDS]
+    return Vocabulary(model=model, size=2 + len(texts), merges=(), renamed=dict(enumerate(texts, start=2)))
+
+
 def value_end(data: bytes, at: int, kind: int) -> int:
     """Where a value of a sound file ends."""
     if kind == STRING:
@@ -173,9 +199,11 @@ class Parsed:
 OTHER_TYPES = [1, 30, 24, 25, 26, 9, 8, 2, 6, 7, 20, 27, 28, 12, 14, 96]
 
 
-def mutations(base: Parsed, architecture: str) -> Iterator[tuple[str, bytes]]:
-    """All single changes of a model: what was changed, and the file."""
-    keys = dict.fromkeys([*base.entries, *TOKENIZER_KEYS, *(f"{architecture}.{key}" for key in NEW_KEYS)])
+Changes = Iterator[tuple[str, bytes]]  # what was changed, and the file
+
+
+def changed_metadata(base: Parsed, keys: Iterable[str]) -> Changes:
+    """Each key missing, and with every other value."""
     for key in keys:
         if key in base.entries:
             rest = {k: v for k, v in base.entries.items() if k != key}
@@ -185,9 +213,54 @@ def mutations(base: Parsed, architecture: str) -> Iterator[tuple[str, bytes]]:
                 f"{key} = type {kind} {value[:24]!r}",
                 Parsed({**base.entries, key: (kind, value)}, base.tensors, base.data).build(),
             )
+
+
+def changed_models(base: Parsed, architecture: str) -> Changes:
+    yield from changed_metadata(
+        base, dict.fromkeys([*base.entries, *TOKENIZER_KEYS, *(f"{architecture}.{k}" for k in NEW_KEYS)])
+    )
     for name, *_ in base.tensors:
         for kind in OTHER_TYPES:
             yield f"{name} of type {kind}", base.with_type(name, kind).build()
+
+
+def changed_vocabularies(base: Parsed) -> Changes:
+    """Also with one token, or all from one on, of another text, type or score."""
+    yield from changed_metadata(base, TOKENIZER_KEYS)
+    for key, (inner, values) in ELEMENTS.items():
+        if key not in base.entries:
+            continue
+        count = int(struct.unpack_from("<Q", base.entries[key][1], 4)[0])
+        elements = elements_of(base.entries[key][1])
+        for at in dict.fromkeys([*range(0, count, 9), *map(ord, "Hello, w"), 2 + ord("H"), 2 + 0xC3, count - 1]):
+            for value in values:
+                for end in (at + 1, count):
+                    changed = [value if at <= i < end else element for i, element in enumerate(elements)]
+                    entries = {**base.entries, key: (ARRAY, array(inner, count, b"".join(changed)))}
+                    yield f"{key}[{at}:{end}] = {value[:24]!r}", Parsed(entries, base.tensors, base.data).build()
+
+
+def elements_of(value: bytes) -> list[bytes]:
+    """The elements of an array, as they are stored."""
+    inner, count = struct.unpack_from("<IQ", value, 0)
+    ends = list(itertools.accumulate(range(count), lambda at, _: value_end(value, at, inner), initial=12))
+    return [value[begin:end] for begin, end in itertools.pairwise(ends)]
+
+
+def bases(path: pathlib.Path) -> dict[str, Callable[[], Changes]]:
+    """What is changed: name -> all its changes. Sound files are written to `path` on the way."""
+    found: dict[str, Callable[[], Changes]] = {}
+    for name in RECIPES:
+        base = Parsed.of(make(name).write(path).read_bytes())
+        found[name] = functools.partial(changed_models, base, RECIPES[name].architecture)
+    for name in BYTES:
+        base = Parsed.of(make("llama", vocabulary=vocabulary(name)).write(path).read_bytes())
+        if name in MARK_BYTES:
+            kinds = elements_of(base.entries["tokenizer.ggml.token_type"][1])
+            kinds[2:258] = [struct.pack("<i", TokenType.BYTE)] * 256
+            base.entries["tokenizer.ggml.token_type"] = (ARRAY, array(I32, len(kinds), b"".join(kinds)))
+        found[f"vocabulary {name}"] = functools.partial(changed_vocabularies, base)
+    return found
 
 
 def work(connection: multiprocessing.connection.Connection) -> None:
@@ -195,7 +268,10 @@ def work(connection: multiprocessing.connection.Connection) -> None:
     import specdec_native as sd
 
     while True:
-        path = connection.recv()
+        try:
+            path = connection.recv()
+        except EOFError:  # the end
+            return
         try:
             generator = sd.Generator(path, draft=None, n_ctx=64, n_threads=1)
             generator.generate("Hello, w\u00f6rld", max_tokens=3, temperature=0)
@@ -231,13 +307,13 @@ def run(num_files: int, seed: int, keep: pathlib.Path | None = None) -> tuple[co
     findings: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         path, worker = pathlib.Path(folder) / "model.gguf", Worker()
-        bases = {name: Parsed.of(make(name).write(path).read_bytes()) for name in RECIPES}
-        counts = {name: sum(1 for _ in mutations(base, RECIPES[name].architecture)) for name, base in bases.items()}
+        changes = bases(path)
+        counts = {name: sum(1 for _ in files()) for name, files in changes.items()}
         chosen = {(name, i) for name, count in counts.items() for i in range(count)}
         if num_files < len(chosen):
             chosen = set(random.Random(seed).sample(sorted(chosen), num_files))
-        for name, base in bases.items():
-            for i, (change, content) in enumerate(mutations(base, RECIPES[name].architecture)):
+        for name, files in changes.items():
+            for i, (change, content) in enumerate(files()):
                 if (name, i) not in chosen:
                     continue
                 path.write_bytes(content)

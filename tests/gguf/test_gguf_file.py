@@ -351,6 +351,10 @@ ASSERTED = {
         "is not a number of at least 0",
     ),
     "two equal tokens": (model(tokens("a", "", "b", "", "a")), '"tokenizer.ggml.tokens" has "a" twice, again as token 4'),
+    "a token of 70,000 bytes": (
+        model(tokens("a", "x" * 70_000)),
+        '"tokenizer.ggml.tokens" has 70000 bytes for token 1, expected at most 2048',
+    ),
     "norm of integers": (with_tensors(tensor("blk.0.attn_norm.weight", [8], 26)), "has type I32, expected F32"),
     "no rotated dimension": (model(*heads(4, 64), number("rope.dimension_count", 0)), "is 0, expected 2 to 16"),
     "an odd number of rotated dimensions": (model(*heads(4, 64), number("rope.dimension_count", 15)), "is odd"),

@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 
 import pytest
+from hostile_models import Parsed
 from tests.models.tiny_models import Vocabulary, make
 
 import specdec_native as sd
@@ -33,6 +34,18 @@ def test_sentencepiece_with_bytes_has_all_texts(tmp_path: pathlib.Path) -> None:
     gen = sd.Generator(model(tmp_path, sentencepiece(byte_tokens=256)), draft=None, n_ctx=64)
     assert gen.tokenize("caf\u00e9")[-2:] == [2 + 0xC3, 2 + 0xA9]
     assert gen.generate("caf\u00e9", max_tokens=2, temperature=0).finish_reason == "length"
+
+
+def test_tokens_that_the_tokenizer_needs(tmp_path: pathlib.Path) -> None:
+    """llama.cpp asserts, in the middle of a text, that there is a BOS token to begin with."""
+    path = model(tmp_path, dataclasses.replace(sentencepiece(byte_tokens=256), model="t5"))
+    parsed = Parsed.of(path.read_bytes())
+    del parsed.entries["tokenizer.ggml.bos_token_id"]
+    path.write_bytes(parsed.build())
+    gen = sd.Generator(path, draft=None, n_ctx=64)
+    for use in (gen.tokenize, gen.generate):
+        with pytest.raises(sd.ModelError, match=r"m\.gguf: llama\.cpp cannot tokenize .*\(unigram\): .*special_bos"):
+            use("cafe")
 
 
 def test_rwkv_needs_every_byte(tmp_path: pathlib.Path) -> None:
