@@ -128,12 +128,9 @@ WORDS = ["\u2581", *"abcdefghijklmnopqrstuvwxyzH", "He", "llo", "\u2581w", "rld"
 
 # What the tokens of a vocabulary might have instead.
 ELEMENTS = {
-    "tokenizer.ggml.tokens": (
-        STRING,
-        [string(text) for text in ("", "ab", "l", "\u2581", "x" * 70_000, b"\xff\x1b[2J", "<0x", "\\x")],
-    ),
-    "tokenizer.ggml.token_type": (I32, [struct.pack("<i", kind) for kind in (-1, 0, 2, 3, 4, 5, 6, 99)]),
-    "tokenizer.ggml.scores": (F32, [struct.pack("<f", score) for score in (float("nan"), float("inf"), -1e38, 1e38)]),
+    "tokenizer.ggml.tokens": [*map(string, ("", "ab", "l", "\u2581", "x" * 70_000, b"\xff\x1b[2J", "<0x", "\\x"))],
+    "tokenizer.ggml.token_type": [struct.pack("<i", kind) for kind in (-1, 0, 2, 3, 4, 5, 6, 99)],
+    "tokenizer.ggml.scores": [struct.pack("<f", score) for score in (float("nan"), float("inf"), -1e38, 1e38)],
 }
 
 
@@ -189,6 +186,19 @@ class Parsed:
         changed = [(n, s, kind if n == name else t, end if n == name else at) for n, s, t, at in self.tensors]
         return Parsed(self.entries, changed, self.data + bytes(end - len(self.data) + 8 * math.prod(shape)))
 
+    def without(self, key: str) -> Parsed:
+        return Parsed({k: v for k, v in self.entries.items() if k != key}, self.tensors, self.data)
+
+    def with_entry(self, key: str, kind: int, value: bytes) -> Parsed:
+        return Parsed({**self.entries, key: (kind, value)}, self.tensors, self.data)
+
+    def with_elements(self, key: str, begin: int, end: int, element: bytes) -> Parsed:
+        """Elements begin .. end - 1 of an array replaced."""
+        stored = self.entries[key][1]
+        (inner,), elements = struct.unpack_from("<I", stored), elements_of(stored)
+        elements[begin:end] = [element] * (end - begin)
+        return self.with_entry(key, ARRAY, array(inner, len(elements), b"".join(elements)))
+
     def build(self) -> bytes:
         entries = [entry(key, kind, value) for key, (kind, value) in self.entries.items()]
         tensors = [tensor_entry(name, shape, kind, offset) for name, shape, kind, offset in self.tensors]
@@ -199,20 +209,16 @@ class Parsed:
 OTHER_TYPES = [1, 30, 24, 25, 26, 9, 8, 2, 6, 7, 20, 27, 28, 12, 14, 96]
 
 
-Changes = Iterator[tuple[str, bytes]]  # what was changed, and the file
+Changes = Iterator[tuple[str, Callable[[], Parsed]]]  # what is changed, and what changes it
 
 
 def changed_metadata(base: Parsed, keys: Iterable[str]) -> Changes:
     """Each key missing, and with every other value."""
     for key in keys:
         if key in base.entries:
-            rest = {k: v for k, v in base.entries.items() if k != key}
-            yield f"{key} missing", Parsed(rest, base.tensors, base.data).build()
+            yield f"{key} missing", functools.partial(base.without, key)
         for kind, value in VALUES:
-            yield (
-                f"{key} = type {kind} {value[:24]!r}",
-                Parsed({**base.entries, key: (kind, value)}, base.tensors, base.data).build(),
-            )
+            yield f"{key} = type {kind} {value[:24]!r}", functools.partial(base.with_entry, key, kind, value)
 
 
 def changed_models(base: Parsed, architecture: str) -> Changes:
@@ -221,23 +227,20 @@ def changed_models(base: Parsed, architecture: str) -> Changes:
     )
     for name, *_ in base.tensors:
         for kind in OTHER_TYPES:
-            yield f"{name} of type {kind}", base.with_type(name, kind).build()
+            yield f"{name} of type {kind}", functools.partial(base.with_type, name, kind)
 
 
 def changed_vocabularies(base: Parsed) -> Changes:
     """Also with one token, or all from one on, of another text, type or score."""
     yield from changed_metadata(base, TOKENIZER_KEYS)
-    for key, (inner, values) in ELEMENTS.items():
+    for key, values in ELEMENTS.items():
         if key not in base.entries:
             continue
         count = int(struct.unpack_from("<Q", base.entries[key][1], 4)[0])
-        elements = elements_of(base.entries[key][1])
         for at in dict.fromkeys([*range(0, count, 9), *map(ord, "Hello, w"), 2 + ord("H"), 2 + 0xC3, count - 1]):
             for value in values:
                 for end in (at + 1, count):
-                    changed = [value if at <= i < end else element for i, element in enumerate(elements)]
-                    entries = {**base.entries, key: (ARRAY, array(inner, count, b"".join(changed)))}
-                    yield f"{key}[{at}:{end}] = {value[:24]!r}", Parsed(entries, base.tensors, base.data).build()
+                    yield f"{key}[{at}:{end}] = {value[:24]!r}", functools.partial(base.with_elements, key, at, end, value)
 
 
 def elements_of(value: bytes) -> list[bytes]:
@@ -256,9 +259,7 @@ def bases(path: pathlib.Path) -> dict[str, Callable[[], Changes]]:
     for name in BYTES:
         base = Parsed.of(make("llama", vocabulary=vocabulary(name)).write(path).read_bytes())
         if name in MARK_BYTES:
-            kinds = elements_of(base.entries["tokenizer.ggml.token_type"][1])
-            kinds[2:258] = [struct.pack("<i", TokenType.BYTE)] * 256
-            base.entries["tokenizer.ggml.token_type"] = (ARRAY, array(I32, len(kinds), b"".join(kinds)))
+            base = base.with_elements("tokenizer.ggml.token_type", 2, 2 + 256, struct.pack("<i", TokenType.BYTE))
         found[f"vocabulary {name}"] = functools.partial(changed_vocabularies, base)
     return found
 
@@ -313,9 +314,10 @@ def run(num_files: int, seed: int, keep: pathlib.Path | None = None) -> tuple[co
         if num_files < len(chosen):
             chosen = set(random.Random(seed).sample(sorted(chosen), num_files))
         for name, files in changes.items():
-            for i, (change, content) in enumerate(files()):
+            for i, (change, changed) in enumerate(files()):
                 if (name, i) not in chosen:
                     continue
+                content = changed().build()
                 path.write_bytes(content)
                 outcome = worker.run(path)
                 outcomes[outcome] += 1
