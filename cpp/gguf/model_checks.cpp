@@ -115,7 +115,8 @@ void check_ranges(const GgufFile& file, const std::string& prefix) {
     if (layers->count > max_layers) reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
     for (const GgufValue& one : layers->elements()) check_range(file, key, one, h.low, h.high);
   }
-  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers), 0);
+  // Layers that predict further tokens come after those that llama.cpp runs.
+  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - 1, 0);
 }
 
 // The largest element of an array, or the number itself.
@@ -125,6 +126,13 @@ std::uint64_t largest(const GgufFile& file, const std::string& key) {
   std::uint64_t most = 0;
   for (const GgufValue& one : layers->elements(max_layers)) most = std::max(most, natural(one).value_or(0));
   return most;
+}
+
+// Several query heads may share keys and values, not the other way round.
+void check_heads(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "attention.head_count_kv";
+  const std::uint64_t heads = largest(file, prefix + "attention.head_count"), kv_heads = largest(file, key);
+  if (heads > 0 && kv_heads > heads) reject(file, key, "is " + to_string(kv_heads) + " with " + to_string(heads) + " query heads");
 }
 
 // Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed number.
@@ -263,6 +271,7 @@ void check_model_metadata(const GgufFile& file) {
   const std::string prefix = file.string("general.architecture").value_or("") + ".";
   check_ranges(file, prefix);
   check_experts(file, prefix);
+  check_heads(file, prefix);
   check_rotated_dimensions(file, prefix);
   check_rope_sections(file, prefix);
   check_rope_scaling(file, prefix);

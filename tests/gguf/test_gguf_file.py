@@ -318,7 +318,7 @@ ASSERTED = {
     ),
     "more prediction layers than layers": (
         model(number("block_count", 2), number("nextn_predict_layers", 3)),
-        '"llama.nextn_predict_layers" is 3, expected 0 to 2',
+        '"llama.nextn_predict_layers" is 3, expected 0 to 1',
     ),
     "context of 2^31": (model(number("context_length", 2**31)), '"llama.context_length" is 2147483648'),
     "context of 0": (model(number("context_length", 0)), '"llama.context_length" is 0'),
@@ -377,6 +377,14 @@ ASSERTED = {
     "heads counted below zero": (
         model(entry("llama.attention.head_count_kv", I32, struct.pack("<i", -1))),
         '"llama.attention.head_count_kv" is -1, expected 0 to 65536',
+    ),
+    "more heads with keys than with queries": (
+        model(*heads(4, 64), number("attention.head_count_kv", 65536)),
+        '"llama.attention.head_count_kv" is 65536 with 4 query heads',
+    ),
+    "no layer but those for further tokens": (
+        model(number("block_count", 2), number("nextn_predict_layers", 2)),
+        '"llama.nextn_predict_layers" is 2, expected 0 to 1',
     ),
     "a window of 2^31-1": (model(number("attention.sliding_window", 2**31 - 1)), "is 2147483647, expected 0 to 1073741824"),
     "a key length by layer that is no number": (
