@@ -24,7 +24,9 @@ struct Types {
 const Types* types = nullptr;
 
 // Messages may contain names from damaged files and paths, which can be any bytes.
-py::object made(const py::handle& type, const std::exception& e) { return type(text_from_bytes(e.what())); }
+py::object made(const py::handle& type, const std::exception& e, const char* remedy = "") {
+  return type(text_from_bytes(std::string(e.what()) + remedy));
+}
 
 // For one of ours or a bad argument; null for any other.
 py::object known_exception_of(const std::exception_ptr& failure) {
@@ -35,7 +37,7 @@ py::object known_exception_of(const std::exception_ptr& failure) {
   } catch (const specdec::ModelError& e) {
     return made(types->model, e);
   } catch (const specdec::ContextFull& e) {
-    return made(types->full, e);
+    return made(types->full, e, "; shorten the prompt or ask for a longer context (n_ctx)");
   } catch (const specdec::Cancelled& e) {
     return made(types->cancelled, e);
   } catch (const specdec::Error& e) {
@@ -68,14 +70,15 @@ py::object exception_of(const std::exception_ptr& failure) {
 
 void register_errors(py::module_& m) {
   using namespace specdec;
-  const py::object error = add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors; bad arguments are ValueError.");
+  const py::object error =
+      add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors. Bad arguments raise ValueError or TypeError.");
   const py::object model =
-      add<ModelError>(m, "ModelError", error, "A model file or model that cannot be used, or that failed while running.");
+      add<ModelError>(m, "ModelError", error, "A model file that cannot be used, or a model that failed while running.");
   types = new Types{error, model,
                     add<VocabularyMismatch>(m, "VocabularyMismatch", model,
                                             "Draft and target do not share a vocabulary; the message shows the first difference."),
                     add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
-                    add<Cancelled>(m, "Cancelled", error, "The generation was stopped from outside; the generator stays usable.")};
+                    add<Cancelled>(m, "Cancelled", error, "The generation was cancelled; the Generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
     const py::object exception = known_exception_of(failure);
     if (exception) PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());

@@ -74,14 +74,17 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
 }
 
 constexpr const char* kDoc =
-    R"(Logits float32 [len(tokens), vocabulary] of a text: row i predicts the token after tokens[i]. For tests and teaching.
+    R"(Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
+teaching.
 
 path: a GGUF file, loaded for this call
-pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
-kv_type: "f16" or "q8_0", how the cache holds keys and values
+pass_sizes: number of tokens in each pass, repeated until all tokens are read; the logits do not depend on it
+n_threads: 1..512
+kv_type: "f16" or "q8_0", the type of the KV cache
 mmap: False reads the weights into memory instead of mapping the file
 
-ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.)";
+ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
+ModelError: a file that cannot be used.)";
 
 }  // namespace
 

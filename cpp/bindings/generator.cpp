@@ -151,7 +151,7 @@ class GuardedGenerator {
   void check_process() const {
     if (specdec::process_id() == process_) return;
     throw specdec::Error(
-        "this Generator was made before the process was forked; make one in every process, or start processes by \"spawn\"");
+        "this Generator was created before the process was forked; create one in each process, or use the \"spawn\" start method");
   }
 
   // Called while models run. Checks signals (Ctrl-C) every 20 ms, on the thread that generates.
@@ -215,15 +215,17 @@ void register_generator(py::module_& m) {
       },
       "folders"_a, "Paths of the bundled target and draft.");
   m.def("derived_seed", &specdec::sampling::derived_seed, "seed"_a, "index"_a,
-        "The seed of text `index` of a batch that was given `seed`.");
+        "The seed of request `index` in a batch with the common seed `seed`.");
 
   m.def(
       "request_options", [] { return Described(described(specdec::request_options())); },
-      "The options of a text: name -> its type, what it must be, its default, command line flags and help.");
-  m.def("generator_options", [] { return Described(described(specdec::generator_options())); }, "Those of Generator.");
+      "The options of a request: name -> type, requirement, default, command line flags and help.");
+  m.def(
+      "generator_options", [] { return Described(described(specdec::generator_options())); },
+      "The options of a Generator, described as in request_options().");
   m.def(
       "check_request_options", [](const Options& options) { (void)request_from(py::str("?"), options); },
-      "Raises what start would for these options.");
+      "Raises the error that start() would raise for these options.");
 
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
       .def(py::init([](const Options& given) {
@@ -232,25 +234,26 @@ void register_generator(py::module_& m) {
              const WithoutGil without_gil;
              return std::make_unique<GuardedGenerator>(options);
            }),
-           "Options are those of generator_options().")
+           "Takes the options of generator_options().")
       .def(
           "start",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) { self.start(request_from(prompt, options)); },
-          "prompt"_a, "Begins a text; reads the prompt into both caches. Options are those of request_options().")
+          "prompt"_a, "Starts a request and reads its prompt into both caches. Takes the options of request_options().")
       .def(
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
           "The next (token, text, from_draft, logprob, finish_reason), or None at the end.")
       .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
-      .def_property_readonly("turn", &GuardedGenerator::turn, "Counts what ends the texts before it: start and start_many.")
+      .def_property_readonly("turn", &GuardedGenerator::turn,
+                             "Number of runs started so far (start, start_many); starting one ends the run before it.")
       .def(
           "submit",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
             const specdec::Request request = request_from(prompt, options);
             return self.run([&](Generator& generator) { return generator.submit(request); });
           },
-          "prompt"_a, "Queues a text beside those that run; its id. Options as for start.")
+          "prompt"_a, "Queues a request beside the running ones and returns its id. Takes the options of start().")
       .def(
           "next_event",
           [](GuardedGenerator& self) {

@@ -226,24 +226,24 @@ std::vector<std::string> isa_names() {
 constexpr const char* kModuleDoc =
     R"(The 6-bit block-scaled weight format (OCP MXFP6) on numpy arrays: the engine's own codec and kernels.
 
-32 weights of a row share one scale byte s, of value 2**(s - 127). type "e2m3" has values up to 7.5 in steps of 1/8 and
-more, "e3m2" up to 28 in steps of 1/16 and more. 16 rows x 32 columns make a tile of 400 bytes.
-Arrays must have exactly the dtype named (nothing is converted); any strides will do. Bad values raise ValueError.)";
+32 weights of a row share one scale byte s, of value 2**(s - 127). Type "e2m3" has magnitudes up to 7.5, the smallest
+step is 1/8; "e3m2" has magnitudes up to 28, the smallest step is 1/16. 16 rows x 32 columns are a tile of 400 bytes.
+Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise ValueError.)";
 
 constexpr const char* kQuantizeDoc =
     R"(x float32 [rows, cols] -> (codes uint8 [rows, cols] of 0..63, scales uint8 [rows, cols / 32] of 1..253).
 
 type: "e2m3" or "e3m2"
-scale: "ocp" is floor(log2(max |x|)) - floor(log2(largest code)) per block; "mse" picks the one with the least squared
-    error of that scale and its neighbours. A block of zeros has scale 127.
+scale: "ocp" is floor(log2(max |x|)) - floor(log2(largest code)) per block; "mse" is, of that scale and its two
+    neighbours, the one with the least squared error. A block of zeros has scale 127.
 Rounding is to nearest even and saturates; minus zero keeps its sign.
 
-ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (its place is named).)";
+ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its index).)";
 
 constexpr const char* kDequantizeDoc =
     R"(codes uint8 [rows, cols], scales uint8 [rows, cols / 32] -> float32 [rows, cols], exact.
 
-Every scale byte is read: 0 is 2**-127, 255 gives NaN; values beyond float32 are infinite.
+Every scale byte is accepted: 0 is 2**-127, 255 gives NaN; values beyond the range of float32 are infinite.
 ValueError: wrong dtype or shape, cols not a multiple of 32, a code above 63.)";
 
 constexpr const char* kPackDoc =
@@ -259,12 +259,12 @@ ValueError: wrong dtype or shape, rows not a multiple of 16, cols not a multiple
 constexpr const char* kMatmulDoc =
     R"(W @ x per row of x: tiles uint8 [rows / 16, cols / 32, 400], x float32 [n, cols] -> float32 [n, rows].
 
-isa: one of isas(); None is what SPECDEC_ISA names, or the best
-threads: 1..1024, the rows are split between them
-activations: "int8" rounds x to blocks of 32 int8 with one float32 scale; "f32" does not
+isa: one of isas(); None: the one that SPECDEC_ISA names, otherwise the best
+threads: 1..1024, which split the rows of W
+activations: "int8" rounds x to int8 in blocks of 32 with one float32 scale each; "f32" does not round
 
-The result has the same bits for every isa, any threads, and whatever other rows x has. NaN or infinity in a row of x
-makes that row of the result NaN ("f32": as float arithmetic has it).
+The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN or
+infinity in a row of x makes that row of the result NaN (with "f32" they follow float arithmetic).
 ValueError: wrong dtype or shape, unknown type, unknown or unsupported isa, threads out of range.)";
 
 }  // namespace

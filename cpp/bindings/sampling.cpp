@@ -174,9 +174,10 @@ double speedup(double rate, int num_draft_tokens, double t_draft, double t_targe
 }
 
 constexpr const char* kModuleDoc =
-    R"(The mathematics of lossless speculative decoding on numpy arrays: no model, no state, no hidden randomness.
+    R"(The sampling and verification functions of lossless speculative decoding on numpy arrays. Pure functions: random numbers
+are arguments.
 
-Bad values raise ValueError (TypeError for what is not an array of numbers): NaN, wrong shapes, rows that do not sum to 1
+Bad values raise ValueError (TypeError for arguments that are not arrays of numbers): NaN, wrong shapes, rows that do not sum to 1
 (to 1e-6), token ids outside the vocabulary, uniforms outside [0, 1).)";
 
 constexpr const char* kTransformDoc =
@@ -223,7 +224,7 @@ ValueError, besides the module's: a drafted token of draft probability zero.)";
 constexpr const char* kVerifyBlockDoc =
     R"(Block verification: how many drafted tokens to keep, and the token that follows them. Arguments as for verify_token.
 
-The drafts are judged together: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that ends with
+The drafts are verified jointly: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that ends with
 draft_tokens[i]. The output has the target's distribution, as with verify_token; the expected number of accepted tokens is
 at least as large.
 Sun et al., arXiv:2403.10444, algorithm 2.)";

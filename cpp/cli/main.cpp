@@ -18,6 +18,7 @@
 #include "cli/commands/race.h"
 #include "cli/commands/rpc_server.h"
 #include "cli/options.h"
+#include "cli/shared_options.h"
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 #include "platform/interrupt.h"
@@ -32,14 +33,14 @@ struct Command {
   const char* help;
 };
 constexpr Command commands[] = {
-    {"bench", run_bench, "measure tokens per second with and without a draft and MXFP6"},
-    {"chat", run_chat, "talk with a model, line by line"},
+    {"bench", run_bench, "measure tokens per second, with and without MXFP6 and a draft"},
+    {"chat", run_chat, "chat with a model in the terminal"},
     {"generate", run_generate, "continue a prompt with speculative decoding"},
-    {"info", run_info, "show what a GGUF model file holds"},
-    {"perplexity", run_perplexity, "measure how well a model predicts a text"},
-    {"quantize", run_quantize, "turn a model's weights into MXFP6, 6.25 bits each"},
+    {"info", run_info, "show the metadata and tensors of a GGUF file"},
+    {"perplexity", run_perplexity, "measure perplexity, and KL divergence from another model"},
+    {"quantize", run_quantize, "quantize a model to MXFP6, 6.25 bits per weight"},
     {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
-    {"rpc-server", run_rpc_server, "run layers of models that other machines generate with"},
+    {"rpc-server", run_rpc_server, "run layers of a model for another machine (--rpc)"},
 };
 
 const Command* find_command(const std::string& name) {
@@ -53,7 +54,8 @@ std::string overview() {
   std::string text =
       "usage: specdec COMMAND [options]\n\n"
       "Lossless speculative decoding: a small draft model proposes tokens, the target\n"
-      "model checks all of them in one pass. The output is the target's, but faster.\n\n"
+      "model verifies all of them in one pass. Faster, and the output is distributed\n"
+      "exactly as the target's.\n\n"
       "Commands:\n";
   for (const Command& command : commands) {
     std::string line = std::string("  ") + command.name;
@@ -127,6 +129,8 @@ int main(int argc, char** argv) {
     return exit_interrupted;
   } catch (const std::bad_alloc&) {
     note(program + ": not enough memory\n");
+  } catch (const specdec::ContextFull& error) {
+    note(program + ": " + with_remedy(error) + "\n");
   } catch (const std::exception& error) {
     note(program + ": " + error.what() + "\n");
   }

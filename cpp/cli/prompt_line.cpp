@@ -67,7 +67,7 @@ PromptLine parse_prompt_line(const std::string& line, const Request& defaults) {
     } else if (const RequestOption* option = option::find(request_options(), name)) {
       set_option(result.request, *option, value);
     } else {
-      throw std::invalid_argument("unknown option \"" + name + "\"; there are " + known_names());
+      throw std::invalid_argument("unknown option \"" + name + "\"; options are " + known_names());
     }
   }
   result.request.validate();

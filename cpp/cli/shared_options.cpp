@@ -77,11 +77,15 @@ void resolve_models(GeneratorOptions& options) {
   }
   if (options.num_draft_tokens == 0) options.draft = NoDraft();
   warn_of_large_draft(options);
-  if (!options.use_mmap && !has_huge_pages()) note("note: this system has no huge pages to give; --no-mmap makes no pass faster here\n");
+  if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }
 
 void fix_seed(Request& request) {
   if (!request.seed) request.seed = std::random_device()();
+}
+
+std::string with_remedy(const ContextFull& error) {
+  return std::string(error.what()) + "; shorten the prompt or ask for a longer context (-c)";
 }
 
 }  // namespace specdec::cli

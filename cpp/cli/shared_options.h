@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/error.h"
 #include "cli/options.h"
 #include "engine/generator.h"
 
@@ -23,5 +24,8 @@ void resolve_models(GeneratorOptions& options);
 
 // For generations that are compared: if no seed was given, chooses one random seed for all of them.
 void fix_seed(Request& request);
+
+// The error's message and its remedy, which names the flag.
+std::string with_remedy(const ContextFull& error);
 
 }  // namespace specdec::cli

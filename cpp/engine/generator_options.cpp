@@ -23,14 +23,14 @@ const Table<GeneratorOptions>& generator_options() {
   constexpr bool changes_texts = true;
   static const Table<GeneratorOptions> table = {
       generator_row<&GeneratorOptions::target>(
-          {"target", Path{}, {"Models", {"-m", "--model"}, "FILE", "target model, GGUF (default: the bundled pair)"}}),
+          {"target", Path{}, {"Models", {"-m", "--model"}, "FILE", "target model, GGUF file (default: the bundled pair)"}}),
       row<GeneratorOptions>({"draft",
                              Draft{},
                              {"Models",
                               {"-md", "--model-draft", "--spec-draft-model"},
                               "FILE",
-                              "draft model with the target's vocabulary, or \"ngram\": look the continuation up in the text so far "
-                              "(default with -m: none)"}},
+                              "draft model, a GGUF file with the target's vocabulary; or \"ngram\": n-gram lookup in the prompt and the "
+                              "output so far (default with -m: none)"}},
                             draft, set_draft),
       row<GeneratorOptions>({"num_draft_tokens",
                              DraftTokens{},
@@ -38,7 +38,7 @@ const Table<GeneratorOptions>& generator_options() {
                               {"-k", "--draft-max", "--spec-draft-n-max"},
                               "N",
                               "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
-                                  "; 0 decodes without a draft; \"auto\": as many as save time, none where none do"}},
+                                  "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
                             num_draft_tokens, set_num_draft_tokens),
       generator_row<&GeneratorOptions::n_ctx>(
           {"n_ctx",
@@ -46,7 +46,7 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-c", "--ctx-size"},
             "N",
-            "context in tokens (default: the model's own, at most " + std::to_string(default_context) + ")",
+            "context size in tokens (default: the model's training context, at most " + std::to_string(default_context) + ")",
             "0"},
            is_optional}),
       generator_row<&GeneratorOptions::n_threads>({"n_threads",
@@ -54,46 +54,52 @@ const Table<GeneratorOptions>& generator_options() {
                                                    {"Models", {"-t", "--threads"}, "N", "threads (default: one per physical core)", "0"},
                                                    is_optional,
                                                    !changes_texts}),
-      generator_row<&GeneratorOptions::n_batch>({"n_batch",
-                                                 Whole{whole_numbers(max_draft_tokens + 1, 1 << 16)},
-                                                 {"Models", {"-b", "--batch-size"}, "N", "prompt tokens per pass"},
-                                                 !is_optional,
-                                                 !changes_texts}),
+      generator_row<&GeneratorOptions::n_batch>(
+          {"n_batch",
+           Whole{whole_numbers(max_draft_tokens + 1, 1 << 16)},
+           {"Models",
+            {"-b", "--batch-size"},
+            "N",
+            "tokens per pass while reading a prompt, at least " + std::to_string(max_draft_tokens + 1)},
+           !is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::use_mmap>(
           {"mmap",
            Flag{},
            {"Models",
             {"--no-mmap"},
             "",
-            "read the weights into memory instead of mapping the files, in huge pages where the system has them: passes "
-            "as fast or faster, a slower start, memory that is not shared"},
+            "read the weights into memory instead of mapping the files, into huge pages if available: passes are as fast or "
+            "faster, but the start is slower and the memory is not shared with other processes"},
            !is_optional,
            !changes_texts}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},
-           {"Models", {"--kv-type"}, "f16|q8_0", "keys and values in the caches: 16 or 8.5 bits each"}}),
+           {"Models", {"--kv-type"}, "f16|q8_0", "type of the KV caches of both models: 16 or 8.5 bits per value"}}),
       generator_row<&GeneratorOptions::rpc_servers>(
           {"rpc",
            Addresses{},
            {"Models",
             {"--rpc"},
             "HOST:PORT",
-            "run the target's layers on these machines, on which specdec rpc-server runs; several with commas between "
-            "(docs/distributed.md)"}}),
+            "run the target's layers on machines that run `specdec rpc-server`; a comma-separated list (docs/distributed.md)"}}),
       generator_row<&GeneratorOptions::n_gpu_layers>(
           {"n_gpu_layers",
            Whole{whole_numbers(-1, 100000)},
            {"Models",
             {"-ngl", "--gpu-layers", "--n-gpu-layers"},
             "N",
-            "layers, the last ones, to put there, or on a GPU in builds with such a backend; -1: all (default: all with "
-            "--rpc, else 0)"},
+            "number of layers to offload, counted from the last: to the --rpc servers, or to a GPU in builds with such a "
+            "backend; -1: all (default: all with --rpc, else 0)"},
            is_optional}),
       generator_row<&GeneratorOptions::max_sequences>(
           {"max_sequences",
            Whole{whole_numbers(1, 256)},
-           {"Many texts", {"-np", "--parallel"}, "N", "texts at once, each with a context of -c tokens (default: 8 with --prompts)"},
+           {"Many prompts",
+            {"-np", "--parallel"},
+            "N",
+            "requests that run at once, 1 to 256, each with a context of -c tokens (default: 8 with --prompts)"},
            !is_optional,
            !changes_texts}),
   };

@@ -19,12 +19,11 @@ std::string prefix(const std::string& text, std::size_t bytes) {
 }  // namespace
 
 void fail_prompt_too_long(const std::string& num_tokens, int n_ctx) {
-  throw ContextFull("the prompt has " + num_tokens + " tokens, the context holds " + std::to_string(n_ctx) +
-                    "; shorten the prompt or ask for a longer context (n_ctx, -c)");
+  throw ContextFull("the prompt has " + num_tokens + " tokens, the context holds " + std::to_string(n_ctx));
 }
 
-// Tokenizing cannot be interrupted, and pieces of a text cannot be tokenized each for itself: the tokens at the seams would be
-// others. So growing prefixes are, and their tokens are only counted.
+// Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing prefixes are
+// tokenized, and their tokens are only counted.
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
                                    const std::function<bool()>& cancelled) {
   const auto room = static_cast<std::size_t>(n_ctx);

@@ -15,7 +15,7 @@ namespace specdec {
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
                                    const std::function<bool()>& cancelled);
 
-// Throws ContextFull.
+// Throws ContextFull. The command line and Python add the remedy, each with its own name of the option.
 [[noreturn]] void fail_prompt_too_long(const std::string& num_tokens, int n_ctx);
 
 }  // namespace specdec

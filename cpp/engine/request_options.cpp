@@ -44,48 +44,56 @@ const Table<Request>& request_options() {
                                          {"Text",
                                           {"-n", "--predict", "--n-predict"},
                                           "N",
-                                          "tokens to produce at most, -1: until the text ends or the context is full",
+                                          "maximum number of tokens; -1: until the model ends its output or the context is full",
                                           "-1",
                                           to_value(max_int)}}),
       request_row<&Request::stop>(
-          {"stop", Texts{}, {"Text", {"-r", "--stop", "--reverse-prompt"}, "TEXT", "end the text before this one; repeatable"}}),
-      request_row<&Request::seed>(
-          {"seed",
-           Seed{},
-           {"Sampling", {"-s", "--seed"}, "N", "seed: it repeats the text, but see --verification (default: random, as is -1)", "-1"},
-           true}),
+          {"stop",
+           Texts{},
+           {"Text", {"-r", "--stop", "--reverse-prompt"}, "TEXT", "stop string: ends the output, which does not include it; repeatable"}}),
+      request_row<&Request::seed>({"seed",
+                                   Seed{},
+                                   {"Sampling",
+                                    {"-s", "--seed"},
+                                    "N",
+                                    "random seed; the same seed repeats the output, but see --verification (default: -1, a random one)",
+                                    "-1"},
+                                   true}),
       sampling_row<&SamplingParams::temperature>(
-          {"temperature", Number{ranges::temperature}, {"Sampling", {"--temp", "--temperature"}, "X", "0 is greedy"}}),
+          {"temperature", Number{ranges::temperature}, {"Sampling", {"--temp", "--temperature"}, "X", "temperature; 0: greedy decoding"}}),
       sampling_row<&SamplingParams::top_k>(
-          {"top_k", Whole{ranges::top_k}, {"Sampling", {"--top-k"}, "N", "keep the N most likely tokens, 0: off"}}),
+          {"top_k", Whole{ranges::top_k}, {"Sampling", {"--top-k"}, "N", "keep the N most likely tokens; 0: off"}}),
       sampling_row<&SamplingParams::top_p>(
-          {"top_p", Number{ranges::top_p}, {"Sampling", {"--top-p"}, "X", "keep the most likely tokens up to this probability, 1: off"}}),
+          {"top_p",
+           Number{ranges::top_p},
+           {"Sampling", {"--top-p"}, "X", "keep the fewest most likely tokens whose probabilities sum to at least X; 1: off"}}),
       sampling_row<&SamplingParams::min_p>(
           {"min_p",
            Number{ranges::min_p},
-           {"Sampling", {"--min-p"}, "X", "drop tokens below this times the most likely one's probability, 0: off"}}),
+           {"Sampling", {"--min-p"}, "X", "keep tokens at least X times as likely as the most likely one; 0: off"}}),
       sampling_row<&SamplingParams::repeat_penalty>(
           {"repeat_penalty",
            Number{ranges::repeat_penalty},
-           {"Sampling", {"--repeat-penalty"}, "X", "divide the logits of recent tokens by this, 1: off"}}),
+           {"Sampling", {"--repeat-penalty"}, "X", "divide positive logits of recent tokens by X, multiply negative ones; 1: off"}}),
       sampling_row<&SamplingParams::presence_penalty>(
           {"presence_penalty",
            Number{ranges::presence_penalty},
-           {"Sampling", {"--presence-penalty"}, "X", "subtract this from the logits of recent tokens, 0: off"}}),
+           {"Sampling", {"--presence-penalty"}, "X", "subtract X from the logits of recent tokens; 0: off"}}),
       sampling_row<&SamplingParams::frequency_penalty>(
           {"frequency_penalty",
            Number{ranges::frequency_penalty},
-           {"Sampling", {"--frequency-penalty"}, "X", "the same for each time that they occur, 0: off"}}),
+           {"Sampling", {"--frequency-penalty"}, "X", "subtract X from the logits of recent tokens once per occurrence; 0: off"}}),
       sampling_row<&SamplingParams::penalty_last_n>(
           {"penalty_last_n",
            Whole{ranges::penalty_last_n},
-           {"Sampling", {"--repeat-last-n"}, "N", "tokens back that the penalties look, -1: all"}}),
-      sampling_row<&SamplingParams::logit_bias>({"logit_bias",
-                                                 Biases{},
-                                                 {"Sampling",
-                                                  {"-l", "--logit-bias"},
-                                                  "ID+BIAS",
-                                                  "add to a token's logit, as in 15043+1 or 15043-1; 15043-inf bans it; repeatable"}}),
+           {"Sampling", {"--repeat-last-n"}, "N", "how many of the last tokens are \"recent\" for the penalties; -1: all, 0: off"}}),
+      sampling_row<&SamplingParams::logit_bias>(
+          {"logit_bias",
+           Biases{},
+           {"Sampling",
+            {"-l", "--logit-bias"},
+            "ID+BIAS",
+            "add BIAS to the logit of token ID, as in 15043+1 or 15043-1; 15043-inf bans the token; repeatable"}}),
       // On the command line it is the Generator's.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",
@@ -93,15 +101,17 @@ const Table<Request>& request_options() {
                     {"Sampling",
                      {"--verification"},
                      "MODE",
-                     "how drafts are judged, always with the target's law. block: together, which accepts the most; token: one by one; "
-                     "invariant: a seed gives the same text for any draft and any -k, for 8 % fewer tokens per target call (12 % at "
-                     "worst); auto: invariant with -s and -k auto, else block"}},
+                     "how drafts are verified; in every mode the output is distributed exactly as the target's. block: jointly, which "
+                     "accepts the most; token: one by one; invariant: a seed gives the same output for any draft and any -k, with 8 % "
+                     "fewer tokens per target call than block (12 % at worst); auto: invariant with -s and -k auto, else block"}},
                    verification, set_verification),
-      row<Request>(
-          {"drafting",
-           Choice{{"sampled", "argmax"}},
-           {"Sampling", {"--drafting"}, "MODE", "sampled: drafts are drawn from the draft's distribution; argmax: its most likely tokens"}},
-          drafting, set_drafting),
+      row<Request>({"drafting",
+                    Choice{{"sampled", "argmax"}},
+                    {"Sampling",
+                     {"--drafting"},
+                     "MODE",
+                     "sampled: sample drafts from the draft model's distribution; argmax: propose its most likely tokens"}},
+                   drafting, set_drafting),
   };
   return table;
 }

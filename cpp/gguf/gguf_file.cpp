@@ -169,7 +169,7 @@ class Reader {
 
  private:
   static std::uint64_t regular_file_size(const std::string& path) {
-    if (path.find('\0') != std::string::npos) fail_file(printable(path), "is no path: it has a NUL character", "check the path");
+    if (path.find('\0') != std::string::npos) fail_file(printable(path), "is not a path: it has a NUL character", "check the path");
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (status.type() == fs::file_type::not_found) fail_file(path, "no such file", "check the path");
@@ -255,7 +255,7 @@ void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth
       bytes += reader.bytes(load<std::uint64_t>(bytes.data() + bytes.size() - 8), what);
       continue;
     }
-    if (depth == max_array_depth) reader.damaged(what + " is nested more than " + to_string(max_array_depth) + " deep");
+    if (depth == max_array_depth) reader.damaged(what + " is nested more than " + to_string(max_array_depth) + " levels deep");
     bytes += reader.bytes(4 + 8, what);
     const auto inner = load<std::uint32_t>(bytes.data() + bytes.size() - 12);
     const auto inner_count = load<std::uint64_t>(bytes.data() + bytes.size() - 8);

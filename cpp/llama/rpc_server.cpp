@@ -143,7 +143,7 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
       has_returned = true;
     } catch (const std::exception& error) {
       (void)write_to(StandardStream::error,
-                     std::string("specdec rpc-server: a client was dropped for a message that cannot be read: ") + error.what() + "\n");
+                     std::string("specdec rpc-server: dropped a client because of an invalid message: ") + error.what() + "\n");
     }
   }
   throw Error("cannot listen on " + endpoint + ": the port is in use, or the address is not one of this machine");

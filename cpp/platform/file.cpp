@@ -53,7 +53,7 @@ File File::open_or_create(const std::string& path) {
 std::optional<File> File::create_new(const std::string& path) {
   const int file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
   if (file < 0 && errno == EEXIST) return std::nullopt;
-  if (file < 0) fail(path, "cannot be made", "check the folder and its permissions");
+  if (file < 0) fail(path, "cannot be created", "check the folder and its permissions");
   return File(path, file);
 }
 
@@ -80,7 +80,7 @@ std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) c
 void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t count = read_some(offset + done, static_cast<char*>(to) + done, bytes - done);
-    if (count == 0) throw Error(path_ + ": became shorter while it was read; leave it alone meanwhile");
+    if (count == 0) throw Error(path_ + ": became shorter while it was read; do not change it while it is in use");
     done += count;
   }
 }

@@ -48,7 +48,7 @@ int run_program(std::vector<std::string> command, const std::string& input) {
   arguments.push_back(nullptr);
 
   int pipe_ends[2];
-  if (pipe(pipe_ends) != 0) fail("cannot make a pipe", errno);
+  if (pipe(pipe_ends) != 0) fail("cannot create a pipe", errno);
   FileActions actions;
   posix_spawn_file_actions_adddup2(actions.get(), pipe_ends[0], STDIN_FILENO);
   posix_spawn_file_actions_addclose(actions.get(), pipe_ends[0]);

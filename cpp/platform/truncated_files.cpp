@@ -99,7 +99,7 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   }
   say("specdec: ");
   say(path);
-  say(": was changed or truncated while in use; leave model files alone while they are used\n");
+  say(": was changed or truncated while in use; do not change model files while they are in use\n");
   _exit(exit_code);
 }
 

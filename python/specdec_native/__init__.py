@@ -1,4 +1,4 @@
-"""Lossless speculative decoding on the machines people own.
+"""Lossless speculative decoding of large language models on ordinary CPUs.
 
 >>> import specdec_native as sd
 >>> gen = sd.Generator()                       # the bundled pair; or Generator(target="t.gguf", draft="d.gguf")

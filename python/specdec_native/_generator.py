@@ -24,24 +24,25 @@ class Generator:
 
     target: path of a GGUF file; None for the bundled pair (a demonstration: small models of Python source).
     draft: path of a GGUF file with the same vocabulary; "ngram" for prompt lookup, which drafts from the sequence so far (a
-        file of that name is "./ngram" or a Path); None decodes without a draft (with target=None: the bundled draft).
-    n_ctx: tokens of context; None for the target's training context, at most 4096.
-    n_threads: None for one per physical core.
+        file of that name is "./ngram" or a Path); None: no draft (with target=None: the bundled draft).
+    n_ctx: context size in tokens; None for the target's training context, at most 4096.
+    n_threads: CPU threads, 1 to 512; None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
     rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
-    n_gpu_layers: number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1 for all.
-        None: all with rpc, otherwise 0.
+    n_gpu_layers: number of layers to offload, counted from the last: to the rpc machines, or to a GPU if llama.cpp was built
+        with such a backend; -1 for all. None: all with rpc, otherwise 0.
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the start
         is slower and the memory is not shared with other processes.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
         whose memory is allocated here.
-    num_draft_tokens: drafts per cycle (K), 0 to 63; 0 decodes without a draft. "auto" decides place by place, from measured
-        costs and learnt acceptance, and decodes without a draft if drafts do not pay.
+    num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token whether
+        it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
 
-    For use by one thread at a time (any thread may close a stream), in the process that made it, not in one forked from it;
-    several Generators can run in several threads. Raises ModelError for an unusable file, VocabularyMismatch for a draft of
-    another family, ValueError for a bad argument, TypeError for an argument of the wrong type.
+    Only one thread at a time may use a Generator (any thread may close a stream), and only in the process that created it,
+    not in a forked one; several Generators can run in several threads. Raises ModelError for an unusable file,
+    VocabularyMismatch for a draft with another vocabulary, ValueError for a bad argument, TypeError for an argument of the
+    wrong type.
     """
 
     def __init__(
@@ -87,18 +88,18 @@ class Generator:
     ) -> Stream:
         """Generate piece by piece. The prompt is read before this returns.
 
-        The output has the target's distribution under the same transforms, for any draft.
+        With any draft the output is distributed exactly as the target's, under the same transforms.
 
         prompt: a string, or token ids. A string may contain special tokens.
-        max_tokens: the number of tokens, unless the generation ends earlier; 0 produces nothing.
+        max_tokens: maximum number of tokens to generate; 0 generates nothing.
         temperature: 0 is greedy. top_k 0, top_p 1, min_p 0 and repeat_penalty 1 are off. Order as in llama.cpp: logit bias,
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
-        stop: strings that end the text; not part of it.
-        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same text, but with "auto" draft lengths only where
-            `verification` is "invariant". None: a random one (see `Generator.seed`).
+        stop: strings that end the output, which does not include them.
+        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output, but with num_draft_tokens="auto" only if
+            the verification is "invariant". None: a random one (see `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
-        verification: how drafts are judged (docs/losslessness.md). "block": together, which accepts the most, Sun et al.
+        verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et al.
             2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
             gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call than "block"
             (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given and num_draft_tokens is "auto"
@@ -128,19 +129,20 @@ class Generator:
         )
 
     def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
-        """Generate many texts at once: up to `max_sequences` run together, in one pass of the target per cycle for all.
+        """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
-        requests: prompts, or `Request` dicts: a prompt with options of its own. They are taken from the iterable as they are
-            needed, so it may be endless; while the iterable waits for one, all texts wait. A prompt's beginning that was read
-            for another text is not read again.
-        options: as for `stream`, for every request that does not say otherwise; `seed` is that of the first request, those
-            of the others are derived from it (`Event.seed`), so that batches with different seeds share no text.
+        requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as needed, so it
+            may be infinite; while it blocks, all requests wait. A prefix that was already read for another request is not
+            read again.
+        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; those of the others
+            are derived from it (`Event.seed`), so that batches with different seeds have no outputs in common.
 
-        Events come as they happen; pieces of one text are in order. A text is bit for bit the one that `stream` makes of the
-        same request with the same seed alone.
+        Events are yielded as they happen, the pieces of one request in order. The output of a request is bit for bit the one
+        that `stream` gives for it alone with the same seed.
 
-        A request that cannot be used (a bad argument, a prompt that does not fit) is an event with its `error`; the others are
-        untouched. Bad `options` are an error at once. Ctrl-C raises KeyboardInterrupt and ends all; the Generator stays usable.
+        A request that cannot run (a bad argument, a prompt that does not fit) yields one event with its `error`; the others
+        are not affected. Bad `options` raise at once. Ctrl-C raises KeyboardInterrupt and ends all requests; the Generator
+        stays usable.
         """
         _core.check_request_options(**options)  # raises errors that concern all requests now
         self._core.start_many()
@@ -180,8 +182,8 @@ class Generator:
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last text of `stream` or `generate`. One that was drawn at random repeats that text unless
-        num_draft_tokens was "auto": then `verification="invariant"` must have been asked for."""
+        """The seed of the running or last request of `stream` or `generate`. A random one repeats its output, but with
+        num_draft_tokens="auto" only if `verification="invariant"` was given."""
         return self._core.seed
 
     @property
@@ -201,6 +203,7 @@ class Generator:
 
     @property
     def n_threads(self) -> int:
+        """Number of CPU threads."""
         return self._core.n_threads
 
     def tokenize(self, text: str) -> list[int]:

@@ -43,7 +43,8 @@ class Request(_Prompt, StreamOptions, total=False):
 def prompt_and_options(
     request: str | Sequence[int] | Request, common: StreamOptions, index: int
 ) -> tuple[str | Sequence[int], dict[str, Any]]:
-    """Of request `index` of many: its own options, then the common ones. A common seed is request 0's and counts up."""
+    """The prompt and options of request `index` of a batch. Its own options override the common ones; a common seed is that of
+    request 0, from which those of the others are derived."""
     own: dict[str, Any] = {"prompt": request}
     if isinstance(request, Mapping):
         if "prompt" not in request:

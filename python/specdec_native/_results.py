@@ -27,19 +27,19 @@ class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a text cost, and what the draft was worth. Times in seconds, of passes that other texts shared too.
+    """Counters and times of one request. Times are in seconds; a pass shared with other requests counts in full for each.
 
-    `tokens` is the number of the text's pieces, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
-    off, by a stop string or because the stream was closed, count in `drafted` only. While a text runs, all tokens of its last
-    cycle are counted, pieces that are still to come included.
+    `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
+    off, by a stop string or because the stream was closed, count in `drafted` only. While a request runs, all tokens of its
+    last cycle are counted, including pieces that were not yielded yet.
     """
 
     prompt_tokens: int = 0
     prompt_cached_tokens: int = 0  #: prompt tokens found in the cache, from an earlier call or another request
     prompt_seconds: float = 0.0
-    tokens: int = 0  #: of the text
+    tokens: int = 0  #: of the output
     drafted: int = 0  #: proposed by the draft and scored by the target
-    accepted: int = 0  #: tokens of the text that were drafts
+    accepted: int = 0  #: tokens of the output that were drafts
     draft_calls: int = 0  #: passes of the draft model
     target_calls: int = 0
     draft_seconds: float = 0.0
@@ -63,26 +63,26 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole generation. `finish_reason` is None for max_tokens=0 and for a failed request (`generate_many`), which has an
-    `error` and the output before it."""
+    """The whole output of a request. `finish_reason` is None for max_tokens=0 and for a failed request (`generate_many`), which
+    has an `error` and the output before it."""
 
     text: str
     tokens: list[int]
     pieces: list[Piece]
     finish_reason: FinishReason | None
     stats: Stats
-    seed: int | None  #: None for a request that could not be used; so is verification
+    seed: int | None  #: None, like verification, for a request that could not run
     verification: VerificationMode | None  #: the mode that ran, never "auto"
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A piece of one of several requests, or its end by an `error`. The last event of a request has its `stats`."""
+    """A piece of one of several requests, or the `error` that ended it. The last event of a request has its `stats`."""
 
-    index: int  #: of its request
+    index: int  #: of the request
     piece: Piece | None
     error: Exception | None
     stats: Stats | None
-    seed: int | None  #: None for a request that could not be used; so is verification
-    verification: VerificationMode | None  #: the mode that runs, never "auto"
+    seed: int | None  #: None, like verification, for a request that could not run
+    verification: VerificationMode | None  #: the mode in use, never "auto"

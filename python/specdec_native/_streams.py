@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Turn(Iterator[T]):
-    """One run of a Generator. It ends when it is finished, closed, or replaced by a newer run on the same Generator."""
+    """One run of a Generator. It ends when it finishes, is closed, or is replaced by a newer run on the same Generator."""
 
     _what: ClassVar[str]
 
@@ -88,7 +88,7 @@ class EventStream(_Turn[Event]):
     A new request on the same Generator ends these: continuing the iteration then raises `Error`.
     """
 
-    _what = "these texts were"
+    _what = "these requests were"
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class EventStream(_Turn[Event]):
         super().__init__(generator)
         self._requests = iter(requests)
         self._options = options
-        self._refused: list[Event] = []
+        self._rejected: list[Event] = []
         self._index_of: dict[int, int] = {}  # the engine's id -> index of the request
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
@@ -108,8 +108,8 @@ class EventStream(_Turn[Event]):
         generator = self._current()
         try:
             self._submit(generator)
-            if self._refused:
-                return self._refused.pop(0)
+            if self._rejected:
+                return self._rejected.pop(0)
             event = generator._core.next_event()
         except BaseException:
             self.close()
@@ -133,7 +133,7 @@ class EventStream(_Turn[Event]):
     def _submit(self, generator: Generator) -> None:
         """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time, because
         `requests` may block."""
-        while len(self._index_of) + len(self._refused) < 2 * generator.max_sequences:
+        while len(self._index_of) + len(self._rejected) < 2 * generator.max_sequences:
             waits = len(self._index_of) >= generator.max_sequences
             try:
                 request = next(self._requests)
@@ -147,17 +147,17 @@ class EventStream(_Turn[Event]):
                 prompt, options = prompt_and_options(request, self._options, index)
                 identifier = generator._core.submit(prompt, **options)
             except (ValueError, TypeError, _core.Error) as error:
-                self._refused.append(Event(index, None, error, Stats(), None, None))
+                self._rejected.append(Event(index, None, error, Stats(), None, None))
             else:
                 self._index_of[identifier] = index
             if waits:
                 return
 
     def cancel(self, index: int) -> None:
-        """End request `index`: there will be no further event of it. Does nothing if it is finished."""
+        """End request `index`: it yields no further events. Does nothing if it has finished."""
         if index >= self._next_index:
             self._cancelled.add(index)
-        self._refused = [event for event in self._refused if event.index != index]
+        self._rejected = [event for event in self._rejected if event.index != index]
         for identifier, other in list(self._index_of.items()):
             if other == index and self._generator is not None and self._is_current():
                 self._generator._core.cancel(identifier)

@@ -1,7 +1,7 @@
 """Draws the results of `specdec bench --json`: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
 
-Left: tokens per second of each mode. Right: the parts of a cycle's time (K drafts and the target's pass) per token, predicted
-from passes timed alone and measured, together with plain decoding.
+Left: tokens per second of each mode. Right: where the time of a token goes (drafts, target pass, sampling, rest), predicted
+from passes timed alone and measured, with a draft and without.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def speed_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
 
 
 def cycle_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
-    """Milliseconds per produced token: a cycle's time over its tokens."""
+    """Milliseconds per output token: the time of a cycle over its tokens."""
     rows = []
     for mode in modes:
         prediction = mode["prediction"]

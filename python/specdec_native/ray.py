@@ -44,20 +44,20 @@ class GenerateText:
 
     target, draft: GGUF files, paths on the machine of the actor; None: the bundled pair (see `Generator`).
     prompt_column: strings, or lists of token ids.
-    key_column: values that identify rows; None: the prompt itself, so that equal prompts get equal outputs.
+    key_column: values that identify rows; None: the prompt column, so that equal prompts get equal outputs.
     sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (except logit_bias)
         overrides it in rows where it is not null.
-    max_sequences: rows that run at once in an actor, each with a context of n_ctx tokens.
+    max_sequences: number of rows that run at once in an actor, each with a context of n_ctx tokens.
     prefix: prefix for the names of the new columns, if the dataset already has columns with these names.
     generator: further keyword arguments of `Generator`, such as num_draft_tokens. Set n_threads to the num_cpus of
         map_batches, because an actor does not know of others on its machine.
 
-    Each row's seed is derived from sampling["seed"] (0 unless given) and the row's key, or is the row's column "seed". So
-    its text does not depend on the actor, the batch or the attempt that makes it, on processors of one kind (unless another
-    verification than "auto" and "invariant" is asked for without a number for num_draft_tokens).
+    The seed of a row is its column "seed", or else is derived from sampling["seed"] (default: 0) and the row's key. Its output
+    therefore does not depend on the actor, the batch or the attempt, on processors of one kind. The exception is verification
+    "block" or "token" with num_draft_tokens="auto".
 
     New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted, num_accepted,
-    seconds, and error: null, or why this row has no output. A bad row does not affect others.
+    seconds, and error: null, or why this row has no output. A bad row does not affect the others.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ def row_seed(seed: int, key: Any) -> int:
 
 
 def _value(name: str, value: Any) -> Any:
-    """A cell as a Python object; None for a null. Columns of whole numbers with nulls come as floats."""
+    """A cell as a Python object; None for a null. Columns of whole numbers with nulls arrive as floats."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float) and math.isnan(value):
@@ -123,7 +123,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _row(completion: Completion) -> tuple[Any, ...]:
-    """The values of OUTPUT_COLUMNS. Raises an error that is not the row's: of a model, or for lack of memory."""
+    """The values of OUTPUT_COLUMNS. Raises errors that are not the row's fault: a failed model, not enough memory."""
     if completion.error is not None and not isinstance(completion.error, ValueError | TypeError | ContextFull):
         raise completion.error
     if completion.error is not None:

@@ -175,7 +175,7 @@ def test_too_little_disk(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["-k", "0"], "nothing to compare with: name a draft"),
+        (["-k", "0"], "nothing to compare with: give a draft"),
         (["--repeat", "0"], "--repeat: expected a whole number from 1"),
         (["-n", "0"], "-n: expected a whole number from 1"),
         (["-p", ""], "the prompt is empty"),
@@ -191,15 +191,15 @@ def test_few_tokens_are_not_timed(specdec: pathlib.Path, folder: pathlib.Path) -
     rejected = run(specdec, folder, *QUICK, "-n", 7, code=2)
     assert "too few tokens to time; give a larger -n or more prompts, for at least 8 in all" in rejected.stderr
     ended = run(specdec, folder, *QUICK, "-n", -1, "-l", "0+1000", code=1)  # by the end-of-text token, at once
-    assert "F16 made only 1 token in a round: too few tokens to time; give more prompts" in ended.stderr
+    assert "F16 generated only 1 token in a round: too few tokens to time; give more prompts" in ended.stderr
     assert rejected.stdout == ended.stdout == ""
     table = run(specdec, folder, "-p", "a =", "-p", "b =", "-n", 4, *QUICK[4:], "-l", "0-inf", "--repeat", 1).stdout
     assert "2 prompts of at most 4 tokens" in table
-    assert "1 prompt to the end, " in run(specdec, folder, *QUICK, "-n", -1, "-c", 64, "--repeat", 1).stdout
+    assert "1 prompt without a token limit, " in run(specdec, folder, *QUICK, "-n", -1, "-c", 64, "--repeat", 1).stdout
 
 
 def test_a_target_without_a_draft(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
-    assert "name a draft (-md FILE" in run(specdec, folder, "-m", target_path, code=2).stderr
+    assert "give a draft (-md FILE" in run(specdec, folder, "-m", target_path, code=2).stderr
 
 
 def test_a_draft_larger_than_its_target(

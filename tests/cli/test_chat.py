@@ -111,7 +111,7 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
 
 def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:
     result = run(specdec, "chat", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n")
-    assert result.stderr.count("/clear begins a new conversation") >= 2
+    assert result.stderr.count("/clear starts a new conversation") >= 2
     assert result.stdout != "", "what did not fit is not part of the conversation"
 
 
@@ -131,7 +131,7 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
             terminal.read_until(lambda text: text.endswith("\r\n> "))
             assert terminal.process.poll() is None, count
         terminal.type("\x03")
-        terminal.read_until(lambda text: text.endswith("(/quit or Ctrl-D leaves)\r\n> "))
+        terminal.read_until(lambda text: text.endswith("(/quit or Ctrl-D exits)\r\n> "))
         terminal.type("/stats\n")
         terminal.read_until(lambda text: "tokens per call" in text and text.endswith("> "))
         terminal.type("\x04")

@@ -242,7 +242,7 @@ def test_bundled_models_are_found_beside_the_program_and_in_a_virtual_environmen
 
 def test_prompt_longer_than_the_context(specdec: pathlib.Path) -> None:
     result = run(specdec, "-p", "import os\n" * 100, "-c", "64", "-t", "1", code=1)
-    assert "the context holds 64" in result.stderr
+    assert "the context holds 64; shorten the prompt or ask for a longer context (-c)\n" in result.stderr
 
 
 def test_kv_type(specdec: pathlib.Path) -> None:

@@ -122,7 +122,7 @@ def test_bad_lines_fail_alone(specdec: pathlib.Path, tmp_path: pathlib.Path) -> 
         ({"prompt": "x", "verification": "no"}, 'verification is "no"'),
         ({"prompt": "x", "stop": [1]}, "stop is [1]; it must be a string or a list of strings"),
         ({"prompt": "x", "logit_bias": {"a": 1}}, 'token id "a"'),
-        ({"prompt": "x " * 5000}, "the context holds"),
+        ({"prompt": "x " * 5000}, "shorten the prompt or ask for a longer context (-c)"),
     ]
     lines: list[dict[str, Any] | str] = [line for one, _ in bad for line in (one, good)]
     output = tmp_path / "out.jsonl"
@@ -398,13 +398,13 @@ def test_a_link_is_followed(specdec: pathlib.Path, tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--prompts", "in.jsonl"], "--prompts and --output go together"),
-        (["--output", "out.jsonl"], "--prompts and --output go together"),
+        (["--prompts", "in.jsonl"], "--prompts and --output must be given together"),
+        (["--output", "out.jsonl"], "--prompts and --output must be given together"),
         (["--prompts", "in.jsonl", "--output", "-"], "--output must be a file, not standard output"),
-        (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give -p, -f or --prompts"),
+        (["--prompts", "in.jsonl", "--output", "out.jsonl", "-p", "x"], "give only one of -p, -f and --prompts"),
         (["--prompts", "in.jsonl", "--output", "out.jsonl", "-np", "0"], "-np"),
-        (["--prompts", "in.jsonl", "--output", "out.jsonl", "--json"], "it goes without --json"),
-        (["-p", "x", "-np", "4"], "-np and --force go with --prompts"),
+        (["--prompts", "in.jsonl", "--output", "out.jsonl", "--json"], "it cannot be combined with --json"),
+        (["-p", "x", "-np", "4"], "-np and --force need --prompts"),
     ],
 )
 def test_wrong_usage(specdec: pathlib.Path, tmp_path: pathlib.Path, options: list[str], message: str) -> None:

@@ -40,7 +40,7 @@ def test_a_truncated_target(specdec: pathlib.Path, pair: tuple[pathlib.Path, pat
         os.truncate(pair[0], size)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    remedy = "leave model files alone while they are used"
+    remedy = "do not change model files while they are in use"
     assert errors == f"specdec: {pair[0]}: was changed or truncated while in use; {remedy}\n"
     for line in output.splitlines():  # what was written is whole
         assert "token" in json.loads(line)

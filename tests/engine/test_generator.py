@@ -197,7 +197,7 @@ def test_the_context_fills_up() -> None:
     assert len(prompt) + len(completion.tokens) == 64 + 1
     full = gen.generate(list(range(1, 65)), max_tokens=10, seed=1)
     assert len(full.tokens) == 1
-    with pytest.raises(sd.ContextFull, match=r"65 tokens.*holds 64"):
+    with pytest.raises(sd.ContextFull, match=r"65 tokens.*holds 64; shorten the prompt or ask for a longer context \(n_ctx\)$"):
         gen.generate(list(range(1, 66)))
 
 

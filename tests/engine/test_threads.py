@@ -226,5 +226,5 @@ def test_a_forked_process_is_told_to_make_its_own() -> None:
     """)
     assert ended.returncode == 0, ended.stderr
     message, child, parent = ended.stdout.splitlines()
-    assert "before the process was forked; make one in every process" in message
+    assert "before the process was forked; create one in each process" in message
     assert (child, parent) == ("True", "True")

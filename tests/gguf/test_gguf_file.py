@@ -72,7 +72,7 @@ BAD = {
     "array of 2^61 strings": (with_entry(ARRAY, array(STRING, 2**61)), "elements of at least 8 bytes"),
     "array element too long": (with_entry(ARRAY, array(STRING, 2, string("a") + u64(2**40))), f"needs {2**40} bytes"),
     "array of arrays of 2^60": (with_entry(ARRAY, array(ARRAY, 1, array(U16, 2**60))), "elements of at least 2 bytes"),
-    "arrays nested 6 deep": (with_entry(ARRAY, nested(6, array(U8, 1, b"\0"))), "nested more than 4 deep"),
+    "arrays nested 6 deep": (with_entry(ARRAY, nested(6, array(U8, 1, b"\0"))), "nested more than 4 levels deep"),
     "value type 13": (with_entry(13, bytes(8)), "unknown value type 13"),
     "value type 2^32-1": (with_entry(2**32 - 1, bytes(8)), f"unknown value type {2**32 - 1}"),
     "element type 13": (with_entry(ARRAY, array(13, 0)), "unknown value type 13"),
@@ -187,7 +187,7 @@ def test_paths_that_are_no_files(specdec: pathlib.Path, tmp_path: pathlib.Path) 
 
 def test_a_path_with_a_nul_character() -> None:
     for use in (lambda path: sd.Generator(path), lambda path: sd.Generator(draft=path)):
-        with pytest.raises(sd.ModelError, match=r"^a\\x00b\.gguf: is no path: it has a NUL character; check the path$"):
+        with pytest.raises(sd.ModelError, match=r"^a\\x00b\.gguf: is not a path: it has a NUL character; check the path$"):
             use("a\0b.gguf")
 
 

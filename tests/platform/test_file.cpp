@@ -70,7 +70,7 @@ TEST(errors_name_the_file_and_what_to_check) {
   const Folder folder;
   CHECK_THROWS(File::open(folder / "none"), Error, "none: cannot be opened: No such file");
   CHECK_THROWS(File::open(folder / "none"), Error, "check the path");
-  CHECK_THROWS(File::create_new(folder / "no/file"), Error, "no/file: cannot be made");
+  CHECK_THROWS(File::create_new(folder / "no/file"), Error, "no/file: cannot be created");
   CHECK_THROWS(replace_file(folder / "none", folder / "a"), Error, "a: cannot be replaced");
   File::create(folder / "a");
   File reader = File::open(folder / "a");

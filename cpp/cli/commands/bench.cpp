@@ -47,27 +47,28 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec bench";
   line.arguments = "[options]";
   line.about =
-      "Measures tokens per second of the target, of its MXFP6 version, and of that with a draft, and compares the speedup with "
-      "the one predicted from the time of single passes. The modes take turns in every round, so that changes in the machine's "
-      "speed affect all of them. Reading prompts is not counted.";
+      "Measures the tokens per second of the target, of its MXFP6 version, and of the MXFP6 version with a draft, and compares "
+      "the speedup with a prediction from the times of single passes. Every round runs all modes, so that changes in the "
+      "machine's speed affect all of them. Reading prompts is not timed.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {
       {"Text",
-       {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four beginnings of Python source)"),
+       {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four starts of Python source files)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
-        predict_option(arguments.request, 1, "tokens per prompt at most, -1: until the text ends or the context is full")}},
+        predict_option(arguments.request, 1,
+                       "maximum number of tokens per prompt; -1: until the model ends its output or the context is full")}},
       {"Comparison",
        {mxfp6_option(comparison),
         texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
         integer({"--repeat"}, arguments.rounds, 1, 1000, "rounds (default: 5)"),
-        flag({"--sequential"}, comparison.sequential, "one target in memory at a time (default: only if memory cannot hold all)")}},
+        flag({"--sequential"}, comparison.sequential, "keep one target in memory at a time (default: only if they do not fit together)")}},
       model_group(comparison.generator),
       sampling_group(arguments.request),
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
-        text({"--plot"}, "FILE", arguments.plot, "also draw the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
+        text({"--plot"}, "FILE", arguments.plot, "also plot the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
   return line;
 }
@@ -134,7 +135,7 @@ class Bench {
     Stats stats;
     for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
     if (stats.tokens < min_timed_tokens) {
-      throw Error(mode.name + " made only " + counted(stats.tokens, "token") + " in a round: too few tokens to time; " +
+      throw Error(mode.name + " generated only " + counted(stats.tokens, "token") + " in a round: too few tokens to time; " +
                   "give more prompts, or prompts with longer continuations");
     }
     mode.rounds.push_back(stats);

@@ -98,10 +98,10 @@ std::string milliseconds(double seconds, std::size_t columns) {
 
 std::string heading(const BenchResult& result) {
   return counted(result.num_prompts, "prompt") +
-         (result.max_tokens == INT_MAX ? " to the end, " : " of at most " + counted(result.max_tokens, "token") + ", ") +
+         (result.max_tokens == INT_MAX ? " without a token limit, " : " of at most " + counted(result.max_tokens, "token") + ", ") +
          counted(result.modes.front().rounds.size(), "round") + ", " + (result.interleaved ? "interleaved" : "one file after another") +
          ", " + counted(result.n_threads, "thread") + ",\n" + format("temperature %g", result.temperature) + ", seed " +
-         std::to_string(result.seed) + "; median of the rounds, reading prompts not counted\n\n";
+         std::to_string(result.seed) + "; median of the rounds, reading prompts not timed\n\n";
 }
 
 std::string speed_table(const BenchResult& result) {
@@ -207,7 +207,7 @@ std::string bench_text(const BenchResult& result) {
   return text +
          "\nPredicted: K draft passes of 1 token and a target pass of K + 1 tokens, each timed alone.\n"
          "Not included: sampling; the rest (KV caches, bookkeeping); the draft's passes of 2 tokens\n"
-         "after full acceptance; competition of the two models for the CPU's caches.\n";
+         "after full acceptance; the two models evicting each other from the CPU's caches.\n";
 }
 
 nlohmann::ordered_json bench_json(const BenchResult& result) {

@@ -26,7 +26,7 @@ struct Arguments {
 
 Option template_option(std::string& chat_template) {
   const std::vector<std::string> names = chat_template_names();
-  std::string help = "a template that llama.cpp knows, instead of the model's own:";
+  std::string help = "built-in template of llama.cpp to use instead of the model's own:";
   for (const std::string& name : names) help += (&name == &names.front() ? " " : ", ") + name;
   Option option = choice({"--chat-template"}, names, chat_template, help);
   option.value = "NAME";  // shown instead of all names
@@ -39,15 +39,15 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options]";
   line.about =
       "Answers each line of standard input, using the model's own chat template or a named one; without a template the model "
-      "continues the text so far. The conversation stays in the caches and is not read again. Ctrl-C ends an answer; /clear "
-      "forgets the conversation, /stats shows the statistics of the last answer, /quit or the end of input leaves.";
+      "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. Ctrl-C "
+      "stops an answer; /clear starts a new conversation, /stats prints the statistics of the last answer, /quit or the end of "
+      "input exits.";
   line.positional_hint = "; write to standard input";
   line.groups = {
       {"Text",
-       {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "what the conversation begins with"),
-        template_option(arguments.chat_template),
-        predict_option(arguments.request, 1, "tokens per answer at most, -1: until the text ends or the context is full"),
-        stop_option(arguments.request, "end an answer before this text; repeatable")}},
+       {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"), template_option(arguments.chat_template),
+        predict_option(arguments.request, 1, "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
+        stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
       {"Output", {color_option(arguments.color)}},
@@ -67,7 +67,7 @@ class Lines {
       if (!wait_for_input()) {
         if (!terminal_) throw Cancelled("interrupted");
         clear_interrupt();
-        write("\n(/quit or Ctrl-D leaves)\n> ");
+        write("\n(/quit or Ctrl-D exits)\n> ");
         continue;
       }
       char chunk[4096];
@@ -174,7 +174,7 @@ class Chat {
         write(styled(piece->text, draft_style(piece->from_draft), color_));
         answer += piece->text;
         if (interrupted()) throw Cancelled("interrupted");
-        if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear begins a new conversation\n");
+        if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear starts a new conversation\n");
       }
     } catch (const Cancelled&) {
       generator_.stop();
@@ -182,7 +182,7 @@ class Chat {
       if (!input_is_terminal()) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
-      note(std::string(error.what()) + "; /clear begins a new conversation\n");
+      note(std::string(error.what()) + "; /clear starts a new conversation\n");
       history_ = before;
       return;
     }

@@ -99,12 +99,12 @@ void add_file(Comparison& comparison, const std::string& name, const GeneratorOp
 
 Option mxfp6_option(ComparisonOptions& options) {
   return text({"--mxfp6"}, "FILE", options.mxfp6,
-              "the target with MXFP6 weights (default: quantizes into a temporary file in TMPDIR, which is removed at the end)");
+              "MXFP6 version of the target (default: quantize to a temporary file in TMPDIR, removed at the end)");
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: name a draft (-md FILE, or -md ngram) and leave -k above 0");
+  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: give a draft (-md FILE or -md ngram) and a -k above 0");
   const bool is_mxfp6 = weight_type(given.target) == mxfp6_type();
   if (is_mxfp6 && !options.mxfp6.empty())
     throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");

@@ -36,8 +36,8 @@ CommandLine command_line(GenerateOptions& options) {
   line.command = "specdec generate";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Continues a prompt. The output has the target model's distribution for any draft; a good draft makes it faster. Without "
-      "-p and -f the prompt is read from standard input.";
+      "Continues a prompt. With any draft the output is distributed exactly as the target model's; a good draft makes it "
+      "faster. Without -p and -f the prompt is read from standard input.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
   const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
@@ -45,7 +45,7 @@ CommandLine command_line(GenerateOptions& options) {
   line.groups = {
       {"Text",
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), without one newline at its end", set_file},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input); one trailing newline is removed", set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(options.request, 0),
         stop_option(options.request)}},
@@ -53,21 +53,21 @@ CommandLine command_line(GenerateOptions& options) {
       sampling_group(options.request),
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
-             "JSON Lines (-: standard input): {\"prompt\": \"...\"} each, optionally with its own options, named as in Python "
-             "(max_tokens, seed, ...), and an \"id\", which its result repeats; -s is the seed of the first line, the other seeds are "
-             "derived from it"),
+             "JSON Lines (-: standard input), one request per line: {\"prompt\": \"...\"}, optionally with options named as in Python "
+             "(max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the first line, those of the "
+             "others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order: index, id, seed, verification, text, finish_reason, stats or error; written to FILE.part "
-             "until all are there, so that an interrupted run can be resumed"),
+             "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, stats or error. "
+             "Results are in FILE.part until all are done; the same command resumes an interrupted run"),
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
              "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
              "and stats"),
         color_option(options.color),
-        {{"--display-prompt"}, "", "write the prompt first (default: when standard output is a terminal)", display(true)},
-        {{"--no-display-prompt"}, "", "write only the continuation", display(false)},
-        flag({"--no-stats", "--no-perf"}, options.statistics, "no statistics on standard error", false)}},
+        {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
+        {{"--no-display-prompt"}, "", "print only the output", display(false)},
+        flag({"--no-stats", "--no-perf"}, options.statistics, "do not print statistics to standard error", false)}},
   };
   return line;
 }
@@ -158,16 +158,16 @@ int run_generate(int argc, const char* const* argv) {
     write(help_text(line));
     return 0;
   }
-  if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output go together");
+  if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output must be given together");
   if (!options.many.prompts.empty()) {
-    if (options.prompt.text || options.prompt.file) throw UsageError("give -p, -f or --prompts, not several of them");
+    if (options.prompt.text || options.prompt.file) throw UsageError("give only one of -p, -f and --prompts");
     if (options.json || options.display_prompt || options.prompt.escapes) {
-      throw UsageError("--prompts writes JSON Lines to --output; it goes without --json, --display-prompt and -e");
+      throw UsageError("--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt or -e");
     }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);
   }
-  if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force go with --prompts");
+  if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force need --prompts");
   options.generator.max_sequences = 1;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // before models are loaded

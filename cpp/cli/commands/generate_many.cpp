@@ -185,6 +185,8 @@ class Run {
         throw;
       } catch (const std::invalid_argument& error) {
         fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
+      } catch (const ContextFull& error) {
+        fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + with_remedy(error));
       } catch (const Error& error) {
         fail(std::move(result), "line " + std::to_string(next_line_ + 1) + ": " + error.what());
       }

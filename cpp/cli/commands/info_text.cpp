@@ -39,7 +39,7 @@ std::string hyperparameter_text(const GgufFile& file, const std::string& name) {
   const GgufValue* value = hyperparameter(file, name);
   if (value == nullptr) return "";
   const auto* array = std::get_if<GgufArray>(value);
-  return array == nullptr ? value_text(*value, 1) : array_text(*array, 4) + " by layer";
+  return array == nullptr ? value_text(*value, 1) : array_text(*array, 4) + " per layer";
 }
 
 std::string tokenizer_text(const GgufFile& file) {
@@ -112,7 +112,7 @@ std::string facts(const Parts& parts) {
       {"Vocabulary", vocabulary_text(file)},
       {"Format", format_text},
       {"Kernels", kernels_text()},
-      {"Huge pages", has_huge_pages() ? "yes: --no-mmap reads weights into them" : "no: --no-mmap is not faster here"},
+      {"Huge pages", has_huge_pages() ? "available: --no-mmap reads weights into them" : "not available: --no-mmap is not faster here"},
   };
   std::string text;
   for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";

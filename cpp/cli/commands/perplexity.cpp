@@ -27,17 +27,17 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec perplexity";
   line.arguments = "[options] MODEL -f TEXT";
   line.about =
-      "Measures how well a model predicts a text and, with --against, how far its predictions are from a reference model's: the "
-      "Kullback-Leibler divergence (reference || model) per token, and how often both find the same token most probable.\n"
-      "The text is read in windows of -c tokens, each beginning with BOS where the model uses one and scored on its second half, "
-      "as llama.cpp's perplexity does.";
+      "Measures a model's perplexity on a text and, with --against, its difference from a reference model: the Kullback-Leibler "
+      "divergence (reference || model) in nats per token, and how often both have the same most likely token.\n"
+      "The text is split into windows of -c tokens. As in llama.cpp's perplexity tool, each begins with BOS if the model uses "
+      "one, and only its second half is scored.";
   line.num_positionals = 1;
   line.positional_hint = "; give one model";
   line.groups = {{"Options",
                   {text({"-f", "--file"}, "TEXT", arguments.file, "the text, UTF-8; - is standard input"),
                    text({"--against"}, "REFERENCE", options.reference, "the model to compare with, usually the unquantized one"),
                    integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window (default: 512)"),
-                   integer({"--chunks"}, options.max_windows, 1, 1 << 30, "windows to read at most (default: all)"),
+                   integer({"--chunks"}, options.max_windows, 1, 1 << 30, "maximum number of windows (default: all)"),
                    integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core)"),
                    flag({"--json"}, arguments.json, "one JSON object")}}};
   return line;

@@ -38,21 +38,21 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] IN OUT";
   line.about =
       "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and writes one "
-      "file. Norms, biases, routers and matrices that are not whole tiles keep their type; the table gives the reason. OUT is "
-      "created when it is complete; an interrupted run leaves nothing.";
+      "file. Norms, biases, routers, and matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the "
+      "table that is printed gives the reason. OUT appears only when it is complete; an interrupted run leaves no file.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
   line.groups = {
       {"Options",
-       {choice({"--type"}, {"mxfp6_e2m3", "mxfp6_e3m2"}, arguments.type, "e2m3: finer, e3m2: wider range"),
+       {choice({"--type"}, {"mxfp6_e2m3", "mxfp6_e3m2"}, arguments.type, "e2m3: more precision; e3m2: wider range"),
         choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-               "how a block's scale is chosen. ocp: from its largest weight, as in the OCP standard; mse: the scale of least squared "
-               "error among that one and its two neighbours"),
+               "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; mse: of that scale and its "
+               "two neighbours, the one with the least squared error"),
         text({"--calibrate"}, "TEXT", arguments.calibration_text,
-             "a file with text typical for the model (about 100 KB or more, at least 512 tokens): weights and scales are chosen to "
-             "minimise the change of outputs on it (GPTQ). Halves the divergence at the same size; takes minutes for small models "
-             "and hours for 7B"),
-        text({"--keep"}, "REGEX", options.keep, "keep the type of tensors whose name matches, such as '^output' (ECMAScript)"),
+             "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): choose weights and scales that "
+             "minimise the change of each layer's outputs on it (GPTQ). Halves the KL divergence at the same size; takes minutes "
+             "for small models, hours for 7B"),
+        text({"--keep"}, "REGEX", options.keep, "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
         integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
         flag({"--force"}, options.overwrite, "replace OUT if it exists"),
         flag({"--allow-requantize"}, options.allow_requantize, "also quantize from types below 8 bits, which loses accuracy twice"),

@@ -45,21 +45,21 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec race";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Shows how the target, its MXFP6 version, and that with a draft continue a prompt, side by side. Each runs alone first; "
-      "then all are replayed together, every token at its measured time. Accepted draft tokens are green. If standard output is "
-      "not a terminal, the outputs are printed one after another.";
+      "Shows side by side how the target, its MXFP6 version, and the MXFP6 version with a draft continue a prompt. Each runs "
+      "alone first; then all are replayed together, every token at its measured time. Accepted draft tokens are green. If "
+      "standard output is not a terminal, the outputs are printed one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
   const auto set_file = [&arguments](const std::string& text) { arguments.prompt.file = text; };
   line.groups = {
       {"Text",
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim (default: the beginning of a function)", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input), without one newline at its end", set_file},
+        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input); one trailing newline is removed", set_file},
         flag({"-e", "--escape"}, arguments.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(arguments.request, 1)}},
       {"Race",
        {mxfp6_option(arguments.comparison),
-        real({"--speed"}, arguments.speed, numbers_above(0.0, 1000.0), "play so many times as fast as it was; below 1 is slower"),
+        real({"--speed"}, arguments.speed, numbers_above(0.0, 1000.0), "playback speed: 2 is twice as fast as measured, 0.5 half as fast"),
         color_option(arguments.color)}},
       model_group(arguments.comparison.generator),
       sampling_group(arguments.request),

@@ -11,11 +11,11 @@ from . import mxfp6
 __all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
-    Base class of this package's errors; bad arguments are ValueError.
+    Base class of this package's errors. Bad arguments raise ValueError or TypeError.
     """
 class ModelError(Error):
     """
-    A model file or model that cannot be used, or that failed while running.
+    A model file that cannot be used, or a model that failed while running.
     """
 class VocabularyMismatch(ModelError):
     """
@@ -27,7 +27,7 @@ class ContextFull(Error):
     """
 class Cancelled(Error):
     """
-    The generation was stopped from outside; the generator stays usable.
+    The generation was cancelled; the Generator stays usable.
     """
 class Generator:
     """
@@ -35,7 +35,7 @@ class Generator:
     """
     def __init__(self, **kwargs: typing.Any) -> None:
         """
-        Options are those of generator_options().
+        Takes the options of generator_options().
         """
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -53,7 +53,7 @@ class Generator:
         """
     def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
         """
-        Begins a text; reads the prompt into both caches. Options are those of request_options().
+        Starts a request and reads its prompt into both caches. Takes the options of request_options().
         """
     def start_many(self) -> None:
         """
@@ -69,7 +69,7 @@ class Generator:
         """
     def submit(self, prompt: typing.Any, **kwargs: typing.Any) -> int:
         """
-        Queues a text beside those that run; its id. Options as for start.
+        Queues a request beside the running ones and returns its id. Takes the options of start().
         """
     def tokenize(self, text: typing.Any) -> list[int]:
         ...
@@ -88,29 +88,32 @@ class Generator:
     @property
     def turn(self) -> int:
         """
-        Counts what ends the texts before it: start and start_many.
+        Number of runs started so far (start, start_many); starting one ends the run before it.
         """
     @property
     def verification(self) -> str:
         ...
 def check_request_options(**kwargs: typing.Any) -> None:
     """
-    Raises what start would for these options.
+    Raises the error that start() would raise for these options.
     """
 def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> int:
     """
-    The seed of text `index` of a batch that was given `seed`.
+    The seed of request `index` in a batch with the common seed `seed`.
     """
 def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True) -> numpy.typing.NDArray[numpy.float32]:
     """
-    Logits float32 [len(tokens), vocabulary] of a text: row i predicts the token after tokens[i]. For tests and teaching.
+    Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
+    teaching.
     
     path: a GGUF file, loaded for this call
-    pass_sizes: how many tokens each pass reads, repeated to the end of the text; the engine's results do not depend on it
-    kv_type: "f16" or "q8_0", how the cache holds keys and values
+    pass_sizes: number of tokens in each pass, repeated until all tokens are read; the logits do not depend on it
+    n_threads: 1..512
+    kv_type: "f16" or "q8_0", the type of the KV cache
     mmap: False reads the weights into memory instead of mapping the file
     
-    ValueError: no tokens, an id outside the vocabulary, a pass of no tokens. ModelError: a file that cannot be used.
+    ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
+    ModelError: a file that cannot be used.
     """
 def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]:
     """
@@ -118,10 +121,10 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
     """
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
-    Those of Generator.
+    The options of a Generator, described as in request_options().
     """
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """
-    The options of a text: name -> its type, what it must be, its default, command line flags and help.
+    The options of a request: name -> type, requirement, default, command line flags and help.
     """
 __version__: str = '0.1.0'
