@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOP_FOLDERS = "bench|cmake|cpp|docs|models|python|requirements|tests|third_party"
 NAMED_PATH = re.compile(rf"`((?:{TOP_FOLDERS})/[^\s`]*)`")
+NAME_IN_PATH = re.compile(rf"`(\w+)`\s+(?:in|of)\s+`((?:{TOP_FOLDERS})/[^\s`]*)`")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -55,3 +56,11 @@ def test_paths_in_the_text_exist() -> None:
     assert len(found) > 60
     missing = [f"{page}: {path}" for page, path in found if not (ROOT / path).exists()]
     assert not missing
+
+
+def test_names_in_the_text_stand_in_their_files() -> None:
+    """Such as "`isas` of `cpp/base/isa.cpp`"."""
+    found = [(page.name, *match) for page in PAGES for match in NAME_IN_PATH.findall(page.read_text(encoding="utf-8"))]
+    assert len(found) > 20
+    for page, name, path in found:
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), f"{page}: {name} of {path}"

@@ -54,6 +54,25 @@ def test_the_layers_are_in_order() -> None:
         assert all(order.index(other) < order.index(folder) for other in used), folder
 
 
+def test_the_documentation_has_these_arrows() -> None:
+    """The last column of the table of folders; those of bindings and cli, which use most folders, are in words."""
+    page = (CPP.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `cpp/(\w+)` \|.*\| ?([^|]*?) ?\|$", page, re.MULTILINE))
+    assert rows.keys() == MAY_USE.keys()
+    for folder in MAY_USE.keys() - {"bindings", "cli"}:
+        assert set(filter(None, rows[folder].split(", "))) == MAY_USE[folder], folder
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    """In its first line; a .cpp file with a header of the same name says it there."""
+    root = CPP.parent
+    paths = [path for folder in ("cpp", "tests", "bench") for path in (root / folder).rglob("*")]
+    files = [path for path in paths if path.suffix in {".h", ".cpp"}]
+    for path in files:
+        if path.suffix == ".h" or not path.with_suffix(".h").exists():
+            assert path.read_text(encoding="utf-8").startswith("// "), f"{path.relative_to(root)} begins without a description"
+
+
 def test_folders_use_only_what_they_may() -> None:
     for folder, path in sources():
         for name in includes(path):
