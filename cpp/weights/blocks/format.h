@@ -33,27 +33,37 @@ struct Format {
   int group;            // weights that share a scale
   int lowest, highest;  // code
   bool offsets;
+  int bits;  // of a stored code: code - lowest; Q8_0: the signed byte; IQ4: a place in the table
 };
 
 constexpr Format formats[num_types] = {
-    {"Q4_0", 32, 18, 32, -8, 7, false},         {"Q4_1", 32, 20, 32, 0, 15, true},      {"Q5_0", 32, 22, 32, -16, 15, false},
-    {"Q5_1", 32, 24, 32, 0, 31, true},          {"Q8_0", 32, 34, 32, -128, 127, false}, {"IQ4_NL", 32, 18, 32, -127, 113, false},
-    {"IQ4_XS", 256, 136, 32, -127, 113, false}, {"Q2_K", 256, 84, 16, 0, 3, true},      {"Q3_K", 256, 110, 16, -4, 3, false},
-    {"Q4_K", 256, 144, 32, 0, 15, true},        {"Q5_K", 256, 176, 32, 0, 31, true},    {"Q6_K", 256, 210, 16, -32, 31, false},
+    {"Q4_0", 32, 18, 32, -8, 7, false, 4},         {"Q4_1", 32, 20, 32, 0, 15, true, 4},      {"Q5_0", 32, 22, 32, -16, 15, false, 5},
+    {"Q5_1", 32, 24, 32, 0, 31, true, 5},          {"Q8_0", 32, 34, 32, -128, 127, false, 8}, {"IQ4_NL", 32, 18, 32, -127, 113, false, 4},
+    {"IQ4_XS", 256, 136, 32, -127, 113, false, 4}, {"Q2_K", 256, 84, 16, 0, 3, true, 2},      {"Q3_K", 256, 110, 16, -4, 3, false, 3},
+    {"Q4_K", 256, 144, 32, 0, 15, true, 4},        {"Q5_K", 256, 176, 32, 0, 31, true, 5},    {"Q6_K", 256, 210, 16, -32, 31, false, 6},
 };
 static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
 
 static constexpr std::int64_t row_bytes(Type type, std::int64_t k) { return k / format_of(type).columns * format_of(type).bytes; }
 
+static constexpr bool has_table(Type type) { return type == Type::iq4_nl || type == Type::iq4_xs; }
 constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// 32 weights of a row; groups of 32 have both scales alike.
+// 32 weights of a row as the file states them; groups of 32 have both halves' scales alike. Numbers d and m are F16 bits:
+//   scale = d * scale_code,  offset = -(m * offset_code)
+struct Stored32 {
+  std::uint8_t code[32];
+  std::uint16_t d, m;
+  std::int8_t scale_code[2], offset_code[2];  // of columns 0-15, 16-31
+};
+// Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
+Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept;
+
 struct Weights32 {
   std::int8_t code[32];
-  float scale[2], offset[2];  // of columns 0-15, 16-31
+  float scale[2], offset[2];
 };
-
-// Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
-Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept;
+Weights32 decode(Type type, const Stored32& stored) noexcept;
+inline Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept { return decode(type, stored(type, block, part)); }
 
 }  // namespace specdec::blocks

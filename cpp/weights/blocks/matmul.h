@@ -21,6 +21,7 @@
 
 #include "base/cpu_features.h"
 #include "weights/blocks/format.h"
+#include "weights/blocks/tiles.h"
 
 namespace specdec::blocks {
 
@@ -44,17 +45,18 @@ static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
   return static_cast<std::size_t>(n * (k / block_size)) * sizeof(PanelBlock);
 }
 
-// Rows of k weights, row_bytes apart; k is a multiple of the type's block.
+// Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same in tiles (tiles.h), used if not null.
 struct Matrix {
   Type type;
   const std::uint8_t* weights;
   std::int64_t row_bytes, k;
+  const std::uint8_t* tiles = nullptr;
 };
 
-// A tile is 16 rows of tile_columns, decoded once for all columns of activations: what a kernel multiplies. A byte is a code, or
-// code - lowest where the kernel multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
-constexpr int tile_rows = 16, tile_columns = 512;
-struct Tile {
+// 16 rows of tile_columns, decoded once for all columns of activations. A byte is a code, or code - lowest where the kernel
+// multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
+constexpr int tile_columns = 512;
+struct DecodedTile {
   std::uint8_t codes[tile_columns / 4][tile_rows][4];
   float scale[tile_columns / 16][tile_rows], offset[tile_columns / 16][tile_rows];  // by group
 };
@@ -62,7 +64,7 @@ struct Tile {
 // Of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
 constexpr int padded_bytes = tile_rows * (tile_columns / 32 * 34);
 static constexpr std::size_t scratch_bytes(std::int64_t n) {
-  return sizeof(Tile) + padded_bytes + static_cast<std::size_t>(n) * tile_rows * sizeof(float);
+  return sizeof(DecodedTile) + padded_bytes + static_cast<std::size_t>(n) * tile_rows * sizeof(float);
 }
 
 struct Kernels {
@@ -73,7 +75,7 @@ struct Kernels {
   void (*pack)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                std::int64_t block_end, PanelBlock* panel) noexcept;
 
-  // out[c * ldo + row] for all n columns and rows [row_begin, row_end), best multiples of tile_rows.
+  // out[c * ldo + row] for all n columns and rows [row_begin, row_end). row_begin is best a multiple of tile_rows; with tiles it must be.
   void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
                  std::int64_t ldo, void* scratch) noexcept;
 };

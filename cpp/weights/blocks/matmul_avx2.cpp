@@ -12,17 +12,7 @@ namespace {
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
-using Ints = __m256i;
-using Floats = __m256;
-constexpr int vector_rows = 8;
-constexpr int columns_at_once = 4;  // times 2 vectors of rows: eight sums in 16 registers
-
-SPECDEC_INLINE Floats load_floats(const float* p) { return _mm256_loadu_ps(p); }
-SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm256_storeu_ps(p, v); }
-SPECDEC_INLINE Floats broadcast(float x) { return _mm256_set1_ps(x); }
-SPECDEC_INLINE Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
-SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+#include "weights/blocks/vectors_256.h"
 
 template <Type type>
 constexpr bool signed_bytes = format_of(type).highest > 63;
@@ -33,10 +23,8 @@ constexpr int pairs_that_fit = signed_bytes<type> ? 1 : 32767 / ((format_of(type
 static_assert(pairs_that_fit<Type::q6_k> == 2 && pairs_that_fit<Type::q5_k> == 4 && pairs_that_fit<Type::q4_k> == 8);
 static_assert(128 * 127 * 2 <= 32767);
 
-SPECDEC_INLINE __m256i load_ints(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-
-template <Type type, int C>
-SPECDEC_INLINE void group_sums(const std::uint8_t* codes, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
+template <Type type, int C, class Weights>
+SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][2]) {
   constexpr int fours = format_of(type).group / 4, step = pairs_that_fit<type> < fours ? pairs_that_fit<type> : fours;
   const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 4
@@ -49,7 +37,7 @@ SPECDEC_INLINE void group_sums(const std::uint8_t* codes, const PanelBlock* x, i
     __m256i words[C][2];
 #pragma GCC unroll 8
     for (int i = first; i < first + step; ++i) {
-      const __m256i w[2] = {load_ints(codes + i * 4 * tile_rows), load_ints(codes + i * 4 * tile_rows + 32)};
+      const __m256i w[2] = {weights.codes(group * fours + i, 0), weights.codes(group * fours + i, 1)};
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) {
         std::int32_t four;

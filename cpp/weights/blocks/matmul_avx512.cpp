@@ -9,15 +9,30 @@ namespace {
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
 using Ints = __m512i;
+using Codes = __m512i;
 using Floats = __m512;
 constexpr int vector_rows = 16;
 constexpr int columns_at_once = 8;
 
-SPECDEC_INLINE Ints load_ints(const void* p) { return _mm512_loadu_si512(p); }
+SPECDEC_INLINE Codes load_codes(const void* p) { return _mm512_loadu_si512(p); }
+SPECDEC_INLINE void store_codes(void* p, Codes v) { _mm512_storeu_si512(p, v); }
 SPECDEC_INLINE Ints broadcast_ints(std::int32_t x) { return _mm512_set1_epi32(x); }
+SPECDEC_INLINE Codes either(Codes a, Codes b) { return _mm512_or_si512(a, b); }
+// Bits `mask` of every byte after a shift to the right, or by a negative number to the left.
+SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
+  v = shift > 0 ? _mm512_srli_epi32(v, static_cast<unsigned>(shift)) : _mm512_slli_epi32(v, static_cast<unsigned>(-shift));
+  return _mm512_and_si512(v, _mm512_set1_epi32(mask * 0x01010101));
+}
+SPECDEC_INLINE Codes flipped(Codes a, Codes b) { return _mm512_xor_si512(a, b); }
+SPECDEC_INLINE Codes looked_up(__m128i table, Codes v) { return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), v); }
 SPECDEC_INLINE Ints add_products(Ints sum, Ints w, Ints a) { return _mm512_dpbusd_epi32(sum, w, a); }
 SPECDEC_INLINE Floats load_floats(const float* p) { return _mm512_loadu_ps(p); }
 SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+SPECDEC_INLINE Floats negative(Floats v) { return _mm512_mul_ps(v, _mm512_set1_ps(-1.0f)); }
 SPECDEC_INLINE Floats broadcast(float x) { return _mm512_set1_ps(x); }
 SPECDEC_INLINE Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
 SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
@@ -28,6 +43,6 @@ SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_
 
 }  // namespace
 
-const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512_vnni, pack, matmul};
+const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni, pack, matmul};
 
 }  // namespace specdec::blocks

@@ -1,20 +1,169 @@
 // The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous namespace
 //   columns_at_once                     the most columns that multiply_columns takes, a divisor of panel_width
+//   vector_rows                         rows in a vector
+//   Codes, Ints, Floats                 vectors of four codes, one sum, one number per row; load_codes, store_codes, load_floats,
+//                                       store_floats, load_halves (F16), load_bytes (int8), negative, broadcast, to_floats,
+//                                       multiplied (a * b), fused (a * b + c), either (a | b)
+//   field(codes, shift, mask)           bits of every byte after a shift to the right, or by a negative number to the left
+//   finished<type>(codes)               from stored codes to those that group_sums multiplies
+//   group_sums<type, C>(weights, x, group, sums)              sums[c][v] = exact sums of a group of columns
 //   decode_tile<type>(w, row_bytes, blocks, ahead, tile)      16 rows of `blocks` blocks of the type; as many bytes from `ahead` on
 //                                                             are read next and may be fetched
-//   multiply_columns<type, C>(tile, blocks32, x, width, acc)  acc[c * 16 + row] of C columns, goes on from what it holds;
-//                                                             x: of a panel group of `width` columns
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
-template <Type type, int C = columns_at_once>
-void multiply_some(int columns, const Tile& tile, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* acc) {
-  if (columns == C) return multiply_columns<type, C>(tile, blocks32, x, width, acc);
-  if constexpr (C > 1) multiply_some<type, C - 1>(columns, tile, blocks32, x, width, acc);
+constexpr int vectors = tile_rows / vector_rows;
+constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
+
+// Weights of a DecodedTile, 32 columns after another.
+template <Type type>
+class DecodedWeights {
+ public:
+  explicit DecodedWeights(const DecodedTile& tile) : codes_(&tile.codes[0][0][0]), scale_(tile.scale[0]), offset_(tile.offset[0]) {}
+  static constexpr int parts = 1;
+  SPECDEC_INLINE void start_block() {}
+  SPECDEC_INLINE Codes codes(int four, int v) const { return load_codes(codes_ + four * 4 * tile_rows + v * vector_bytes); }
+  SPECDEC_INLINE Floats scale(int group, int v) const { return load_floats(scale_ + group * tile_rows + v * vector_rows); }
+  SPECDEC_INLINE Floats offset(int group, int v) const { return load_floats(offset_ + group * tile_rows + v * vector_rows); }
+  SPECDEC_INLINE void next_part() {
+    constexpr int groups = block_size / format_of(type).group;
+    codes_ += block_size * tile_rows;
+    scale_ += groups * tile_rows;
+    offset_ += groups * tile_rows;
+  }
+  SPECDEC_INLINE void next_block() {}
+
+ private:
+  const std::uint8_t* codes_;
+  const float *scale_, *offset_;
+};
+
+// Weights of a tile of tiles.h, decoded in registers.
+template <Type type>
+class TileWeights {
+ public:
+  explicit TileWeights(const std::uint8_t* tile) : block_(tile) {}
+  static constexpr int parts = format_of(type).columns / block_size;
+  SPECDEC_INLINE void start_block() {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      d_[v] = load_halves(block_ + 2 * vector_rows * v);
+      if constexpr (format_of(type).offsets) {
+        m_[v] = load_halves(block_ + 2 * tile_rows + 2 * vector_rows * v);
+        if constexpr (has_scale_codes(type)) m_[v] = negative(m_[v]);
+      }
+    }
+    scales_ = block_ + halves_bytes(type);
+    codes_ = block_ + codes_at(type);
+  }
+  // Columns 4 four .. 4 four + 3 of 32.
+  SPECDEC_INLINE Codes codes(int four, int v) const {
+    constexpr int low = low_bits(type), high = high_bits(type);
+    const auto vector = [&](int i) { return load_codes(codes_ + i * 4 * tile_rows + v * vector_bytes); };
+    if constexpr (low == 8) return finished<type>(vector(four));
+    Codes code = field(vector(four % low), low * (four / low), (1 << low) - 1);
+    if constexpr (high > 0) code = either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
+    return finished<type>(code);
+  }
+  SPECDEC_INLINE Floats scale(int group, int v) const {
+    if constexpr (!has_scale_codes(type)) return d_[v];
+    return multiplied(d_[v], load_bytes(scales_ + group * tile_rows + v * vector_rows));
+  }
+  SPECDEC_INLINE Floats offset(int group, int v) const {
+    if constexpr (!has_scale_codes(type)) return m_[v];
+    return multiplied(m_[v], load_bytes(scales_ + (groups_of(type) + group) * tile_rows + v * vector_rows));
+  }
+  SPECDEC_INLINE void next_part() {
+    scales_ += block_size / format_of(type).group * tile_rows;
+    codes_ += codes_bytes(type);
+  }
+  SPECDEC_INLINE void next_block() { block_ += tile_block_bytes(type); }
+
+ private:
+  const std::uint8_t *block_, *scales_ = nullptr, *codes_ = nullptr;
+  Floats d_[vectors] = {}, m_[vectors] = {};
+};
+
+// acc[c * 16 + row] of C columns over blocks32 blocks, going on from what it holds; x: of a panel group of `width` columns.
+template <Type type, int C, class Weights>
+void multiply_columns(Weights w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* sums) {
+  constexpr Format format = format_of(type);
+  constexpr int groups = block_size / format.group;
+  Floats acc[C][vectors];
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) acc[c][v] = load_floats(sums + c * tile_rows + v * vector_rows);
+  }
+  for (std::int64_t block = 0; block < blocks32; block += Weights::parts) {
+    w.start_block();
+    for (int part = 0; part < Weights::parts; ++part, x += width) {
+#pragma GCC unroll 2
+      for (int group = 0; group < groups; ++group) {
+        Ints exact[C][vectors];
+        group_sums<type, C>(w, x, group, exact);
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; ++v) {
+          const Floats weight_scale = w.scale(group, v);
+#pragma GCC unroll 8
+          for (int c = 0; c < C; ++c) {
+            acc[c][v] = fused(to_floats(exact[c][v]), multiplied(weight_scale, broadcast(x[c].scale)), acc[c][v]);
+          }
+          if constexpr (format.offsets) {
+            const Floats weight_offset = w.offset(group, v);
+#pragma GCC unroll 8
+            for (int c = 0; c < C; ++c) acc[c][v] = fused(weight_offset, broadcast(x[c].sums[group]), acc[c][v]);
+          }
+        }
+      }
+      w.next_part();
+    }
+    w.next_block();
+  }
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store_floats(sums + c * tile_rows + v * vector_rows, acc[c][v]);
+  }
 }
 
-// The tile times all columns; x: the panel from the tile's first block on.
+// Blocks of a tile of tiles.h as bytes and floats, for many columns.
 template <Type type>
-void multiply_tile(const Tile& tile, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel, std::int64_t n,
+void unpack_tile(const std::uint8_t* block, std::int64_t blocks32, DecodedTile& tile) {
+  constexpr int groups = block_size / format_of(type).group;
+  TileWeights<type> w(block);
+  std::uint8_t* codes = &tile.codes[0][0][0];
+  float *scale = tile.scale[0], *offset = tile.offset[0];
+  for (std::int64_t done = 0; done < blocks32; done += w.parts) {
+    w.start_block();
+    for (int part = 0; part < w.parts; ++part) {
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) {
+#pragma GCC unroll 8
+        for (int four = 0; four < 8; ++four) store_codes(codes + four * 4 * tile_rows + v * vector_bytes, w.codes(four, v));
+#pragma GCC unroll 2
+        for (int group = 0; group < groups; ++group) {
+          store_floats(scale + group * tile_rows + v * vector_rows, w.scale(group, v));
+          if constexpr (format_of(type).offsets) store_floats(offset + group * tile_rows + v * vector_rows, w.offset(group, v));
+        }
+      }
+      codes += block_size * tile_rows;
+      scale += groups * tile_rows;
+      offset += groups * tile_rows;
+      w.next_part();
+    }
+    w.next_block();
+  }
+}
+
+template <Type type, int C = columns_at_once, class Weights>
+void multiply_some(int columns, const Weights& w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* acc) {
+  if (columns == C) return multiply_columns<type, C>(w, blocks32, x, width, acc);
+  if constexpr (C > 1) multiply_some<type, C - 1>(columns, w, blocks32, x, width, acc);
+}
+
+// 16 rows times all columns; x: the panel from the first block on.
+template <Type type, class Weights>
+void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel, std::int64_t n,
                    std::int64_t k, float* acc) {
   for (std::int64_t first = 0; first < n; first += panel_width) {
     const int width = static_cast<int>(n - first < panel_width ? n - first : panel_width);
@@ -22,35 +171,62 @@ void multiply_tile(const Tile& tile, std::int64_t first_block, std::int64_t bloc
     const int pieces = (width + columns_at_once - 1) / columns_at_once;  // as equal as may be
     for (int piece = 0; piece < pieces; ++piece) {
       const int begin = width * piece / pieces, end = width * (piece + 1) / pieces;
-      multiply_some<type>(end - begin, tile, blocks32, x + begin, width, acc + (first + begin) * tile_rows);
+      multiply_some<type>(end - begin, w, blocks32, x + begin, width, acc + (first + begin) * tile_rows);
     }
+  }
+}
+
+// More columns than this are worth decoding a tile once for all.
+constexpr int columns_in_registers = 2 * columns_at_once;
+
+// 16 rows from `row` on as the file has them, `rows` of which exist, times all columns.
+template <Type type>
+void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const PanelBlock* panel, std::int64_t n, DecodedTile& tile,
+                   std::uint8_t* padded, float* acc) {
+  constexpr Format format = format_of(type);
+  for (std::int64_t column = 0; column < m.k; column += tile_columns) {
+    const std::int64_t columns = m.k - column < tile_columns ? m.k - column : tile_columns, blocks = columns / format.columns;
+    const std::uint8_t* w = m.weights + row * m.row_bytes + column / format.columns * format.bytes;
+    const std::uint8_t* ahead = m.weights + (row + tile_rows) * m.row_bytes + tile_rows * (column / format.columns) * format.bytes;
+    std::int64_t row_bytes = m.row_bytes;
+    if (rows < tile_rows) {  // zeros after the last row
+      const std::int64_t bytes = blocks * format.bytes;
+      for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(padded + r * bytes, w + r * row_bytes, static_cast<std::size_t>(bytes));
+      __builtin_memset(padded + rows * bytes, 0, static_cast<std::size_t>((tile_rows - rows) * bytes));
+      w = padded;
+      row_bytes = bytes;
+    }
+    decode_tile<type>(w, row_bytes, blocks, ahead, tile);
+    multiply_tile<type>(DecodedWeights<type>(tile), column / block_size, columns / block_size, panel, n, m.k, acc);
+  }
+}
+
+// A tile of tiles.h times many columns.
+template <Type type>
+void multiply_unpacked(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k, DecodedTile& tile, float* acc) {
+  constexpr int columns_of_block = format_of(type).columns;
+  for (std::int64_t column = 0; column < k; column += tile_columns) {
+    const std::int64_t columns = k - column < tile_columns ? k - column : tile_columns;
+    unpack_tile<type>(block + column / columns_of_block * tile_block_bytes(type), columns / block_size, tile);
+    multiply_tile<type>(DecodedWeights<type>(tile), column / block_size, columns / block_size, panel, n, k, acc);
   }
 }
 
 template <Type type>
 void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
               std::int64_t ldo, void* scratch) {
-  constexpr Format format = format_of(type);
-  Tile& tile = *static_cast<Tile*>(scratch);
+  DecodedTile& tile = *static_cast<DecodedTile*>(scratch);
   std::uint8_t* padded = reinterpret_cast<std::uint8_t*>(&tile + 1);
   float* acc = reinterpret_cast<float*>(padded + padded_bytes);
   for (std::int64_t row = row_begin; row < row_end; row += tile_rows) {
     const std::int64_t rows = row_end - row < tile_rows ? row_end - row : tile_rows;
     __builtin_memset(acc, 0, static_cast<std::size_t>(n * tile_rows) * sizeof(float));
-    for (std::int64_t column = 0; column < m.k; column += tile_columns) {
-      const std::int64_t columns = m.k - column < tile_columns ? m.k - column : tile_columns, blocks = columns / format.columns;
-      const std::uint8_t* w = m.weights + row * m.row_bytes + column / format.columns * format.bytes;
-      const std::uint8_t* ahead = m.weights + (row + tile_rows) * m.row_bytes + tile_rows * (column / format.columns) * format.bytes;
-      std::int64_t row_bytes = m.row_bytes;
-      if (rows < tile_rows) {  // zeros after the last row
-        const std::int64_t bytes = blocks * format.bytes;
-        for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(padded + r * bytes, w + r * row_bytes, static_cast<std::size_t>(bytes));
-        __builtin_memset(padded + rows * bytes, 0, static_cast<std::size_t>((tile_rows - rows) * bytes));
-        w = padded;
-        row_bytes = bytes;
-      }
-      decode_tile<type>(w, row_bytes, blocks, ahead, tile);
-      multiply_tile<type>(tile, column / block_size, columns / block_size, panel, n, m.k, acc);
+    if (m.tiles == nullptr) {
+      multiply_rows<type>(m, row, rows, panel, n, tile, padded, acc);
+    } else {
+      const std::uint8_t* own = m.tiles + row / tile_rows * tile_bytes(type, m.k);
+      if (n <= columns_in_registers) multiply_tile<type>(TileWeights<type>(own), 0, m.k / block_size, panel, n, m.k, acc);
+      else multiply_unpacked<type>(own, panel, n, m.k, tile, acc);
     }
     for (std::int64_t c = 0; c < n; ++c) {
       __builtin_memcpy(out + c * ldo + row, acc + c * tile_rows, static_cast<std::size_t>(rows) * sizeof(float));

@@ -1,21 +1,22 @@
 // group_sums of matmul_x86.h where four products of unsigned and signed bytes are added to every int32 by one instruction. The
-// including file defines load_ints, broadcast_ints and add_products (sum + w * a).
+// including file defines add_products (sum + w * a).
 
 template <Type type>
 constexpr bool signed_bytes = false;
 
-template <Type type, int C>
-SPECDEC_INLINE void group_sums(const std::uint8_t* codes, const PanelBlock* x, int group, Ints (&sums)[C][tile_rows / vector_rows]) {
-  constexpr int vectors_per_tile = tile_rows / vector_rows;
+template <Type type, int C, class Weights>
+SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][tile_rows / vector_rows]) {
+  constexpr int fours = format_of(type).group / 4, vectors_per_tile = tile_rows / vector_rows;
 #pragma GCC unroll 8
   for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2
     for (Ints& sum : sums[c]) sum = broadcast_ints(format_of(type).lowest != 0 ? x[c].corrections[group] : 0);
   }
-  for (int i = 0; i < format_of(type).group / 4; ++i) {
-    Ints w[vectors_per_tile];
+#pragma GCC unroll 8
+  for (int i = 0; i < fours; ++i) {
+    Codes w[vectors_per_tile];
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors_per_tile; ++v) w[v] = load_ints(codes + (i * tile_rows + v * vector_rows) * 4);
+    for (int v = 0; v < vectors_per_tile; ++v) w[v] = weights.codes(group * fours + i, v);
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       std::int32_t four;

@@ -1,11 +1,8 @@
 // What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and the loops of
-// matmul_kernel.h. Included, inside
-// an anonymous namespace, by one file per instruction set, which defines
-//   Ints, Floats, vector_rows (8 or 16)                 vectors of one number per row
-//   load_floats, store_floats, broadcast, to_floats, multiplied (a * b), fused (a * b + c)
+// matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
+//   what vectors_256.h does                             vectors of one number per row, or of four codes per row
 //   signed_bytes<type>                                  whether a tile holds codes as they are (else code - lowest, unsigned)
-//   group_sums<type, C>(codes, x, group, sums)          sums[c][v] = exact sums of a group of columns
-//   columns_at_once
+//   group_sums<type, C>(weights, x, group, sums)        sums[c][v] = exact sums of a group of columns
 //
 // Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks bits works on
 // bytes and so commutes with that.
@@ -72,7 +69,7 @@ SPECDEC_INLINE __m256i low_half(__m256i v) { return bits<0>(v, 15); }
 SPECDEC_INLINE __m256i high_half(__m256i v) { return bits<4>(v, 15); }
 
 // Where the codes of 8 rows of a block go.
-struct Codes {
+struct Place {
   std::uint8_t* at;
   SPECDEC_INLINE void store(int column, __m256i v) const {  // of 4 columns
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + column * tile_rows), v);
@@ -80,18 +77,20 @@ struct Codes {
 };
 
 template <bool is_signed>
-SPECDEC_INLINE __m256i iq4_codes(__m256i nibbles) {
+SPECDEC_INLINE __m128i iq4_table() {
   constexpr int add = is_signed ? 0 : 127;
   const auto entry = [](int i) { return static_cast<char>(iq4_values[i] + add); };
-  return _mm256_shuffle_epi8(
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8),
-                                                entry(9), entry(10), entry(11), entry(12), entry(13), entry(14), entry(15))),
-      nibbles);
+  return _mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8), entry(9), entry(10),
+                       entry(11), entry(12), entry(13), entry(14), entry(15));
+}
+template <bool is_signed>
+SPECDEC_INLINE __m256i iq4_codes(__m256i nibbles) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(iq4_table<is_signed>()), nibbles);
 }
 
 // 32 columns from 16 bytes: 0-15 in the low halves of bytes.
 template <class Decode>
-SPECDEC_INLINE void store_nibbles(const Quad& q, Codes to, Decode decode) {
+SPECDEC_INLINE void store_nibbles(const Quad& q, Place to, Decode decode) {
   for (int g = 0; g < 4; ++g) {
     to.store(4 * g, decode(low_half(q.part[g]), g));
     to.store(16 + 4 * g, decode(high_half(q.part[g]), 4 + g));
@@ -100,7 +99,7 @@ SPECDEC_INLINE void store_nibbles(const Quad& q, Codes to, Decode decode) {
 
 // One part of 16 columns of Q5_K: bits of two groups of 32 columns beside each other.
 template <int c>
-SPECDEC_INLINE void store_q5_k(const Quad& low, const Quad& high, Codes to) {
+SPECDEC_INLINE void store_q5_k(const Quad& low, const Quad& high, Place to) {
   for (int g = 0; g < 4; ++g) {
     to.store(64 * c + 4 * g, _mm256_or_si256(low_half(low.part[g]), bits<2 * c - 4>(high.part[g], 16)));
     to.store(64 * c + 32 + 4 * g, _mm256_or_si256(high_half(low.part[g]), bits<2 * c + 1 - 4>(high.part[g], 16)));
@@ -108,7 +107,7 @@ SPECDEC_INLINE void store_q5_k(const Quad& low, const Quad& high, Codes to) {
 }
 // Two parts of Q3_K: bits 4 n and on of the third bits.
 template <int n>
-SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Codes to) {
+SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Place to) {
   for (int g = 0; g < 4; ++g) {
     const __m256i l = low.part[g], h = high.part[g];
     to.store(4 * g, _mm256_or_si256(bits<0>(l, 3), bits<4 * n - 2>(h, 4)));
@@ -119,7 +118,7 @@ SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Codes to) {
 }
 
 template <Type type>
-SPECDEC_INLINE void decode_codes(Rows rows, Codes to) {
+SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   constexpr bool is_signed = signed_bytes<type>;
   if constexpr (type == Type::q4_0) {
     store_nibbles(load(rows + 2), to, [](__m256i v, int) { return v; });
@@ -138,7 +137,7 @@ SPECDEC_INLINE void decode_codes(Rows rows, Codes to) {
     store_nibbles(load(rows + 2), to, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
   } else if constexpr (type == Type::iq4_xs) {
     for (int part = 0; part < 8; ++part) {
-      const Codes part_codes{to.at + 32 * part * tile_rows};
+      const Place part_codes{to.at + 32 * part * tile_rows};
       store_nibbles(load(rows + (8 + 16 * part)), part_codes, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
     }
   } else if constexpr (type == Type::q4_k) {
@@ -155,7 +154,7 @@ SPECDEC_INLINE void decode_codes(Rows rows, Codes to) {
     for (int half = 0; half < 2; ++half) {
       const Quad high = load(rows + (16 + 16 * half));
       const Rows low = rows + (48 + 16 * half);
-      const Codes half_codes{to.at + 16 * half * tile_rows};
+      const Place half_codes{to.at + 16 * half * tile_rows};
       store_q5_k<0>(load(low), high, half_codes);
       store_q5_k<1>(load(low + 32), high, half_codes);
       store_q5_k<2>(load(low + 64), high, half_codes);
@@ -200,7 +199,7 @@ SPECDEC_INLINE void decode_codes(Rows rows, Codes to) {
 // --- scales -----------------------------------------------------------------------------------------------------------
 
 // An F16 number of 8 rows.
-SPECDEC_INLINE __m256 load_halves(Rows rows) {
+SPECDEC_INLINE __m256 row_halves(Rows rows) {
   const auto at = [&](int r) {
     std::uint16_t h;
     __builtin_memcpy(&h, rows.at + r * rows.stride, sizeof h);
@@ -215,7 +214,7 @@ SPECDEC_INLINE __m256 low_halves(__m256i v) {
   return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
 }
 SPECDEC_INLINE __m256 high_halves(__m256i v) { return low_halves(_mm256_srli_epi32(v, 16)); }
-SPECDEC_INLINE __m256 negative(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+SPECDEC_INLINE __m256 negated(__m256 v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
 
 // Where the scales or offsets of 8 rows of a block go: [group][16].
 struct Scales {
@@ -243,20 +242,20 @@ struct Scales {
 template <Type type>
 SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
   if constexpr (type == Type::q4_1 || type == Type::q5_1) {
-    scale.store(0, load_halves(rows));
-    offset.store(0, load_halves(rows + 2));
+    scale.store(0, row_halves(rows));
+    offset.store(0, row_halves(rows + 2));
   } else if constexpr (format_of(type).columns == 32) {
-    scale.store(0, load_halves(rows));
+    scale.store(0, row_halves(rows));
   } else if constexpr (type == Type::q4_k || type == Type::q5_k) {
     const Quad q = load(rows);  // d and dmin, then 12 bytes
-    const __m256 d = low_halves(q.part[0]), dmin = negative(high_halves(q.part[0]));
+    const __m256 d = low_halves(q.part[0]), dmin = negated(high_halves(q.part[0]));
     scale.store_four(0, bits<0>(q.part[1], 63), d);
     scale.store_four(4, _mm256_or_si256(low_half(q.part[3]), bits<2>(q.part[1], 48)), d);
     offset.store_four(0, bits<0>(q.part[2], 63), dmin);
     offset.store_four(4, _mm256_or_si256(high_half(q.part[3]), bits<2>(q.part[2], 48)), dmin);
   } else if constexpr (type == Type::q6_k) {
     const Quad q = load(rows + 192);
-    const __m256 d = load_halves(rows + 208);
+    const __m256 d = row_halves(rows + 208);
     for (int g = 0; g < 4; ++g) scale.store_four_signed(4 * g, q.part[g], d);
   } else if constexpr (type == Type::q3_k) {
     __m256i a[4];  // the last 16 bytes of the block, of which the first two are codes
@@ -273,7 +272,7 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
     store(12, _mm256_or_si256(high_half(q.part[1]), bits<2>(high, 48)));
   } else if constexpr (type == Type::q2_k) {
     const Quad q = load(rows);
-    const __m256 d = load_halves(rows + 80), dmin = negative(load_halves(rows + 82));
+    const __m256 d = row_halves(rows + 80), dmin = negated(row_halves(rows + 82));
     for (int g = 0; g < 4; ++g) {
       scale.store_four(4 * g, low_half(q.part[g]), d);
       offset.store_four(4 * g, high_half(q.part[g]), dmin);
@@ -291,7 +290,7 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
 }
 
 template <Type type>
-void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t* ahead, Tile& tile) {
+void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t* ahead, DecodedTile& tile) {
   constexpr Format format = format_of(type);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t column = block * format.columns, group = column / format.group;
@@ -303,50 +302,14 @@ void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blo
   }
 }
 
-// --- products ---------------------------------------------------------------------------------------------------------
+// --- codes of tiles.h -------------------------------------------------------------------------------------------------
 
-constexpr int vectors = tile_rows / vector_rows;
-
-template <Type type, int C>
-void multiply_columns(const Tile& tile, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* sums) {
-  constexpr Format format = format_of(type);
-  constexpr int groups = block_size / format.group;
-  Floats acc[C][vectors];
-#pragma GCC unroll 8
-  for (int c = 0; c < C; ++c) {
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) acc[c][v] = load_floats(sums + c * tile_rows + v * vector_rows);
-  }
-  const std::uint8_t* codes = &tile.codes[0][0][0];
-  const float *scale = tile.scale[0], *offset = tile.offset[0];
-  for (std::int64_t block = 0; block < blocks32; ++block, x += width) {
-#pragma GCC unroll 2
-    for (int group = 0; group < groups; ++group) {
-      Ints exact[C][vectors];
-      group_sums<type, C>(codes, x, group, exact);
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; ++v) {
-        const Floats weight_scale = load_floats(scale + v * vector_rows);
-#pragma GCC unroll 8
-        for (int c = 0; c < C; ++c) {
-          acc[c][v] = fused(to_floats(exact[c][v]), multiplied(weight_scale, broadcast(x[c].scale)), acc[c][v]);
-        }
-        if constexpr (format.offsets) {
-          const Floats weight_offset = load_floats(offset + v * vector_rows);
-#pragma GCC unroll 8
-          for (int c = 0; c < C; ++c) acc[c][v] = fused(weight_offset, broadcast(x[c].sums[group]), acc[c][v]);
-        }
-      }
-      codes += format.group * tile_rows;
-      scale += tile_rows;
-      offset += tile_rows;
-    }
-  }
-#pragma GCC unroll 8
-  for (int c = 0; c < C; ++c) {
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) store_floats(sums + c * tile_rows + v * vector_rows, acc[c][v]);
-  }
+// From stored codes to what group_sums multiplies.
+template <Type type>
+SPECDEC_INLINE Codes finished(Codes code) {
+  if constexpr (has_table(type)) return looked_up(iq4_table<signed_bytes<type>>(), code);
+  else if constexpr (type == Type::q8_0 && !signed_bytes<type>) return flipped(code, broadcast_ints(static_cast<std::int32_t>(0x80808080)));
+  else return code;
 }
 
 // --- packing ----------------------------------------------------------------------------------------------------------

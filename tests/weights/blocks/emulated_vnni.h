@@ -70,6 +70,47 @@ static inline Floats multiply(Floats a, Floats b) {
 static inline Floats fused(Floats a, Floats b, Floats c) {
   return each<Floats>([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
 }
+static inline void store_ints(void* p, Ints v) { std::memcpy(p, &v, sizeof v); }
+static inline Ints both(Ints a, Ints b) {
+  return each<Ints>([&](int i) { return a.lane[i] & b.lane[i]; });
+}
+static inline Ints either(Ints a, Ints b) {
+  return each<Ints>([&](int i) { return a.lane[i] | b.lane[i]; });
+}
+static inline Ints one_of_both(Ints a, Ints b) {
+  return each<Ints>([&](int i) { return a.lane[i] ^ b.lane[i]; });
+}
+static inline Ints right(Ints v, unsigned bits) {
+  return each<Ints>([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(v.lane[i]) >> bits); });
+}
+static inline Ints left(Ints v, unsigned bits) {
+  return each<Ints>([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(v.lane[i]) << bits); });
+}
+// By the low four bits of bytes whose top bit is clear, within 16 bytes.
+static inline Ints shuffle(Ints table, Ints at) {
+  std::uint8_t entries[64], places[64];
+  std::memcpy(entries, &table, sizeof entries), std::memcpy(places, &at, sizeof places);
+  for (int i = 0; i < 64; ++i) places[i] = places[i] >= 0x80 ? std::uint8_t{0} : entries[i / 16 * 16 + places[i] % 16];
+  Ints out;
+  std::memcpy(&out, places, sizeof out);
+  return out;
+}
+static inline Ints four_times(__m128i v) {
+  Ints out;
+  for (int i = 0; i < 4; ++i) std::memcpy(out.lane + 4 * i, &v, sizeof v);
+  return out;
+}
+static inline Floats halves_to_floats(__m256i v) {
+  const __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(v)), high = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
+  Floats out;
+  std::memcpy(out.lane, &low, sizeof low), std::memcpy(out.lane + 8, &high, sizeof high);
+  return out;
+}
+static inline Ints bytes_to_ints(__m128i v) {
+  std::int8_t bytes[16];
+  std::memcpy(bytes, &v, sizeof bytes);
+  return each<Ints>([&](int i) { return bytes[i]; });
+}
 static inline __m256i products_256(__m256i sum, __m256i w, __m256i a) {
   std::int32_t s[8], x[8], y[8];
   std::memcpy(s, &sum, sizeof s), std::memcpy(x, &w, sizeof x), std::memcpy(y, &a, sizeof y);
@@ -83,6 +124,16 @@ static inline __m256i products_256(__m256i sum, __m256i w, __m256i a) {
 #define __m512i emulated_registers::Ints
 #define __m512 emulated_registers::Floats
 #define _mm512_loadu_si512 emulated::load_ints
+#define _mm512_storeu_si512 emulated::store_ints
+#define _mm512_and_si512 emulated::both
+#define _mm512_or_si512 emulated::either
+#define _mm512_xor_si512 emulated::one_of_both
+#define _mm512_srli_epi32 emulated::right
+#define _mm512_slli_epi32 emulated::left
+#define _mm512_shuffle_epi8 emulated::shuffle
+#define _mm512_broadcast_i32x4 emulated::four_times
+#define _mm512_cvtph_ps emulated::halves_to_floats
+#define _mm512_cvtepi8_epi32 emulated::bytes_to_ints
 #define _mm512_loadu_ps emulated::load_floats
 #define _mm512_storeu_ps emulated::store_floats
 #define _mm512_set1_epi32 emulated::set_ints

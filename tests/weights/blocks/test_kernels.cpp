@@ -55,7 +55,10 @@ struct Weights {
   Type type;
   std::int64_t rows, k, row_bytes;
   std::vector<std::uint8_t> memory;
-  Matrix matrix() const { return {type, memory.data() + 1, row_bytes, k}; }  // no alignment is needed
+  std::vector<std::uint8_t> tiles = {};  // of tiles.h, if any
+  Matrix matrix() const {  // no alignment is needed
+    return {type, memory.data() + 1, row_bytes, k, tiles.empty() ? nullptr : tiles.data() + 1};
+  }
   std::uint8_t* block(std::int64_t row, std::int64_t i) { return memory.data() + 1 + row * row_bytes + i * format_of(type).bytes; }
 };
 
@@ -63,7 +66,7 @@ struct Weights {
 Weights random_weights(Type type, std::int64_t rows, std::int64_t k, unsigned seed) {
   std::mt19937 random(seed);
   const std::int64_t gap = format_of(type).bytes;  // between rows, as a view has it
-  Weights w{type, rows, k, row_bytes(type, k) + gap, {}};
+  Weights w{type, rows, k, row_bytes(type, k) + gap, {}, {}};
   w.memory.resize(size(rows, w.row_bytes) + 1);
   for (auto& byte : w.memory) byte = static_cast<std::uint8_t>(random());
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -78,6 +81,18 @@ Weights random_weights(Type type, std::int64_t rows, std::int64_t k, unsigned se
       }
     }
   }
+  return w;
+}
+
+// The same with a copy in tiles, and nothing to read elsewhere.
+Weights in_tiles(const Weights& from) {
+  Weights w = from;
+  w.tiles.resize(size(tiles_bytes(w.type, w.rows, w.k)) + 1);
+  for (std::int64_t row = 0; row < w.rows; row += tile_rows) {
+    const int rows = static_cast<int>(std::min<std::int64_t>(tile_rows, w.rows - row));
+    write_tile(w.type, w.block(row, 0), w.row_bytes, rows, w.k, w.tiles.data() + 1 + row / tile_rows * tile_bytes(w.type, w.k));
+  }
+  std::fill(w.memory.begin(), w.memory.end(), std::uint8_t{0xEE});
   return w;
 }
 
@@ -149,6 +164,23 @@ TEST(codes_lie_in_the_range_the_format_names) {
   }
 }
 
+TEST(tiles_hold_the_numbers_of_the_file) {
+  for (const Type type : all_types()) {
+    const Format& format = format_of(type);
+    Weights w = random_weights(type, 21, 768, 4);
+    const Weights tiled = in_tiles(w);
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t b = 0; b < w.k / format.columns; ++b) {
+        const std::uint8_t* tile_block = tiled.matrix().tiles + r / tile_rows * tile_bytes(type, w.k) + b * tile_block_bytes(type);
+        for (int part = 0; part < format.columns / 32; ++part) {
+          const Stored32 a = stored(type, w.block(r, b), part), c = stored_in_tile(type, tile_block, static_cast<int>(r % tile_rows), part);
+          CHECK(std::memcmp(&a, &c, sizeof a) == 0);
+        }
+      }
+    }
+  }
+}
+
 TEST(panels_have_equal_bytes) {
   constexpr std::int64_t k = 64 * block_size;
   for (const Type type : {Type::q4_k, Type::q6_k, Type::q8_0}) {
@@ -176,7 +208,9 @@ TEST(products_have_equal_bits_for_any_number_of_columns_and_rows) {
       const Weights w = random_weights(type, k == 768 ? 37 : 17, k, static_cast<unsigned>(k));
       for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 64}) {
         const Floats x = random_activations(n * k, static_cast<unsigned>(n));
-        CHECK(same(multiply(tested(), w, x, n), multiply(kernels_scalar, w, x, n)));
+        const Floats expected = multiply(kernels_scalar, w, x, n);
+        CHECK(same(multiply(tested(), w, x, n), expected));
+        CHECK(same(multiply(tested(), in_tiles(w), x, n), expected));
       }
     }
   }
@@ -199,7 +233,9 @@ TEST(extreme_numbers_do_not_overflow) {
       }
       for (const float sign : {1.0f, -1.0f}) {
         const Floats x(size(3, w.k), sign);
-        CHECK(same(multiply(tested(), w, x, 3), multiply(kernels_scalar, w, x, 3)));
+        const Floats expected = multiply(kernels_scalar, w, x, 3);
+        CHECK(same(multiply(tested(), w, x, 3), expected));
+        CHECK(same(multiply(tested(), in_tiles(w), x, 3), expected));
       }
     }
   }
@@ -211,6 +247,7 @@ TEST(any_split_of_the_rows_gives_the_same_bits) {
     for (const std::int64_t n : {1, 4, 19}) {
       const Floats x = random_activations(n * w.k, 2), whole = multiply(tested(), w, x, n);
       for (const std::int64_t rows : {1, 5, 16, 31}) CHECK(same(multiply(tested(), w, x, n, rows), whole));
+      for (const std::int64_t rows : {16, 32}) CHECK(same(multiply(tested(), in_tiles(w), x, n, rows), whole));
     }
   }
 }
@@ -282,20 +319,24 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
   constexpr std::uint8_t guard = 0xA5;
   for (const Type type : all_types()) {
     const Weights w = random_weights(type, 60, 512, 11);
-    for (const std::int64_t n : {1, 5, 10}) {
+    for (const std::int64_t n : {1, 5, 10, 17}) {
       const Floats x = random_activations(n * w.k, 12), expected = multiply(kernels_scalar, w, x, n);
       const auto panel = packed(tested(), type, x, n, w.k);
-      constexpr std::int64_t ldo = 70;
-      Floats out(size(n, ldo), 123.0f);
-      std::vector<std::uint8_t> scratch(scratch_bytes(n) + 64, guard);
-      tested().matmul(w.matrix(), panel.data(), n, 13, 47, out.data(), ldo, scratch.data());
-      for (std::int64_t c = 0; c < n; ++c) {
-        for (std::int64_t r = 0; r < ldo; ++r) {
-          const bool written = r >= 13 && r < 47;
-          CHECK(out[size(c, ldo) + size(r)] == (written ? expected[size(c, w.rows) + size(r)] : 123.0f));
+      for (const bool tiles : {false, true}) {
+        const Weights weights = tiles ? in_tiles(w) : w;
+        const std::int64_t first = tiles ? 16 : 13;
+        constexpr std::int64_t ldo = 70;
+        Floats out(size(n, ldo), 123.0f);
+        std::vector<std::uint8_t> scratch(scratch_bytes(n) + 64, guard);
+        tested().matmul(weights.matrix(), panel.data(), n, first, 47, out.data(), ldo, scratch.data());
+        for (std::int64_t c = 0; c < n; ++c) {
+          for (std::int64_t r = 0; r < ldo; ++r) {
+            const bool written = r >= first && r < 47;
+            CHECK(out[size(c, ldo) + size(r)] == (written ? expected[size(c, w.rows) + size(r)] : 123.0f));
+          }
         }
+        for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i) CHECK(scratch[i] == guard);
       }
-      for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i) CHECK(scratch[i] == guard);
     }
   }
 }
@@ -303,10 +344,10 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
 // The same bits on every architecture, not only beside this machine's scalar code: a hash of products of numbers that need no
 // library to make (64-bit congruential), written down once.
 TEST(products_have_the_recorded_bits) {
-  std::uint64_t state = 42, hash = 14695981039346656037u;
+  std::uint64_t state = 42, hash = 14695981039346656037u, hash_of_tiles = hash;
   const auto next = [&] { return state = state * 6364136223846793005u + 1442695040888963407u; };
   for (const Type type : all_types()) {
-    Weights w{type, 19, 512, row_bytes(type, 512), std::vector<std::uint8_t>(1 + size(19, row_bytes(type, 512)))};
+    Weights w{type, 19, 512, row_bytes(type, 512), std::vector<std::uint8_t>(1 + size(19, row_bytes(type, 512))), {}};
     for (auto& byte : w.memory) byte = static_cast<std::uint8_t>(next() >> 56);
     for (std::int64_t r = 0; r < w.rows; ++r) {
       for (std::int64_t b = 0; b < w.k / format_of(type).columns; ++b) {
@@ -316,12 +357,11 @@ TEST(products_have_the_recorded_bits) {
     constexpr std::int64_t n = 11;
     Floats x(size(n, w.k));
     for (auto& value : x) value = static_cast<float>(static_cast<std::int64_t>(next()) >> 40) * 0x1p-20f;
-    for (const float value : multiply(tested(), w, x, n)) {
-      check::add_bits(hash, value);
-    }
+    for (const float value : multiply(tested(), w, x, n)) check::add_bits(hash, value);
+    for (const float value : multiply(tested(), in_tiles(w), x, n)) check::add_bits(hash_of_tiles, value);
   }
   if (hash != recorded_hash) std::printf("hash %#llx\n", static_cast<unsigned long long>(hash));
-  CHECK(hash == recorded_hash);
+  CHECK(hash == recorded_hash && hash_of_tiles == recorded_hash);
 }
 
 KERNEL_TEST_MAIN()
