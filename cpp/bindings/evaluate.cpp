@@ -11,6 +11,7 @@
 
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
+#include "base/error.h"
 #include "llama/context.h"
 
 namespace py = pybind11;
@@ -50,14 +51,18 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 }
 
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
-                            const std::string& kv_type, bool mmap) {
+                            const std::string& kv_type, bool mmap, bool repack, std::uint64_t memory_to_leave) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
     WithoutGil without_gil;
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
+    model_options.repack_threads = repack ? n_threads : 0;
+    model_options.memory_to_leave = memory_to_leave;
     const auto model = std::make_shared<const specdec::Model>(path, model_options);
+    if (!model->repack_problem().empty()) throw specdec::ModelError(model->repack_problem());
+    if (repack && model->repacked_bytes() == 0) throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
     options.kv_type = specdec::parse_kv_type(kv_type);
@@ -82,6 +87,8 @@ pass_sizes: number of tokens in each pass, repeated until all tokens are read; t
 n_threads: 1..512
 kv_type: "f16" or "q8_0", the type of the KV cache
 mmap: False reads the weights into memory instead of mapping the file
+repack: True copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; ModelError if there are
+    none, or if less than memory_to_leave bytes would be left
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
 ModelError: a file that cannot be used.)";
@@ -90,5 +97,5 @@ ModelError: a file that cannot be used.)";
 
 void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
-        py::arg("kv_type") = "f16", py::arg("mmap") = true);
+        py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = false, py::arg("memory_to_leave") = 0);
 }

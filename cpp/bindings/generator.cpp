@@ -36,6 +36,8 @@ class GuardedGenerator {
     generator_.set_cancel_check([this] { return should_stop(); });
   }
 
+  std::vector<std::string> notes() const { return generator_.notes(); }
+
   // Runs body(generator) without the GIL.
   template <class Body>
   auto run(Body body) {
@@ -231,8 +233,15 @@ void register_generator(py::module_& m) {
       .def(py::init([](const Options& given) {
              specdec::GeneratorOptions options;
              set_options(specdec::generator_options(), options, given);
-             const WithoutGil without_gil;
-             return std::make_unique<GuardedGenerator>(options);
+             std::unique_ptr<GuardedGenerator> generator;
+             {
+               const WithoutGil without_gil;
+               generator = std::make_unique<GuardedGenerator>(options);
+             }
+             for (const std::string& note : generator->notes()) {
+               if (PyErr_WarnEx(PyExc_RuntimeWarning, note.c_str(), 1) != 0) throw py::error_already_set();
+             }
+             return generator;
            }),
            "Takes the options of generator_options().")
       .def(

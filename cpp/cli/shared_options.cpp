@@ -80,6 +80,10 @@ void resolve_models(GeneratorOptions& options) {
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }
 
+void show_notes(const Generator& generator) {
+  for (const std::string& text : generator.notes()) note("note: " + text + "\n");
+}
+
 void fix_seed(Request& request) {
   if (!request.seed) request.seed = std::random_device()();
 }

@@ -22,6 +22,9 @@ Option color_option(std::string& mode);  // for use_color()
 // larger than the target gets a warning.
 void resolve_models(GeneratorOptions& options);
 
+// Tells what a loaded generator could not do as asked.
+void show_notes(const Generator& generator);
+
 // For generations that are compared: if no seed was given, chooses one random seed for all of them.
 void fix_seed(Request& request);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/memory.h"
 #include "engine/prompt.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
@@ -35,6 +36,11 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.use_mmap = options.use_mmap;
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
+  if (options.repack) {
+    model.repack_threads = options.n_threads.value_or(default_threads());
+    const std::string* draft = draft_path(options.draft);
+    model.memory_to_leave = memory_need(options).caches + (draft == nullptr ? 0 : model_bytes(*draft));
+  }
   target_model_ = std::make_shared<Model>(options.target, model);
   if (has_draft(options.draft) && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
@@ -61,6 +67,10 @@ void Generator::load_draft() {
 void Generator::load_draft_model(const std::string& path) {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
+  if (options_.repack) {
+    model.repack_threads = threads_->size();
+    model.memory_to_leave = memory_need(options_).caches;
+  }
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   draft_model_ = std::make_shared<Model>(path, model);
@@ -80,6 +90,14 @@ void Generator::load_draft_model(const std::string& path) {
   context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
   proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
+}
+
+std::vector<std::string> Generator::notes() const {
+  std::vector<std::string> notes;
+  for (const Model* model : {target_model_.get(), draft_model_.get()}) {
+    if (model != nullptr && !model->repack_problem().empty()) notes.push_back(model->repack_problem());
+  }
+  return notes;
 }
 
 void Generator::set_cancel_check(std::function<bool()> cancelled) {

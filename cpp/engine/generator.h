@@ -28,6 +28,9 @@ class Generator {
   // do not run at the same time; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
+  // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
+  std::vector<std::string> notes() const;
+
   // One request at a time.
 
   // Starts a request: reads the prompt into both caches, except the longest prefix that is cached already. Ends all running

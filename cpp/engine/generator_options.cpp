@@ -73,6 +73,16 @@ const Table<GeneratorOptions>& generator_options() {
             "faster, but the start is slower and the memory is not shared with other processes"},
            !is_optional,
            !changes_texts}),
+      generator_row<&GeneratorOptions::repack>(
+          {"repack",
+           Flag{},
+           {"Models",
+            {"-nr", "--no-repack"},
+            "",
+            "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the kernels: "
+            "a faster start and memory shared with other processes, slower passes, the same results"},
+           !is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

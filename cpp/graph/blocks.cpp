@@ -62,7 +62,9 @@ struct BlockFormat {
   void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                 float* out, std::int64_t ldo, void* scratch) const {
     const auto* weights = reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
-    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k};
+    const auto* tiles = static_cast<const std::uint8_t*>(tensor->extra);
+    if (tiles != nullptr) tiles += i2 * blocks::tiles_bytes(type, rows, k);
+    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k, tiles};
     kernels().matmul(matrix, static_cast<const blocks::PanelBlock*>(panel), n, row_begin, row_end, out, ldo, scratch);
   }
 
@@ -79,6 +81,30 @@ struct BlockFormat {
 }  // namespace
 
 bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
+
+// ggml leaves `extra` of weights in ordinary memory to nobody else.
+bool has_tiles(const ggml_tensor* weights) {
+  return is_block_type(weights->type) && ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
+}
+
+std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }
+
+std::uint64_t tiles_bytes(const ggml_tensor* weights) {
+  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(weights->type), weights->ne[1], weights->ne[0]) * weights->ne[2]);
+}
+
+void write_tiles(const ggml_tensor* weights, std::int64_t first, std::int64_t last, std::uint8_t* tiles) {
+  const BlockFormat w(weights);
+  const std::int64_t per_matrix = num_tiles(weights) / weights->ne[2];
+  for (std::int64_t tile = first; tile < last; ++tile) {
+    const std::int64_t row = tile % per_matrix * blocks::tile_rows;
+    const auto* from = reinterpret_cast<const std::uint8_t*>(row_of(weights, row, tile / per_matrix, 0));
+    const int count = static_cast<int>(std::min<std::int64_t>(blocks::tile_rows, w.rows - row));
+    blocks::write_tile(w.type, from, static_cast<std::int64_t>(weights->nb[1]), count, w.k, tiles + tile * blocks::tile_bytes(w.type, w.k));
+  }
+}
+
+void use_tiles(ggml_tensor* weights, const std::uint8_t* tiles) { weights->extra = const_cast<std::uint8_t*>(tiles); }
 
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
   static MatMul<BlockFormat> matmul;

@@ -1,6 +1,8 @@
 // Stock quantized weights (Q4_K, Q8_0, ...) in llama.cpp's graphs: MUL_MAT and MUL_MAT_ID (experts) on our kernels.
 #pragma once
 
+#include <cstdint>
+
 struct ggml_tensor;
 
 namespace ggml::cpu {
@@ -15,5 +17,12 @@ bool is_block_type(int ggml_type);
 // The implementation for a product of such a matrix (src[0], in whatever buffer) and F32 activations; null for any other operation.
 // Types and strides alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
+
+// Copies in tiles (weights/blocks/tiles.h) of one or several matrices of a block type. Views of a tensor with tiles do without.
+bool has_tiles(const ggml_tensor* weights);  // whether it can have them
+std::int64_t num_tiles(const ggml_tensor* weights);
+std::uint64_t tiles_bytes(const ggml_tensor* weights);                                                     // a multiple of 64
+void write_tiles(const ggml_tensor* weights, std::int64_t first, std::int64_t last, std::uint8_t* tiles);  // tiles [first, last)
+void use_tiles(ggml_tensor* weights, const std::uint8_t* tiles);  // from now on; kept by the caller
 
 }  // namespace specdec

@@ -1,6 +1,7 @@
 #include "llama/model.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -76,7 +77,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   params.n_gpu_layers = options.num_gpu_layers;
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
   if (!rpc_servers_.empty()) params.devices = devices.data();
-  params.use_extra_bufts = false;  // repacked weights would leave the mapped file and round differently per batch size
+  params.use_extra_bufts = false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
   {
     const AbortsAsErrors guard;
     model_.reset(llama_model_load_from_file(parts.front().path.c_str(), params));
@@ -88,6 +89,24 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
     throw ModelError(path + ": the file has no vocabulary; convert the model with its tokenizer");
+  }
+  if (options.repack_threads > 0) repack(options.repack_threads, options.memory_to_leave);
+}
+
+void Model::repack(int num_threads, std::uint64_t memory_to_leave) {
+  const std::uint64_t needed = WeightTiles::bytes_of(get()), available = available_memory();
+  if (needed == 0) return;
+  const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
+  const std::string not_repacked = path_ + ": the weights are not repacked, which makes passes of few tokens slower: ";
+  if (available != 0 && needed + memory_to_leave > available) {
+    repack_problem_ = not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " +
+                      mebibytes(available) + " available";
+    return;
+  }
+  try {
+    tiles_ = std::make_unique<WeightTiles>(get(), num_threads);
+  } catch (const std::bad_alloc&) {
+    repack_problem_ = not_repacked + "the system gives no " + mebibytes(needed);
   }
 }
 

@@ -1,5 +1,8 @@
 #include "platform/memory.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -25,6 +28,12 @@ std::uint64_t available_memory() {
   const std::uint64_t system = free_memory_of_the_system(), group = cgroup_limits().available_memory;
   if (group == CgroupLimits::no_limit) return system;
   return std::max<std::uint64_t>(1, system == 0 ? group : std::min(system, group));
+}
+
+void release_file_pages(const void* memory, std::size_t bytes) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (start + page - 1) / page * page, last = (start + bytes) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace specdec

@@ -251,6 +251,11 @@ def test_kv_type(specdec: pathlib.Path) -> None:
     assert "q8_0" in run(specdec, "-p", PROMPT, "--kv-type", "q4_0", code=2).stderr
 
 
+def test_no_repack(specdec: pathlib.Path) -> None:
+    plain, as_in_file, short = (run_json(specdec, "-p", PROMPT, *GREEDY, *options)[0] for options in ([], ["--no-repack"], ["-nr"]))
+    assert plain == as_in_file == short and len(plain) == 24
+
+
 def test_no_mmap(specdec: pathlib.Path) -> None:
     mapped, read = (run_json(specdec, "-p", PROMPT, *GREEDY, *options)[0] for options in ([], ["--no-mmap"]))
     assert mapped == read and len(read) == 24

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ggml_graph.h"
+#include "graph/blocks.h"
 #include "weights/blocks/kernels.h"
 
 namespace {
@@ -128,6 +129,42 @@ TEST(matrix_times_columns_of_any_number) {
         graph.compute(y, threads);
         if (threads == 1 || n < 10) check_product(graph, y);
       }
+    }
+  }
+}
+
+// With a copy in tiles and nothing left in the tensor itself: products, experts, matrices of rows that fill no tile.
+TEST(tiles_give_the_same_bits) {
+  for (const NamedType type : types) {
+    for (const std::int64_t n : {1, 3, 9, 40}) {
+      Graph graph(type);
+      ggml_tensor* w = graph.weights(rows, 3);
+      ggml_tensor* matrix = ggml_view_2d(graph.get(), w, k, rows, w->nb[1], w->nb[2]);
+      ggml_tensor* x = graph.activations(k, n, 3);
+      ggml_tensor* ids = ggml_new_tensor_2d(graph.get(), GGML_TYPE_I32, 2, n);
+      for (std::int64_t i = 0; i < ggml_nelements(ids); ++i)
+        static_cast<std::int32_t*>(ids->data)[i] = static_cast<std::int32_t>(i * i % 3);
+      ggml_tensor* few = graph.activations(k, 1, n);
+      ggml_tensor* y = ggml_mul_mat(graph.get(), w, x);
+      ggml_tensor* experts = ggml_mul_mat_id(graph.get(), w, few, ids);
+      ggml_tensor* of_view = ggml_mul_mat(graph.get(), matrix, x);
+      const auto numbers = [&](ggml_tensor* t) {
+        graph.compute(t, 2);
+        std::vector<float> values(static_cast<std::size_t>(ggml_nelements(t)));
+        std::memcpy(values.data(), t->data, ggml_nbytes(t));
+        return values;
+      };
+      const auto before = numbers(y), experts_before = numbers(experts), view_before = numbers(of_view);
+      CHECK(has_tiles(w) && !has_tiles(matrix) && !has_tiles(x));
+      std::vector<std::uint8_t> tiles(tiles_bytes(w));
+      write_tiles(w, 0, 4, tiles.data());
+      write_tiles(w, 4, num_tiles(w), tiles.data());
+      use_tiles(w, tiles.data());
+      CHECK(numbers(of_view) == view_before);
+      std::memset(w->data, 0x55, ggml_nbytes(w));
+      CHECK(numbers(y) == before);
+      CHECK(numbers(experts) == experts_before);
+      CHECK(numbers(of_view) != view_before);  // a view reads what it views
     }
   }
 }

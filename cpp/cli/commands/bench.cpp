@@ -108,6 +108,7 @@ class Bench {
     for (const std::size_t file : files) {
       progress_.begin("loading " + comparison_.files[file].name);
       generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
+      show_notes(*generators_[file]);
       generators_[file]->set_cancel_check(interrupted);
       threads_ = generators_[file]->threads();
     }

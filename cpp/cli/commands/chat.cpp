@@ -139,6 +139,7 @@ class Chat {
         color_(use_color(arguments.color)),
         generator_(arguments.generator),
         history_(generator_, arguments.chat_template, arguments.system) {
+    show_notes(generator_);
     generator_.set_cancel_check(interrupted);
     if (!history_.has_template()) {
       note("note: this model has no chat template; it continues the text so far (--chat-template names one)\n");

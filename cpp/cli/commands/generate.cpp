@@ -174,6 +174,7 @@ int run_generate(int argc, const char* const* argv) {
   resolve_models(options.generator);
 
   Generator generator(options.generator);
+  show_notes(generator);
   catch_interrupt();
   generator.set_cancel_check(interrupted);
   std::unique_ptr<Sink> sink;

@@ -238,6 +238,7 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
   std::vector<std::string> lines = read_lines(files.prompts);
   resolve_models(options);
   Generator generator(options);
+  show_notes(generator);
 
   if (!defaults.seed) defaults.seed = seed_of(ResultsFile::earlier_run(files.output));
   fix_seed(defaults);

@@ -104,6 +104,7 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
     if (runners.empty() || mode.file != comparison.modes[runners.size() - 1].file) {
       generator.reset();
       generator = std::make_unique<Generator>(comparison.files[mode.file].options);
+      show_notes(*generator);
       generator->set_cancel_check(interrupted);
     }
     Request request = arguments.request;

@@ -136,9 +136,9 @@ Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept {
 Weights32 decode(Type type, const Stored32& stored) noexcept {
   Weights32 w{};
   for (int i = 0; i < 32; ++i) {
-    w.code[i] = has_table(type)        ? iq4_values[stored.code[i]]
-                : type == Type::q8_0   ? static_cast<std::int8_t>(stored.code[i])
-                                       : static_cast<std::int8_t>(stored.code[i] + format_of(type).lowest);
+    w.code[i] = has_table(type)      ? iq4_values[stored.code[i]]
+                : type == Type::q8_0 ? static_cast<std::int8_t>(stored.code[i])
+                                     : static_cast<std::int8_t>(stored.code[i] + format_of(type).lowest);
   }
   for (int g = 0; g < 2; ++g) {
     w.scale[g] = half(stored.d) * static_cast<float>(stored.scale_code[g]);

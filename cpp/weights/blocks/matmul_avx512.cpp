@@ -28,7 +28,9 @@ SPECDEC_INLINE Codes looked_up(__m128i table, Codes v) { return _mm512_shuffle_e
 SPECDEC_INLINE Ints add_products(Ints sum, Ints w, Ints a) { return _mm512_dpbusd_epi32(sum, w, a); }
 SPECDEC_INLINE Floats load_floats(const float* p) { return _mm512_loadu_ps(p); }
 SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm512_storeu_ps(p, v); }
-SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
@@ -43,6 +45,7 @@ SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_
 
 }  // namespace
 
-const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni, pack, matmul};
+const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni,
+                                     pack, matmul};
 
 }  // namespace specdec::blocks

@@ -38,9 +38,8 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t at = block / parts;
       const int part = static_cast<int>(block % parts), row_of_tile = static_cast<int>(row % tile_rows);
-      const Stored32 numbers = m.tiles == nullptr
-                                   ? stored(m.type, weights + at * format.bytes, part)
-                                   : stored_in_tile(m.type, tile + at * tile_block_bytes(m.type), row_of_tile, part);
+      const Stored32 numbers = m.tiles == nullptr ? stored(m.type, weights + at * format.bytes, part)
+                                                  : stored_in_tile(m.type, tile + at * tile_block_bytes(m.type), row_of_tile, part);
       const Weights32 w = decode(m.type, numbers);
       for (std::int64_t c = 0; c < n; ++c) {
         const PanelBlock& x = panel[panel_place(n, m.k, c, block)];

@@ -71,7 +71,7 @@ Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part)
     const int group = (32 * part + 16 * half) / format.group;
     const std::uint8_t* scale = block + halves_bytes(type) + group * tile_rows + row;
     w.scale_code[half] = has_scale_codes(type) ? static_cast<std::int8_t>(*scale) : std::int8_t{1};
-    w.offset_code[half] = !format.offsets        ? std::int8_t{0}
+    w.offset_code[half] = !format.offsets         ? std::int8_t{0}
                           : has_scale_codes(type) ? static_cast<std::int8_t>(scale[groups_of(type) * tile_rows])
                                                   : std::int8_t{-1};
   }

@@ -27,7 +27,9 @@ static constexpr int high_bits(Type type) { return format_of(type).bits - low_bi
 static constexpr int groups_of(Type type) { return format_of(type).columns / format_of(type).group; }
 static constexpr bool has_scale_codes(Type type) { return format_of(type).columns == 256; }
 static constexpr int halves_bytes(Type type) { return tile_rows * 2 * (format_of(type).offsets ? 2 : 1); }
-static constexpr int scale_bytes(Type type) { return has_scale_codes(type) ? tile_rows * groups_of(type) * (format_of(type).offsets ? 2 : 1) : 0; }
+static constexpr int scale_bytes(Type type) {
+  return has_scale_codes(type) ? tile_rows * groups_of(type) * (format_of(type).offsets ? 2 : 1) : 0;
+}
 static constexpr int codes_at(Type type) { return halves_bytes(type) + scale_bytes(type); }
 static constexpr int codes_bytes(Type type) { return format_of(type).bits * 64; }  // 32 columns
 static constexpr int tile_block_bytes(Type type) { return codes_at(type) + format_of(type).columns / 32 * codes_bytes(type); }

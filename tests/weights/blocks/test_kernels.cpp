@@ -56,7 +56,7 @@ struct Weights {
   std::int64_t rows, k, row_bytes;
   std::vector<std::uint8_t> memory;
   std::vector<std::uint8_t> tiles = {};  // of tiles.h, if any
-  Matrix matrix() const {  // no alignment is needed
+  Matrix matrix() const {                // no alignment is needed
     return {type, memory.data() + 1, row_bytes, k, tiles.empty() ? nullptr : tiles.data() + 1};
   }
   std::uint8_t* block(std::int64_t row, std::int64_t i) { return memory.data() + 1 + row * row_bytes + i * format_of(type).bytes; }

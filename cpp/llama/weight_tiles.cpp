@@ -1,0 +1,76 @@
+#include "llama/weight_tiles.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/parallel.h"
+#include "ggml-backend.h"
+#include "graph/blocks.h"
+#include "llama-model.h"
+#include "platform/huge_pages.h"
+#include "platform/memory.h"
+
+namespace specdec {
+namespace {
+
+// Whether the tensor lies in a mapped file, of which pages can be given back.
+bool is_mapped(const ggml_tensor* tensor) {
+  return tensor->buffer != nullptr && std::strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(tensor->buffer)), "CPU_Mapped") == 0;
+}
+
+// Matrices that products read, each once: the embedding only where it is also the output matrix.
+std::vector<ggml_tensor*> matrices(const llama_model* model) {
+  const auto& tensors = llama_internal_get_tensor_map(model);
+  const bool has_output = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
+  std::vector<ggml_tensor*> result;
+  for (const auto& [name, tensor] : tensors) {
+    const bool only_looked_up = name.rfind("per_layer_token_embd", 0) == 0 || (name == "token_embd.weight" && has_output);
+    if (only_looked_up || !is_mapped(tensor) || !has_tiles(tensor)) continue;
+    if (std::find(result.begin(), result.end(), tensor) == result.end()) result.push_back(tensor);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::uint64_t WeightTiles::bytes_of(const llama_model* model) {
+  std::uint64_t bytes = 0;
+  for (const ggml_tensor* tensor : matrices(model)) bytes += tiles_bytes(tensor);
+  return bytes;
+}
+
+WeightTiles::WeightTiles(const llama_model* model, int num_threads)
+    : bytes_(bytes_of(model)), memory_(static_cast<std::uint8_t*>(map_huge_pages(std::max<std::uint64_t>(1, bytes_)))) {
+  if (memory_ == nullptr) throw std::bad_alloc();
+  struct Piece {
+    ggml_tensor* tensor;
+    std::uint8_t* tiles;  // of the whole tensor
+    std::int64_t first, last;
+  };
+  constexpr std::int64_t tiles_at_once = 64;
+  std::vector<Piece> pieces;
+  std::uint8_t* at = memory_;
+  const std::vector<ggml_tensor*> tensors = matrices(model);
+  for (ggml_tensor* tensor : tensors) {
+    const std::int64_t count = num_tiles(tensor);
+    for (std::int64_t first = 0; first < count; first += tiles_at_once) {
+      pieces.push_back({tensor, at, first, std::min(count, first + tiles_at_once)});
+    }
+    at += tiles_bytes(tensor);
+  }
+  for_each_piece(num_threads, static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    write_tiles(piece.tensor, piece.first, piece.last, piece.tiles);
+  });
+  at = memory_;
+  for (ggml_tensor* tensor : tensors) {
+    use_tiles(tensor, at);
+    at += tiles_bytes(tensor);
+    release_file_pages(tensor->data, ggml_nbytes(tensor));
+  }
+}
+
+WeightTiles::~WeightTiles() { unmap_huge_pages(memory_, static_cast<std::size_t>(std::max<std::uint64_t>(1, bytes_))); }
+
+}  // namespace specdec
