@@ -110,10 +110,11 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     """The linker keeps one copy of an inline function, possibly the one compiled for AVX-512."""
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
-    allowed |= {"weights/blocks/format.h", "weights/blocks/matmul.h"}
+    allowed |= {"weights/blocks/format.h", "weights/blocks/tiles.h", "weights/blocks/matmul.h"}
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
     allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/matmul_vnni.h"}
+    allowed |= {"weights/blocks/vectors_256.h"}
     allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):

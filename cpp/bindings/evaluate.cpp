@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
-#include "base/error.h"
 #include "llama/context.h"
 
 namespace py = pybind11;

@@ -1,4 +1,4 @@
-"""Stock weights copied into tiles at load: the same bits, also of experts and tied embeddings, and a reason where it is not done."""
+"""Stock weights repacked at load: the same bits, also for experts and tied embeddings, and a reason if it is not done."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def test_memory_that_is_needed_for_other_things_is_left(tmp_path: pathlib.Path) 
 
 def test_generators_write_the_same_text(tmp_path: pathlib.Path) -> None:
     path = tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q4_K)
-    results = [
-        sd.Generator(path, draft="ngram", repack=repack, n_ctx=128).generate([1, 2, 3], max_tokens=60, seed=3) for repack in (True, False)
-    ]
+    results = []
+    for repack in (True, False):
+        gen = sd.Generator(path, draft="ngram", repack=repack, n_ctx=128)
+        results.append(gen.generate([1, 2, 3], max_tokens=60, seed=3))
     assert results[0].tokens == results[1].tokens
     assert len(results[0].tokens) > 5

@@ -147,4 +147,6 @@ Weights32 decode(Type type, const Stored32& stored) noexcept {
   return w;
 }
 
+Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept { return decode(type, stored(type, block, part)); }
+
 }  // namespace specdec::blocks

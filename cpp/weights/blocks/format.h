@@ -64,6 +64,6 @@ struct Weights32 {
   float scale[2], offset[2];
 };
 Weights32 decode(Type type, const Stored32& stored) noexcept;
-inline Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept { return decode(type, stored(type, block, part)); }
+Weights32 decode(Type type, const std::uint8_t* block, int part) noexcept;
 
 }  // namespace specdec::blocks
