@@ -1,4 +1,4 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap]]`, then lines "n cached" on standard input
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack]]`, then lines "n cached" on standard input
 // (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
 // processes and asks them in turn, so that changes in the machine's speed affect all of them.
 //
@@ -13,12 +13,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "llama.h"
 #ifndef PASS_TIMES_STOCK
 #include "ggml-cpu.h"
 #include "llama/backend.h"
+#include "llama/weight_tiles.h"
 #endif
 
 namespace {
@@ -61,7 +63,7 @@ bool repeat_cells(llama_context* context, int copies) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap]]\n"), 2;
+  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack]]\n"), 2;
   llama_log_set(
       [](ggml_log_level level, const char* text, void*) {
         if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
@@ -79,6 +81,10 @@ int main(int argc, char** argv) {
 #endif
   llama_model* model = llama_model_load_from_file(argv[1], model_params);
   if (model == nullptr) return 1;
+#ifndef PASS_TIMES_STOCK
+  std::unique_ptr<specdec::WeightTiles> tiles;
+  if (argc == 6 && std::strcmp(argv[5], "repack") == 0) tiles = std::make_unique<specdec::WeightTiles>(model, std::atoi(argv[2]));
+#endif
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));
   params.n_batch = params.n_ubatch = piece;

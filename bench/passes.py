@@ -1,10 +1,12 @@
 """Milliseconds per pass of n tokens: ours against llama.cpp with its default build options, interleaved in one run.
 
-python bench/passes.py [--shape 1.1b] [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0] [--rounds 9]
+python bench/passes.py [--shape 1.1b | --files MODEL.gguf ...] [--threads 2] [--tokens 1 2 4 8] [--cached 4096] [--kv f16 q8_0]
+    [--rounds 9]
 
 Every row is a process with a loaded model; the rows take turns, so that changes in the machine's speed affect all of them.
 Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by llama.cpp's own
-quantizer, MXFP6 by ours. Prints a markdown table.
+quantizer, MXFP6 by ours. With --files the rows are those files in both engines, ours repacked and as the file has them.
+Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -86,9 +88,41 @@ def make_models(shape: str, folder: pathlib.Path, build: pathlib.Path) -> dict[s
     return files
 
 
+Row = tuple[pathlib.Path, pathlib.Path, dict[str, str], str]  # binary, model, environment, how weights are loaded
+
+
+def rows_of_shape(files: dict[str, pathlib.Path], ours: pathlib.Path, stock: pathlib.Path) -> dict[str, Row]:
+    return {
+        "F16, llama.cpp": (stock, files["f16"], {}, "mmap"),
+        "Q8_0, llama.cpp": (stock, files["q8_0"], {}, "mmap"),
+        "Q6_K, llama.cpp": (stock, files["q6_k"], {}, "mmap"),
+        "Q6_K, llama.cpp, --no-mmap": (stock, files["q6_k"], {}, "no-mmap"),
+        "Q6_K, llama.cpp, untiled": (stock, files["q6_k"], {"GGML_CPU_TILED_MM": "0"}, "mmap"),
+        "Q8_0, ours": (ours, files["q8_0"], {}, "repack"),
+        "Q6_K, ours": (ours, files["q6_k"], {}, "repack"),
+        "F16, ours": (ours, files["f16"], {}, "mmap"),
+        "F16, ours, avx2": (ours, files["f16"], {"SPECDEC_ISA": "avx2"}, "mmap"),
+        "MXFP6 E2M3": (ours, files["mxfp6_e2m3"], {}, "mmap"),
+        "MXFP6 E2M3, --no-mmap": (ours, files["mxfp6_e2m3"], {}, "no-mmap"),
+        "MXFP6 E3M2": (ours, files["mxfp6_e3m2"], {}, "mmap"),
+        "MXFP6 E2M3, avx2": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx2"}, "mmap"),
+        "MXFP6 E2M3, 256-bit VNNI": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx512vl_vnni"}, "mmap"),
+    }
+
+
+def rows_of_files(files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for file in files:
+        rows[f"{file.stem}, llama.cpp"] = (stock, file, {}, "mmap")
+        rows[f"{file.stem}, ours"] = (ours, file, {}, "repack")
+        rows[f"{file.stem}, ours, --no-repack"] = (ours, file, {}, "mmap")
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
+    parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--cached", type=int, default=0, help="tokens in the cache before the pass; above 512 a multiple of it")
@@ -99,31 +133,20 @@ def main() -> None:
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / "build" / "bench-models")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
-    files = make_models(arguments.shape, arguments.models, arguments.build)
-
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
-    rows: dict[str, tuple[pathlib.Path, str, dict[str, str], str]] = {
-        "F16, llama.cpp": (stock, "f16", {}, "mmap"),
-        "Q8_0, llama.cpp": (stock, "q8_0", {}, "mmap"),
-        "Q6_K, llama.cpp": (stock, "q6_k", {}, "mmap"),
-        "Q6_K, llama.cpp, --no-mmap": (stock, "q6_k", {}, "no-mmap"),
-        "Q6_K, llama.cpp, untiled": (stock, "q6_k", {"GGML_CPU_TILED_MM": "0"}, "mmap"),
-        "F16, ours": (ours, "f16", {}, "mmap"),
-        "F16, ours, avx2": (ours, "f16", {"SPECDEC_ISA": "avx2"}, "mmap"),
-        "MXFP6 E2M3": (ours, "mxfp6_e2m3", {}, "mmap"),
-        "MXFP6 E2M3, --no-mmap": (ours, "mxfp6_e2m3", {}, "no-mmap"),
-        "MXFP6 E3M2": (ours, "mxfp6_e3m2", {}, "mmap"),
-        "MXFP6 E2M3, avx2": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx2"}, "mmap"),
-        "MXFP6 E2M3, 256-bit VNNI": (ours, "mxfp6_e2m3", {"SPECDEC_ISA": "avx512vl_vnni"}, "mmap"),
-    }
+    if arguments.files:
+        rows, title = rows_of_files(arguments.files, ours, stock), "Files as downloaded"
+    else:
+        files = make_models(arguments.shape, arguments.models, arguments.build)
+        rows, title = rows_of_shape(files, ours, stock), f"{arguments.shape} llama shape"
     if arguments.rows:
         rows = {name: row for name, row in rows.items() if any(part in name for part in arguments.rows)}
     context = max(arguments.tokens) + arguments.cached + 64
     processes = {
         f"{name}, {kv} KV" if len(arguments.kv) > 1 else name: Passes(
-            binary, files[kind], arguments.threads, context, kv, environment, load
+            binary, file, arguments.threads, context, kv, environment, load
         )
-        for name, (binary, kind, environment, load) in rows.items()
+        for name, (binary, file, environment, load) in rows.items()
         for kv in arguments.kv
     }
     times: dict[tuple[str, int], list[float]] = {}
@@ -145,9 +168,7 @@ def main() -> None:
         process.close()
 
     first, last = arguments.tokens[0], arguments.tokens[-1]
-    print(
-        f"{arguments.shape} llama shape, {arguments.threads} threads, {arguments.cached} cached tokens, medians (best) in ms\n"
-    )
+    print(f"{title}, {arguments.threads} threads, {arguments.cached} cached tokens, medians (best) in ms\n")
     print("| weights | " + " | ".join(f"n={n}" for n in arguments.tokens) + f" | t({last})/t({first}) |")
     print("|---|" + "---|" * (len(arguments.tokens) + 1))
     for name in processes:

@@ -1,0 +1,150 @@
+"""Tokens per second on the real pair as downloaded.
+
+python bench/real_pair.py [--rounds 3] [--tokens 160] [--temperatures 0 0.7 1]
+
+Twelve prompts (questions, code, refactoring, prose; prompts/chat.json) in Qwen's chat format; bench/real_models.py downloads
+the pair. Every generation is a process of its own, rows alternate within a round, and only decoding is timed. llama.cpp's
+programs are those of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON): plain, with the
+draft model for K = 1, 2 and 4, and with n-gram lookup. Ours: plain, every K up to 4, and the default ("auto"). Appends a line
+per generation to --results and prints a table of medians over prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+
+from peers import Timing, Unavailable, number, output_of
+from real_models import FOLDER, PAIR
+from wide_models import ROOT
+
+PROMPTS: dict[str, str] = json.loads((ROOT / "bench" / "prompts" / "chat.json").read_text())
+SAMPLING: list[object] = ["--top-k", 40, "--top-p", 0.95, "--min-p", 0.05]
+
+
+def chat(question: str) -> str:
+    turns = {"system": "You are a helpful assistant.", "user": question}
+    return "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns.items()) + "<|im_start|>assistant\n"
+
+
+Engine = Callable[[pathlib.Path, float, int], Timing]  # prompt, temperature, seed
+
+
+class Rows:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.target, self.draft = (arguments.models / f"{name}.gguf" for name in PAIR)
+        self.peers, self.binary = arguments.build / "bench" / "peers", arguments.build / "specdec"
+        self.common: list[object] = ["-n", arguments.tokens, "-t", arguments.threads, "-c", 1024, *SAMPLING]
+
+    def llama(self, program: str, prompt: pathlib.Path, temperature: float, seed: int, *options: object) -> str:
+        if not (self.peers / program).exists():
+            raise Unavailable(f"{self.peers / program} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then build")
+        command = [self.peers / program, "-m", self.target, "-f", prompt, "--temp", temperature, "-s", seed, *self.common]
+        return output_of(*command, *options)
+
+    def llama_plain(self, prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
+        out = self.llama("llama-completion", prompt, temperature, seed, "-no-cnv", "--no-display-prompt", "--perf")
+        passes = int(number(r"\beval time = .*?/ +(\d+) runs", out))
+        return Timing(passes, number(r"(?<!prompt )eval time = +([\d.]+) ms", out) / 1e3)
+
+    def llama_speculative(self, *options: object) -> Engine:
+        def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
+            out = self.llama("llama-speculative-simple", prompt, temperature, seed, *options)
+            return Timing(int(number(r"n_predict *= *(\d+)", out)), number(r"decoded +\d+ tokens in +([\d.]+) seconds", out))
+
+        return run
+
+    def ours(self, *options: object) -> Engine:
+        def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
+            command = [self.binary, "generate", "--json", "-m", self.target, "-f", prompt, "--temp", temperature, "-s", seed]
+            out = output_of(*command, *self.common, *options)
+            stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
+            return Timing(**{name: stats[name] for name in Timing.__annotations__})
+
+        return run
+
+    def table(self) -> dict[str, Engine]:
+        rows: dict[str, Engine] = {"llama.cpp, plain": self.llama_plain}
+        for k in (1, 2, 4):
+            drafts: list[object] = ["--spec-type", "draft-simple", "-md", self.draft, "--spec-draft-n-max", k]
+            rows[f"llama.cpp, draft, K = {k}"] = self.llama_speculative(*drafts)
+        ngrams = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", 4]
+        rows["llama.cpp, n-gram, K = 4"] = self.llama_speculative(*ngrams)
+        rows["ours, plain"] = self.ours("-k", 0)
+        rows["ours, plain, --no-repack"] = self.ours("-k", 0, "--no-repack")
+        for k in (1, 2, 3, 4):
+            rows[f"ours, draft, K = {k}"] = self.ours("-md", self.draft, "-k", k)
+        rows["ours, draft (default)"] = self.ours("-md", self.draft)
+        return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=160)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7, 1.0])
+    parser.add_argument("--prompts", nargs="+", choices=PROMPTS, default=list(PROMPTS))
+    parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
+    parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "real_pair.jsonl")
+    arguments = parser.parse_args()
+    rows = Rows(arguments).table()
+    if arguments.rows:
+        rows = {name: run for name, run in rows.items() if any(part in name for part in arguments.rows)}
+
+    speeds: dict[tuple[str, float], dict[str, list[float]]] = {}
+    left_out: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder, arguments.results.open("a") as results:
+        for round_ in range(arguments.rounds):
+            for name in arguments.prompts:
+                prompt = pathlib.Path(folder, f"{name}.txt")
+                prompt.write_text(chat(PROMPTS[name]))
+                for temperature in arguments.temperatures:
+                    for row, run in rows.items() if round_ % 2 == 0 else reversed(rows.items()):
+                        if row in left_out:
+                            continue
+                        try:
+                            timing = run(prompt, temperature, round_)
+                        except Unavailable as error:
+                            left_out[row] = str(error)
+                            continue
+                        speed = timing.tokens / timing.seconds
+                        speeds.setdefault((row, temperature), {}).setdefault(name, []).append(speed)
+                        line = {
+                            "row": row,
+                            "temperature": temperature,
+                            "prompt": name,
+                            "round": round_,
+                            "tokens_per_second": speed,
+                        }
+                        results.write(json.dumps(line) + "\n")
+                        results.flush()
+                print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
+
+    def median(row: str, temperature: float) -> float:
+        return statistics.median(statistics.median(values) for values in speeds[row, temperature].values())
+
+    print(
+        f"{PAIR[0]} with {PAIR[1]}, {len(arguments.prompts)} prompts, {arguments.tokens} tokens, {arguments.threads} threads, "
+        f"{arguments.rounds} rounds: tokens/s, median over prompts\n"
+    )
+    print("| | " + " | ".join(f"temperature {temperature:g}" for temperature in arguments.temperatures) + " |")
+    print("|---|" + "---|" * len(arguments.temperatures))
+    for row in rows:
+        if row not in left_out:
+            print(
+                f"| {row} | " + " | ".join(f"{median(row, temperature):.1f}" for temperature in arguments.temperatures) + " |"
+            )
+    for row, reason in left_out.items():
+        print(f"\nWithout {row}: {reason}")
+
+
+if __name__ == "__main__":
+    main()
