@@ -107,9 +107,10 @@ static inline Floats halves_to_floats(__m256i v) {
   return out;
 }
 static inline Ints bytes_to_ints(__m128i v) {
-  std::int8_t bytes[16];
-  std::memcpy(bytes, &v, sizeof bytes);
-  return each<Ints>([&](int i) { return bytes[i]; });
+  const __m256i low = _mm256_cvtepi8_epi32(v), high = _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8));
+  Ints out;
+  std::memcpy(out.lane, &low, sizeof low), std::memcpy(out.lane + 8, &high, sizeof high);
+  return out;
 }
 static inline __m256i products_256(__m256i sum, __m256i w, __m256i a) {
   std::int32_t s[8], x[8], y[8];
