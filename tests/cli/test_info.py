@@ -110,6 +110,9 @@ def test_any_model(specdec: pathlib.Path, odd_model: pathlib.Path) -> None:
     assert facts["metadata"]["odd.nested"]["value"] == [[1, 2], [3, 4]]
     bits = {total["type"]: total["bits_per_weight"] for total in facts["types"]}
     assert bits == {"Q8_0": 8.5, "Q4_0": 4.5, "BF16": 16, "TQ1_0": 1.6875, "F64": 64}
+    kernels = {total["type"]: total["kernel"] for total in facts["types"]}
+    own = facts["kernels"]
+    assert kernels == {"Q8_0": own["blocks"], "Q4_0": own["blocks"], "BF16": own["floats"], "TQ1_0": "llama.cpp", "F64": "none"}
     assert facts["tensors"][-1]["shape"] == [5, 4, 3, 2]
 
 

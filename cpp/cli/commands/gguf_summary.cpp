@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/kernels.h"
+
 namespace specdec::cli {
 
 double TypeTotal::bits_per_weight() const {
@@ -18,7 +20,7 @@ std::vector<TypeTotal> totals_by_type(const Parts& parts) {
   std::vector<TypeTotal> totals;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      const TypeTotal one{find_ggml_type(tensor.type)->name, 1, tensor.elements(), tensor.bytes};
+      const TypeTotal one{find_ggml_type(tensor.type)->name, kernel_of_type(static_cast<int>(tensor.type)), 1, tensor.elements(), tensor.bytes};
       const auto same = std::find_if(totals.begin(), totals.end(), [&](const TypeTotal& t) { return t.name == one.name; });
       if (same == totals.end()) totals.push_back(one);
       else same->add(one);
@@ -29,7 +31,7 @@ std::vector<TypeTotal> totals_by_type(const Parts& parts) {
 }
 
 TypeTotal sum(const std::vector<TypeTotal>& totals) {
-  TypeTotal all{"all"};
+  TypeTotal all{"all", ""};
   for (const TypeTotal& total : totals) all.add(total);
   return all;
 }

@@ -15,6 +15,7 @@ using Parts = std::vector<GgufFile>;  // not empty; the first part has the model
 // Totals of the tensors of one type.
 struct TypeTotal {
   std::string name;
+  std::string kernel;  // what multiplies matrices of this type here (graph/kernels.h)
   std::uint64_t tensors = 0, parameters = 0, bytes = 0;
 
   double bits_per_weight() const;

@@ -48,7 +48,8 @@ Json types_json(const Parts& parts) {
                     {"parameters", total.parameters},
                     {"bytes", total.bytes},
                     {"share", static_cast<double>(total.bytes) / all_bytes},
-                    {"bits_per_weight", total.bits_per_weight()}});
+                    {"bits_per_weight", total.bits_per_weight()},
+                    {"kernel", total.kernel}});
   }
   return list;
 }

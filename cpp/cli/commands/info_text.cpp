@@ -130,14 +130,14 @@ std::string type_row(const TypeTotal& row, std::uint64_t all_bytes) {
   const double share = all_bytes == 0 ? 0.0 : 100.0 * static_cast<double>(row.bytes) / static_cast<double>(all_bytes);
   return pad(row.name, 12) + pad_left(std::to_string(row.tensors), 9) + pad_left(count_text(row.parameters), 13) +
          pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) + pad_left(format("%.2f", row.bits_per_weight()), 13) +
-         "\n";
+         (row.kernel.empty() ? "" : "  " + row.kernel) + "\n";
 }
 
 std::string type_table(const Parts& parts) {
   const std::vector<TypeTotal> totals = totals_by_type(parts);
   if (totals.empty()) return "";
   const TypeTotal all = sum(totals);
-  std::string text = "\nType          tensors   parameters          size     share  bits/weight\n";
+  std::string text = "\nType          tensors   parameters          size     share  bits/weight  kernel\n";
   for (const TypeTotal& total : totals) text += type_row(total, all.bytes);
   return totals.size() == 1 ? text : text + type_row(all, all.bytes);
 }
