@@ -1,5 +1,5 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack]]`, then lines "n cached" on standard input
-// (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
+// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack]]`, then lines "n cached" on standard
+// input (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
 // processes and asks them in turn, so that changes in the machine's speed affect all of them.
 //
 // A cache of more than 512 tokens repeats 512 tokens: the first 512 are read, the others are copies of their cells in the same
