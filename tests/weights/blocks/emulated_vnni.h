@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
+// Not inlined: compilers take minutes over kernels of unrolled loops of loops.
+#define EMULATED static __attribute__((noinline, unused))
+
 // Apart from the functions: argument-dependent lookup must not find these beside the kernels' own.
 namespace emulated_registers {
 
@@ -25,7 +28,7 @@ using emulated_registers::Floats;
 using emulated_registers::Ints;
 
 // sum + the four products of unsigned bytes of w and signed bytes of a, modulo 2^32.
-static inline std::int32_t dpbusd(std::int32_t sum, std::int32_t w, std::int32_t a) {
+EMULATED std::int32_t dpbusd(std::int32_t sum, std::int32_t w, std::int32_t a) {
   auto total = static_cast<std::uint32_t>(sum);
   for (int i = 0; i < 4; ++i) {
     const int product = static_cast<std::uint8_t>(w >> (8 * i)) * static_cast<std::int8_t>(a >> (8 * i));
@@ -41,53 +44,53 @@ static inline Out each(Function f) {
   return out;
 }
 
-static inline Ints load_ints(const void* p) {
+EMULATED Ints load_ints(const void* p) {
   Ints v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-static inline Floats load_floats(const float* p) {
+EMULATED Floats load_floats(const float* p) {
   Floats v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-static inline void store_floats(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
-static inline Ints set_ints(std::int32_t x) {
+EMULATED void store_floats(float* p, Floats v) { std::memcpy(p, &v, sizeof v); }
+EMULATED Ints set_ints(std::int32_t x) {
   return each<Ints>([&](int) { return x; });
 }
-static inline Floats set_floats(float x) {
+EMULATED Floats set_floats(float x) {
   return each<Floats>([&](int) { return x; });
 }
-static inline Ints products(Ints sum, Ints w, Ints a) {
+EMULATED Ints products(Ints sum, Ints w, Ints a) {
   return each<Ints>([&](int i) { return dpbusd(sum.lane[i], w.lane[i], a.lane[i]); });
 }
-static inline Floats to_floats(Ints v) {
+EMULATED Floats to_floats(Ints v) {
   return each<Floats>([&](int i) { return static_cast<float>(v.lane[i]); });
 }
-static inline Floats multiply(Floats a, Floats b) {
+EMULATED Floats multiply(Floats a, Floats b) {
   return each<Floats>([&](int i) { return a.lane[i] * b.lane[i]; });
 }
-static inline Floats fused(Floats a, Floats b, Floats c) {
+EMULATED Floats fused(Floats a, Floats b, Floats c) {
   return each<Floats>([&](int i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
 }
-static inline void store_ints(void* p, Ints v) { std::memcpy(p, &v, sizeof v); }
-static inline Ints both(Ints a, Ints b) {
+EMULATED void store_ints(void* p, Ints v) { std::memcpy(p, &v, sizeof v); }
+EMULATED Ints both(Ints a, Ints b) {
   return each<Ints>([&](int i) { return a.lane[i] & b.lane[i]; });
 }
-static inline Ints either(Ints a, Ints b) {
+EMULATED Ints either(Ints a, Ints b) {
   return each<Ints>([&](int i) { return a.lane[i] | b.lane[i]; });
 }
-static inline Ints one_of_both(Ints a, Ints b) {
+EMULATED Ints one_of_both(Ints a, Ints b) {
   return each<Ints>([&](int i) { return a.lane[i] ^ b.lane[i]; });
 }
-static inline Ints right(Ints v, unsigned bits) {
+EMULATED Ints right(Ints v, unsigned bits) {
   return each<Ints>([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(v.lane[i]) >> bits); });
 }
-static inline Ints left(Ints v, unsigned bits) {
+EMULATED Ints left(Ints v, unsigned bits) {
   return each<Ints>([&](int i) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(v.lane[i]) << bits); });
 }
 // By the low four bits of bytes whose top bit is clear, within 16 bytes.
-static inline Ints shuffle(Ints table, Ints at) {
+EMULATED Ints shuffle(Ints table, Ints at) {
   std::uint8_t entries[64], places[64];
   std::memcpy(entries, &table, sizeof entries), std::memcpy(places, &at, sizeof places);
   for (int i = 0; i < 64; ++i) places[i] = places[i] >= 0x80 ? std::uint8_t{0} : entries[i / 16 * 16 + places[i] % 16];
@@ -95,24 +98,24 @@ static inline Ints shuffle(Ints table, Ints at) {
   std::memcpy(&out, places, sizeof out);
   return out;
 }
-static inline Ints four_times(__m128i v) {
+EMULATED Ints four_times(__m128i v) {
   Ints out;
   for (int i = 0; i < 4; ++i) std::memcpy(out.lane + 4 * i, &v, sizeof v);
   return out;
 }
-static inline Floats halves_to_floats(__m256i v) {
+EMULATED Floats halves_to_floats(__m256i v) {
   const __m256 low = _mm256_cvtph_ps(_mm256_castsi256_si128(v)), high = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
   Floats out;
   std::memcpy(out.lane, &low, sizeof low), std::memcpy(out.lane + 8, &high, sizeof high);
   return out;
 }
-static inline Ints bytes_to_ints(__m128i v) {
+EMULATED Ints bytes_to_ints(__m128i v) {
   const __m256i low = _mm256_cvtepi8_epi32(v), high = _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8));
   Ints out;
   std::memcpy(out.lane, &low, sizeof low), std::memcpy(out.lane + 8, &high, sizeof high);
   return out;
 }
-static inline __m256i products_256(__m256i sum, __m256i w, __m256i a) {
+EMULATED __m256i products_256(__m256i sum, __m256i w, __m256i a) {
   std::int32_t s[8], x[8], y[8];
   std::memcpy(s, &sum, sizeof s), std::memcpy(x, &w, sizeof x), std::memcpy(y, &a, sizeof y);
   for (int i = 0; i < 8; ++i) s[i] = dpbusd(s[i], x[i], y[i]);
