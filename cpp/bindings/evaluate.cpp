@@ -58,11 +58,12 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     WithoutGil without_gil;
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
-    model_options.repack_threads = repack ? n_threads : 0;
-    model_options.memory_to_leave = memory_to_leave;
-    const auto model = std::make_shared<const specdec::Model>(path, model_options);
-    if (!model->repack_problem().empty()) throw specdec::ModelError(model->repack_problem());
-    if (repack && model->repacked_bytes() == 0) throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
+    const auto model = std::make_shared<specdec::Model>(path, model_options);
+    if (repack) {
+      const std::string problem = model->repack(n_threads, memory_to_leave);
+      if (!problem.empty()) throw specdec::ModelError(problem);
+      if (!model->is_repacked()) throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
+    }
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
     options.kv_type = specdec::parse_kv_type(kv_type);

@@ -36,7 +36,7 @@ class GuardedGenerator {
     generator_.set_cancel_check([this] { return should_stop(); });
   }
 
-  std::vector<std::string> notes() const { return generator_.notes(); }
+  const std::vector<std::string>& notes() const { return generator_.notes(); }
 
   // Runs body(generator) without the GIL.
   template <class Body>

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "engine/memory.h"
 #include "engine/prompt.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
@@ -36,11 +35,6 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.use_mmap = options.use_mmap;
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
-  if (options.repack) {
-    model.repack_threads = options.n_threads.value_or(default_threads());
-    const std::string* draft = draft_path(options.draft);
-    model.memory_to_leave = memory_need(options).caches + (draft == nullptr ? 0 : model_bytes(*draft));
-  }
   target_model_ = std::make_shared<Model>(options.target, model);
   if (has_draft(options.draft) && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
@@ -55,6 +49,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.kv_type = kv_type;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   load_draft();
+  if (options.repack) repack();
   decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
   scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
 }
@@ -67,10 +62,6 @@ void Generator::load_draft() {
 void Generator::load_draft_model(const std::string& path) {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
-  if (options_.repack) {
-    model.repack_threads = threads_->size();
-    model.memory_to_leave = memory_need(options_).caches;
-  }
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   draft_model_ = std::make_shared<Model>(path, model);
@@ -92,12 +83,14 @@ void Generator::load_draft_model(const std::string& path) {
   proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
 }
 
-std::vector<std::string> Generator::notes() const {
-  std::vector<std::string> notes;
-  for (const Model* model : {target_model_.get(), draft_model_.get()}) {
-    if (model != nullptr && !model->repack_problem().empty()) notes.push_back(model->repack_problem());
+// Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
+void Generator::repack() {
+  const std::uint64_t draft_bytes = draft_model_ ? draft_model_->weight_bytes() : 0;
+  for (const auto& [model, memory_to_leave] : {std::pair(target_model_, draft_bytes), std::pair(draft_model_, std::uint64_t{0})}) {
+    if (!model) continue;
+    const std::string problem = model->repack(threads_->size(), memory_to_leave);
+    if (!problem.empty()) notes_.push_back(problem);
   }
-  return notes;
 }
 
 void Generator::set_cancel_check(std::function<bool()> cancelled) {

@@ -29,7 +29,7 @@ class Generator {
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
   // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
-  std::vector<std::string> notes() const;
+  const std::vector<std::string>& notes() const { return notes_; }
 
   // One request at a time.
 
@@ -88,13 +88,15 @@ class Generator {
  private:
   void load_draft();
   void load_draft_model(const std::string& path);
+  void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request) const;
   std::shared_ptr<Text> make_text(const Request& request);
 
   GeneratorOptions options_;
-  std::shared_ptr<const Model> target_model_, draft_model_;
+  std::vector<std::string> notes_;
+  std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
   std::function<bool()> cancelled_;
   std::unique_ptr<Context> target_, draft_;

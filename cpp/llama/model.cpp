@@ -90,28 +90,28 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
     throw ModelError(path + ": the file has no vocabulary; convert the model with its tokenizer");
   }
-  if (options.repack_threads > 0) repack(options.repack_threads, options.memory_to_leave);
 }
 
-void Model::repack(int num_threads, std::uint64_t memory_to_leave) {
+std::string Model::repack(int num_threads, std::uint64_t memory_to_leave) {
   const std::uint64_t needed = WeightTiles::bytes_of(get()), available = available_memory();
-  if (needed == 0) return;
+  if (needed == 0) return "";
   const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
   const std::string not_repacked = path_ + ": the weights are not repacked, which makes passes of few tokens slower: ";
   if (available != 0 && needed + memory_to_leave > available) {
-    repack_problem_ = not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " +
-                      mebibytes(available) + " available";
-    return;
+    return not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) +
+           " available";
   }
   try {
     tiles_ = std::make_unique<WeightTiles>(get(), num_threads);
   } catch (const std::bad_alloc&) {
-    repack_problem_ = not_repacked + "the system gives no " + mebibytes(needed);
+    return not_repacked + "the system gives no " + mebibytes(needed);
   }
+  return "";
 }
 
 Vocabulary Model::vocabulary() const { return {llama_model_get_vocab(get()), path_}; }
 int Model::trained_context() const { return llama_model_n_ctx_train(get()); }
+std::uint64_t Model::weight_bytes() const { return llama_model_size(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }
 bool Model::can_roll_back() const { return !llama_model_is_recurrent(get()) && !llama_model_is_hybrid(get()); }
 

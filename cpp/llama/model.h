@@ -24,10 +24,6 @@ class Model {
     // The last num_gpu_layers layers (the output counts as one; -1: all) run on the RPC servers, "HOST:PORT", in proportion to
     // their memory; without servers, on a GPU if llama.cpp was built with such a backend.
     int num_gpu_layers = 0;
-    // Copies stock weights of mapped files into tiles (weight_tiles.h) on this many threads; 0: they stay as the file has them. Not
-    // where less than memory_to_leave bytes would be left.
-    int repack_threads = 0;
-    std::uint64_t memory_to_leave = 0;
     std::vector<std::string> rpc_servers;
   };
 
@@ -46,9 +42,12 @@ class Model {
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
   const CacheShape& cache_shape() const { return cache_shape_; }
-  std::uint64_t repacked_bytes() const { return tiles_ ? tiles_->bytes() : 0; }
-  // Why weights were not repacked though asked for, in a sentence; empty if they were, or if there are none of such types.
-  const std::string& repack_problem() const { return repack_problem_; }
+  std::uint64_t weight_bytes() const;
+
+  // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of memory would
+  // be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights. Not during a pass.
+  std::string repack(int num_threads, std::uint64_t memory_to_leave);
+  bool is_repacked() const { return tiles_ != nullptr; }
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
  private:
@@ -56,9 +55,8 @@ class Model {
     void operator()(llama_model* model) const;
   };
   int num_local_layers() const;
-  void repack(int num_threads, std::uint64_t memory_to_leave);
 
-  std::string path_, repack_problem_;
+  std::string path_;
   int num_gpu_layers_;
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "base/parallel.h"
 #include "ggml-backend.h"
@@ -40,37 +42,36 @@ std::uint64_t WeightTiles::bytes_of(const llama_model* model) {
   return bytes;
 }
 
-WeightTiles::WeightTiles(const llama_model* model, int num_threads)
-    : bytes_(bytes_of(model)), memory_(static_cast<std::uint8_t*>(map_huge_pages(std::max<std::uint64_t>(1, bytes_)))) {
+WeightTiles::WeightTiles(const llama_model* model, int num_threads) : memory_(nullptr, Unmap{bytes_of(model)}) {
+  memory_.reset(static_cast<std::uint8_t*>(map_huge_pages(memory_.get_deleter().bytes)));
   if (memory_ == nullptr) throw std::bad_alloc();
   struct Piece {
-    ggml_tensor* tensor;
+    const ggml_tensor* tensor;
     std::uint8_t* tiles;  // of the whole tensor
     std::int64_t first, last;
   };
   constexpr std::int64_t tiles_at_once = 64;
   std::vector<Piece> pieces;
-  std::uint8_t* at = memory_;
-  const std::vector<ggml_tensor*> tensors = matrices(model);
-  for (ggml_tensor* tensor : tensors) {
+  std::vector<std::pair<ggml_tensor*, std::uint8_t*>> copies;
+  std::uint8_t* at = memory_.get();
+  for (ggml_tensor* tensor : matrices(model)) {
     const std::int64_t count = num_tiles(tensor);
     for (std::int64_t first = 0; first < count; first += tiles_at_once) {
       pieces.push_back({tensor, at, first, std::min(count, first + tiles_at_once)});
     }
+    copies.emplace_back(tensor, at);
     at += tiles_bytes(tensor);
   }
   for_each_piece(num_threads, static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i) {
     const Piece& piece = pieces[static_cast<std::size_t>(i)];
     write_tiles(piece.tensor, piece.first, piece.last, piece.tiles);
   });
-  at = memory_;
-  for (ggml_tensor* tensor : tensors) {
-    use_tiles(tensor, at);
-    at += tiles_bytes(tensor);
+  for (const auto& [tensor, tiles] : copies) {
+    use_tiles(tensor, tiles);
     release_file_pages(tensor->data, ggml_nbytes(tensor));
   }
 }
 
-WeightTiles::~WeightTiles() { unmap_huge_pages(memory_, static_cast<std::size_t>(std::max<std::uint64_t>(1, bytes_))); }
+void WeightTiles::Unmap::operator()(std::uint8_t* memory) const { unmap_huge_pages(memory, bytes); }
 
 }  // namespace specdec

@@ -3,10 +3,10 @@
 // do not change.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
-struct ggml_tensor;
 struct llama_model;
 
 namespace specdec {
@@ -16,17 +16,16 @@ class WeightTiles {
   // Bytes that the copies of this model take: of all its matrices of such types in mapped files.
   static std::uint64_t bytes_of(const llama_model* model);
 
-  // Makes the copies on this many threads and gives the pages of the mapped file back. Throws std::bad_alloc.
+  // Makes the copies, of at least one matrix, on this many threads and releases the pages of the mapped file. Lives longer than the
+  // model. Throws std::bad_alloc.
   WeightTiles(const llama_model* model, int num_threads);
-  ~WeightTiles();  // after the model
-  WeightTiles(const WeightTiles&) = delete;
-  WeightTiles& operator=(const WeightTiles&) = delete;
-
-  std::uint64_t bytes() const { return bytes_; }
 
  private:
-  std::uint64_t bytes_;
-  std::uint8_t* memory_;
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::uint8_t* memory) const;
+  };
+  std::unique_ptr<std::uint8_t, Unmap> memory_;
 };
 
 }  // namespace specdec
