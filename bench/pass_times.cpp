@@ -83,7 +83,8 @@ int main(int argc, char** argv) {
   if (model == nullptr) return 1;
 #ifndef PASS_TIMES_STOCK
   std::unique_ptr<specdec::WeightTiles> tiles;
-  if (argc == 6 && std::strcmp(argv[5], "repack") == 0) tiles = std::make_unique<specdec::WeightTiles>(model, std::atoi(argv[2]));
+  if (argc == 6 && std::strcmp(argv[5], "repack") == 0)
+    tiles = std::make_unique<specdec::WeightTiles>(model, specdec::TileWeights::exact, std::atoi(argv[2]));
 #endif
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));

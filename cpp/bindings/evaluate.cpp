@@ -51,7 +51,7 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 }
 
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
-                            const std::string& kv_type, bool mmap, bool repack, std::uint64_t memory_to_leave) {
+                            const std::string& kv_type, bool mmap, const std::string& repack, std::uint64_t memory_to_leave) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
@@ -59,8 +59,8 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
     const auto model = std::make_shared<specdec::Model>(path, model_options);
-    if (repack) {
-      const std::string problem = model->repack(n_threads, memory_to_leave);
+    if (!repack.empty()) {
+      const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
       if (!problem.empty()) throw specdec::ModelError(problem);
       if (!model->is_repacked()) throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
     }
@@ -88,8 +88,8 @@ pass_sizes: number of tokens in each pass, repeated until all tokens are read; t
 n_threads: 1..512
 kv_type: "f16" or "q8_0", the type of the KV cache
 mmap: False reads the weights into memory instead of mapping the file
-repack: True copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; ModelError if there are
-    none, or if less than memory_to_leave bytes would be left
+repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
+    those of more than 4.5 bits to Q4_0; ModelError if there are none, or if less than memory_to_leave bytes would be left
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
 ModelError: a file that cannot be used.)";
@@ -98,5 +98,5 @@ ModelError: a file that cannot be used.)";
 
 void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
-        py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = false, py::arg("memory_to_leave") = 0);
+        py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "", py::arg("memory_to_leave") = 0);
 }

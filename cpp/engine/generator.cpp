@@ -85,12 +85,12 @@ void Generator::load_draft_model(const std::string& path) {
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
 void Generator::repack() {
-  const std::uint64_t draft_bytes = draft_model_ ? draft_model_->weight_bytes() : 0;
-  for (const auto& [model, memory_to_leave] : {std::pair(target_model_, draft_bytes), std::pair(draft_model_, std::uint64_t{0})}) {
-    if (!model) continue;
-    const std::string problem = model->repack(threads_->size(), memory_to_leave);
+  const auto repack_model = [&](Model& model, TileWeights weights, std::uint64_t memory_to_leave) {
+    const std::string problem = model.repack(weights, threads_->size(), memory_to_leave);
     if (!problem.empty()) notes_.push_back(problem);
-  }
+  };
+  repack_model(*target_model_, TileWeights::exact, draft_model_ ? draft_model_->weight_bytes() : 0);
+  if (draft_model_) repack_model(*draft_model_, parse_tile_weights(options_.draft_weights), 0);
 }
 
 void Generator::set_cancel_check(std::function<bool()> cancelled) {

@@ -80,9 +80,15 @@ const Table<GeneratorOptions>& generator_options() {
             {"-nr", "--no-repack"},
             "",
             "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the kernels: "
-            "a faster start and memory shared with other processes, slower passes, the same results"},
-           !is_optional,
-           !changes_texts}),
+            "a faster start and memory shared with other processes, slower passes, the same logits of the target"}}),
+      generator_row<&GeneratorOptions::draft_weights>(
+          {"draft_weights",
+           Choice{{"4-bit", "file"}},
+           {"Models",
+            {"--draft-weights"},
+            "4-bit|file",
+            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more, which makes drafts faster "
+            "and costs almost no acceptance, or as the file has them"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

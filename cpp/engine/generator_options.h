@@ -25,6 +25,7 @@ struct GeneratorOptions {
   std::optional<int> n_gpu_layers;
   bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;                        // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
+  std::string draft_weights = "4-bit";       // of repacked weights of a draft model; or file: as they are
   std::string kv_type = "f16";               // of both models' caches: f16, q8_0
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own

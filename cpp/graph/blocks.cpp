@@ -1,6 +1,8 @@
 #include "graph/blocks.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "base/isa.h"
 #include "graph/matmul.h"
@@ -41,9 +43,13 @@ std::optional<blocks::Type> type_of(int type) {
   }
 }
 
+// ggml leaves `extra` of weights in ordinary memory to nobody else.
+const BlockTiles* tiles_of(const ggml_tensor* weights) { return static_cast<const BlockTiles*>(weights->extra); }
+
 // Also 8-bit keys and values of attention without flash attention. Rows may lie apart in any way.
 struct BlockFormat {
-  explicit BlockFormat(const ggml_tensor* t) : type(*type_of(t->type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
+  explicit BlockFormat(const ggml_tensor* t)
+      : tiles(tiles_of(t)), type(*type_of(tiles != nullptr ? tiles->type : t->type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
   const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has looked
   std::int64_t blocks() const { return k / blocks::block_size; }
@@ -62,9 +68,8 @@ struct BlockFormat {
   void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                 float* out, std::int64_t ldo, void* scratch) const {
     const auto* weights = reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
-    const auto* tiles = static_cast<const std::uint8_t*>(tensor->extra);
-    if (tiles != nullptr) tiles += i2 * blocks::tiles_bytes(type, rows, k);
-    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k, tiles};
+    const std::uint8_t* copy = tiles != nullptr ? tiles->data + i2 * blocks::tiles_bytes(type, rows, k) : nullptr;
+    const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k, copy};
     kernels().matmul(matrix, static_cast<const blocks::PanelBlock*>(panel), n, row_begin, row_end, out, ldo, scratch);
   }
 
@@ -73,6 +78,7 @@ struct BlockFormat {
     return chosen;
   }
 
+  const BlockTiles* tiles;
   blocks::Type type;
   std::int64_t k, rows;
   const ggml_tensor* tensor;
@@ -82,29 +88,36 @@ struct BlockFormat {
 
 bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
 
-// ggml leaves `extra` of weights in ordinary memory to nobody else.
 bool has_tiles(const ggml_tensor* weights) {
   return is_block_type(weights->type) && ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
 }
 
 std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }
 
-std::uint64_t tiles_bytes(const ggml_tensor* weights) {
-  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(weights->type), weights->ne[1], weights->ne[0]) * weights->ne[2]);
+std::uint64_t tiles_bytes(const ggml_tensor* weights, int type) {
+  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(type), weights->ne[1], weights->ne[0]) * weights->ne[2]);
 }
 
-void write_tiles(const ggml_tensor* weights, std::int64_t first, std::int64_t last, std::uint8_t* tiles) {
-  const BlockFormat w(weights);
-  const std::int64_t per_matrix = num_tiles(weights) / weights->ne[2];
+void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles) {
+  const std::int64_t k = weights->ne[0], rows = weights->ne[1], per_matrix = num_tiles(weights) / weights->ne[2];
+  const auto row_bytes = static_cast<std::int64_t>(ggml_row_size(static_cast<ggml_type>(type), k));
+  const bool rounds = type != weights->type;
+  std::vector<float> values(static_cast<std::size_t>(rounds ? blocks::tile_rows * k : 0));
+  std::vector<std::uint8_t> rounded(static_cast<std::size_t>(rounds ? blocks::tile_rows * row_bytes : 0));
   for (std::int64_t tile = first; tile < last; ++tile) {
-    const std::int64_t row = tile % per_matrix * blocks::tile_rows;
-    const auto* from = reinterpret_cast<const std::uint8_t*>(row_of(weights, row, tile / per_matrix, 0));
-    const int count = static_cast<int>(std::min<std::int64_t>(blocks::tile_rows, w.rows - row));
-    blocks::write_tile(w.type, from, static_cast<std::int64_t>(weights->nb[1]), count, w.k, tiles + tile * blocks::tile_bytes(w.type, w.k));
+    const std::int64_t row = tile % per_matrix * blocks::tile_rows, count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
+    const void* from = row_of(weights, row, tile / per_matrix, 0);
+    if (rounds) {
+      ggml_get_type_traits(weights->type)->to_float(from, values.data(), count * k);
+      ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);
+      from = rounded.data();
+    }
+    blocks::write_tile(*type_of(type), static_cast<const std::uint8_t*>(from), row_bytes, static_cast<int>(count), k,
+                       tiles + tile * blocks::tile_bytes(*type_of(type), k));
   }
 }
 
-void use_tiles(ggml_tensor* weights, const std::uint8_t* tiles) { weights->extra = const_cast<std::uint8_t*>(tiles); }
+void use_tiles(ggml_tensor* weights, const BlockTiles* tiles) { weights->extra = const_cast<BlockTiles*>(tiles); }
 
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
   static MatMul<BlockFormat> matmul;

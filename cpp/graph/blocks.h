@@ -18,11 +18,17 @@ bool is_block_type(int ggml_type);
 // Types and strides alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies in tiles (weights/blocks/tiles.h) of one or several matrices of a block type. Views of a tensor with tiles do without.
-bool has_tiles(const ggml_tensor* weights);  // whether it can have them
+// A copy of one or several matrices in tiles (weights/blocks/tiles.h), which products read instead of the weights. Of their own type it
+// changes no bit; a copy of another type is a rounded one.
+struct BlockTiles {
+  int type;  // a ggml_type
+  const std::uint8_t* data;
+};
+bool has_tiles(const ggml_tensor* weights);  // whether it can have a copy; its views do without
 std::int64_t num_tiles(const ggml_tensor* weights);
-std::uint64_t tiles_bytes(const ggml_tensor* weights);                                                     // a multiple of 64
-void write_tiles(const ggml_tensor* weights, std::int64_t first, std::int64_t last, std::uint8_t* tiles);  // tiles [first, last)
-void use_tiles(ggml_tensor* weights, const std::uint8_t* tiles);  // from now on; kept by the caller
+std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
+// Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.
+void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles);
+void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; kept by the caller
 
 }  // namespace specdec

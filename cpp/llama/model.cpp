@@ -92,8 +92,8 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
 }
 
-std::string Model::repack(int num_threads, std::uint64_t memory_to_leave) {
-  const std::uint64_t needed = WeightTiles::bytes_of(get()), available = available_memory();
+std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave) {
+  const std::uint64_t needed = WeightTiles::bytes_of(get(), weights), available = available_memory();
   if (needed == 0) return "";
   const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
   const std::string not_repacked = path_ + ": the weights are not repacked, which makes passes of few tokens slower: ";
@@ -102,7 +102,7 @@ std::string Model::repack(int num_threads, std::uint64_t memory_to_leave) {
            " available";
   }
   try {
-    tiles_ = std::make_unique<WeightTiles>(get(), num_threads);
+    tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads);
   } catch (const std::bad_alloc&) {
     return not_repacked + "the system gives no " + mebibytes(needed);
   }

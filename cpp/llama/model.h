@@ -46,7 +46,7 @@ class Model {
 
   // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of memory would
   // be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights. Not during a pass.
-  std::string repack(int num_threads, std::uint64_t memory_to_leave);
+  std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave);
   bool is_repacked() const { return tiles_ != nullptr; }
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 

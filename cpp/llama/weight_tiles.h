@@ -1,24 +1,32 @@
 // Copies of a model's stock weights (Q4_K and its kin) in the order in which our kernels multiply them (weights/blocks/tiles.h). One
-// token's pass then reads memory from one end to the other, up to twice as fast as transposing a file's rows. The bits of the products
-// do not change.
+// token's pass then reads memory from one end to the other, up to twice as fast as transposing a file's rows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/blocks.h"
 
 struct llama_model;
 
 namespace specdec {
 
+// exact: of the file's types, with the same bits of all products. four_bits: types of more than 4.5 bits per weight are rounded to
+// Q4_0. A draft model then proposes almost the same tokens in less time; verification is exact for any proposal.
+enum class TileWeights { exact, four_bits };
+TileWeights parse_tile_weights(const std::string& text);  // "file", "4-bit"; throws std::invalid_argument
+
 class WeightTiles {
  public:
   // Bytes that the copies of this model take: of all its matrices of such types in mapped files.
-  static std::uint64_t bytes_of(const llama_model* model);
+  static std::uint64_t bytes_of(const llama_model* model, TileWeights weights);
 
   // Makes the copies, of at least one matrix, on this many threads and releases the pages of the mapped file. Lives longer than the
   // model. Throws std::bad_alloc.
-  WeightTiles(const llama_model* model, int num_threads);
+  WeightTiles(const llama_model* model, TileWeights weights, int num_threads);
 
  private:
   struct Unmap {
@@ -26,6 +34,7 @@ class WeightTiles {
     void operator()(std::uint8_t* memory) const;
   };
   std::unique_ptr<std::uint8_t, Unmap> memory_;
+  std::vector<BlockTiles> tiles_;  // tensors point to these
 };
 
 }  // namespace specdec

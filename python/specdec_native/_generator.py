@@ -34,8 +34,10 @@ class Generator:
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the start
         is slower and the memory is not shared with other processes.
     repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the
-        kernels: a faster start and memory shared with other processes, slower passes, the same results. A RuntimeWarning
-        tells where memory is short for it.
+        kernels: a faster start and memory shared with other processes, slower passes, the same logits of the target. A
+        RuntimeWarning tells where memory is short for it.
+    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked: a
+        faster draft, and the target decides as before. "file" leaves them.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
         whose memory is allocated here.
@@ -60,6 +62,7 @@ class Generator:
         rpc: str | Sequence[str] = (),
         mmap: bool = True,
         repack: bool = True,
+        draft_weights: str = "4-bit",
         kv_type: str = "f16",
         max_sequences: int = 1,
         num_draft_tokens: int | Literal["auto"] = "auto",

@@ -156,10 +156,11 @@ TEST(tiles_give_the_same_bits) {
       };
       const auto before = numbers(y), experts_before = numbers(experts), view_before = numbers(of_view);
       CHECK(has_tiles(w) && !has_tiles(matrix) && !has_tiles(x));
-      std::vector<std::uint8_t> tiles(tiles_bytes(w));
-      write_tiles(w, 0, 4, tiles.data());
-      write_tiles(w, 4, num_tiles(w), tiles.data());
-      use_tiles(w, tiles.data());
+      std::vector<std::uint8_t> tiles(tiles_bytes(w, w->type));
+      write_tiles(w, w->type, 0, 4, tiles.data());
+      write_tiles(w, w->type, 4, num_tiles(w), tiles.data());
+      const BlockTiles copy{w->type, tiles.data()};
+      use_tiles(w, &copy);
       CHECK(numbers(of_view) == view_before);
       std::memset(w->data, 0x55, ggml_nbytes(w));
       CHECK(numbers(y) == before);

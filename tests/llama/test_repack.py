@@ -7,7 +7,8 @@ import pathlib
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import SHAPES, Model, Shape, make, random_tokens
+from gguf.quants import dequantize
+from tests.models.tiny_models import SHAPES, Model, Shape, encoded, is_weight, make, random_tokens
 
 import specdec_native as sd
 from specdec_native import _core
@@ -25,24 +26,48 @@ def test_logits_are_the_same_bits(name: str, type: str, tmp_path: pathlib.Path) 
     path = str(model.write(tmp_path / "m.gguf", GgmlType[type]))
     tokens = random_tokens(model, 90)
     for passes in [[8, 1, 3], [90]]:
-        as_in_file, repacked = (_core.evaluate(path, tokens, passes, 2, repack=repack) for repack in (False, True))
+        as_in_file, repacked = (_core.evaluate(path, tokens, passes, 2, repack=repack) for repack in ("", "file"))
         assert (as_in_file == repacked).all()
+
+
+@pytest.mark.parametrize("name", ["llama", "mixtral"])
+def test_four_bits_are_q4_0(name: str, tmp_path: pathlib.Path) -> None:
+    """Products are those of the file's weights rounded to Q4_0; embeddings are looked up in the file."""
+    model = tiny(name)
+    path = str(model.write(tmp_path / "8.gguf", GgmlType.Q8_0))
+    values = {
+        name: dequantize(encoded(tensor, GgmlType.Q8_0), GgmlType.Q8_0) if is_weight(name, tensor) else tensor
+        for name, tensor in model.tensors.items()
+    }
+    rounded = dataclasses.replace(model, tensors=values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
+    tokens = random_tokens(model, 90)
+    expected = _core.evaluate(str(rounded), tokens, [90])
+    for passes in [[8, 1, 3], [90]]:
+        assert (_core.evaluate(path, tokens, passes, 2, repack="4-bit") == expected).all()
+    assert (_core.evaluate(path, tokens, [90], repack="file") != expected).any()
+
+
+def test_four_bits_leave_narrow_types_alone(tmp_path: pathlib.Path) -> None:
+    model = tiny("llama")
+    path = str(model.write(tmp_path / "m.gguf", GgmlType.Q4_K))
+    tokens = random_tokens(model, 20)
+    assert (_core.evaluate(path, tokens, [20], repack="4-bit") == _core.evaluate(path, tokens, [20])).all()
 
 
 def test_what_has_no_tiles_stays_as_it_is(tmp_path: pathlib.Path, target_path: pathlib.Path) -> None:
     model = tiny("llama")
     path = str(model.write(tmp_path / "m.gguf", GgmlType.Q8_0))
     with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
-        _core.evaluate(str(target_path), [1, 2], [2], repack=True)  # F16
+        _core.evaluate(str(target_path), [1, 2], [2], repack="file")  # F16
     with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
-        _core.evaluate(path, [1, 2], [2], mmap=False, repack=True)
+        _core.evaluate(path, [1, 2], [2], mmap=False, repack="file")
 
 
 def test_memory_that_is_needed_for_other_things_is_left(tmp_path: pathlib.Path) -> None:
     path = str(tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q8_0))
     message = r"m\.gguf: the weights are not repacked, .*: \d+ MiB needed and 4398046511104 MiB to be left, \d+ MiB available"
     with pytest.raises(sd.ModelError, match=message):
-        _core.evaluate(path, [1, 2], [2], repack=True, memory_to_leave=1 << 62)
+        _core.evaluate(path, [1, 2], [2], repack="file", memory_to_leave=1 << 62)
 
 
 def test_generators_write_the_same_text(tmp_path: pathlib.Path) -> None:
@@ -53,3 +78,22 @@ def test_generators_write_the_same_text(tmp_path: pathlib.Path) -> None:
         results.append(gen.generate([1, 2, 3], max_tokens=60, seed=3))
     assert results[0].tokens == results[1].tokens
     assert len(results[0].tokens) > 5
+
+
+def test_a_draft_in_four_bits_changes_no_text(tmp_path: pathlib.Path) -> None:
+    """Acceptance is what it was; with the file's weights a draft that equals its target is always right."""
+    path = tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q8_0)
+    options = {"max_tokens": 60, "temperature": 0.7, "seed": 3, "num_draft_tokens": 3, "verification": "invariant"}
+    results = [
+        sd.Generator(path, draft=path, draft_weights=weights, n_ctx=128).generate([1, 2, 3], **options)
+        for weights in ("file", "4-bit")
+    ]
+    plain = sd.Generator(path, n_ctx=128).generate([1, 2, 3], **options)
+    assert [result.tokens for result in results] == [plain.tokens] * 2
+    assert results[0].stats.acceptance_rate == 1.0
+    assert 0.0 < results[1].stats.acceptance_rate < 1.0  # rounded weights
+
+
+def test_draft_weights_of_no_kind(target_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match='draft_weights is "2-bit"; it must be 4-bit or file'):
+        sd.Generator(target_path, draft_weights="2-bit")

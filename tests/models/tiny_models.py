@@ -10,7 +10,7 @@ Tensors are numpy's way round: [rows, columns], experts and heads first. Names a
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import gguf
@@ -134,8 +134,8 @@ class Model:
         """With some tensors replaced."""
         return replace(self, tensors={**self.tensors, **tensors})
 
-    def write(self, path: pathlib.Path, weights: GgmlType = GgmlType.F32) -> pathlib.Path:
-        """Stores the matrices that a quantizer would quantize as `weights`, everything else as F32."""
+    def write(self, path: pathlib.Path, weights: GgmlType = GgmlType.F32, kept: Collection[str] = ()) -> pathlib.Path:
+        """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`; everything else as F32."""
         writer = gguf.GGUFWriter(path, self.architecture)
         writer.add_block_count(self.shape.layers)
         writer.add_context_length(self.shape.context)
@@ -154,7 +154,7 @@ class Model:
                 writer.add_array(name, value)
         self.vocabulary.write(writer)
         for name, tensor in self.tensors.items():
-            if weights != GgmlType.F32 and is_weight(name, tensor):
+            if weights != GgmlType.F32 and is_weight(name, tensor) and name not in kept:
                 writer.add_tensor(name, encoded(tensor, weights), raw_dtype=weights)
             else:
                 writer.add_tensor(name, tensor)

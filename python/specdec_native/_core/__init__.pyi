@@ -101,7 +101,7 @@ def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.
     """
     The seed of request `index` in a batch with the common seed `seed`.
     """
-def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: bool = False, memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float32]:
+def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], pass_sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], n_threads: typing.SupportsInt | typing.SupportsIndex = 1, kv_type: str = 'f16', mmap: bool = True, repack: str = '', memory_to_leave: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.float32]:
     """
     Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
     teaching.
@@ -111,8 +111,8 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     n_threads: 1..512
     kv_type: "f16" or "q8_0", the type of the KV cache
     mmap: False reads the weights into memory instead of mapping the file
-    repack: True copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; ModelError if there are
-        none, or if less than memory_to_leave bytes would be left
+    repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
+        those of more than 4.5 bits to Q4_0; ModelError if there are none, or if less than memory_to_leave bytes would be left
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
