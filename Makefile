@@ -60,7 +60,7 @@ space := $(empty) $(empty)
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
 ASAN_TESTS := argument parallel file cgroup fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
-  decoder ngram_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention
+  decoder ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention
 asan: $(VENV)/.ready
 	cmake --preset asan --log-level=WARNING
 	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))

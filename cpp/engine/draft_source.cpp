@@ -6,7 +6,7 @@ namespace specdec {
 namespace {
 
 // Named sources; any other string is a path.
-const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()}, {"ngram", NgramLookup()}};
+const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The source of drafts: none, n-gram lookup, or a draft model.
+// The source of drafts: none, a draft model, or the text itself.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@ struct NoDraft {};
 struct DraftModel {
   std::string path;  // GGUF
 };
-struct NgramLookup {};  // the text itself: what followed its last few tokens before
-using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup>;
+struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
+struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
+using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup, SuffixDecoding>;
 
-// From user input: "" for none, "ngram", otherwise a path. A file named "ngram" is given as "./ngram".
+// From user input: "" for none, "ngram", "suffix", otherwise a path. A file named "ngram" is given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

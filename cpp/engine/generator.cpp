@@ -13,6 +13,7 @@
 #include "platform/cores.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
+#include "speculative/suffix_proposer.h"
 
 namespace specdec {
 namespace {
@@ -56,6 +57,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
 
 void Generator::load_draft() {
   if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
+  if (std::holds_alternative<SuffixDecoding>(options_.draft)) proposer_ = std::make_unique<SuffixProposer>();
   if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path);
 }
 

@@ -24,14 +24,16 @@ const Table<GeneratorOptions>& generator_options() {
   static const Table<GeneratorOptions> table = {
       generator_row<&GeneratorOptions::target>(
           {"target", Path{}, {"Models", {"-m", "--model"}, "FILE", "target model, GGUF file (default: the bundled pair)"}}),
-      row<GeneratorOptions>({"draft",
-                             Draft{},
-                             {"Models",
-                              {"-md", "--model-draft", "--spec-draft-model"},
-                              "FILE",
-                              "draft model, a GGUF file with the target's vocabulary; or \"ngram\": n-gram lookup in the prompt and the "
-                              "output so far (default with -m: none)"}},
-                            draft, set_draft),
+      row<GeneratorOptions>(
+          {"draft",
+           Draft{},
+           {"Models",
+            {"-md", "--model-draft", "--spec-draft-model"},
+            "FILE",
+            "draft model, a GGUF file with the target's vocabulary; or \"suffix\": what followed the longest match of the "
+            "last tokens in the prompt, the output or earlier outputs; or \"ngram\": what followed the latest "
+            "occurrence of the last 1 to 3 tokens (default with -m: none)"}},
+          draft, set_draft),
       row<GeneratorOptions>({"num_draft_tokens",
                              DraftTokens{},
                              {"Models",

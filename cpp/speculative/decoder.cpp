@@ -104,6 +104,10 @@ void Decoder::truncate(Sequence& s, int num_committed) {
   restore(s);
 }
 
+void Decoder::remember(const Sequence& s, int num_prompt) {
+  if (proposer_ != nullptr) proposer_->remember(s.tokens.data() + num_prompt, s.num_committed - num_prompt);
+}
+
 void Decoder::move(Sequence& s, int slot) {
   copy_prefix(s.slot, slot, num_cached(s.slot));
   keep_prefix(s.slot, 0);

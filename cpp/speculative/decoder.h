@@ -39,6 +39,9 @@ class Decoder {
   // Shortens the committed tokens, both caches, and the statistics by the tokens of the last cycle that are dropped.
   void truncate(Sequence& sequence, int num_committed);
 
+  // The sequence is finished: its tokens from num_prompt on may be proposed to later ones.
+  void remember(const Sequence& sequence, int num_prompt);
+
   // Moves a sequence to another slot; discards that slot's contents.
   void move(Sequence& sequence, int slot);
 

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "speculative/one_hot.h"
+
 namespace specdec {
 namespace {
 
@@ -47,16 +49,7 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
     const int count = std::min(request.num_tokens, s.num_committed - source);
     for (int place = 0; place < count; ++place) {
       const Token token = s.tokens[static_cast<std::size_t>(source + place)];
-      if (request.adaptive != nullptr) {
-        const double confidence = confidence_in_repetition(matched + place);
-        if (!request.adaptive->worth_a_draft(s, confidence)) {
-          request.adaptive->withheld(s, confidence, token);
-          break;
-        }
-        request.adaptive->drafted(s, confidence, confidence);
-      }
-      s.draft_row(place).set_one_hot(token);
-      s.tokens.push_back(token);
+      if (!submit_one_hot(request, token, confidence_in_repetition(matched + place))) break;
     }
   }
 }

@@ -36,6 +36,9 @@ class Proposer {
   virtual void truncate(int slot, int length) = 0;
   // Replaces the state of slot `to` by a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;
+
+  // An output that is finished, tokens [count]. It may be proposed to other sequences.
+  virtual void remember(const Token* /*output*/, int /*count*/) {}
 };
 
 }  // namespace specdec

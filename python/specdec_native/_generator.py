@@ -23,8 +23,10 @@ class Generator:
     """A target model, and a draft that makes generation faster without changing its output.
 
     target: path of a GGUF file; None for the bundled pair (a demonstration: small models of Python source).
-    draft: path of a GGUF file with the same vocabulary; "ngram" for prompt lookup, which drafts from the sequence so far (a
-        file of that name is "./ngram" or a Path); None: no draft (with target=None: the bundled draft).
+    draft: path of a GGUF file with the same vocabulary; "suffix" for suffix decoding, which drafts what most often
+        followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
+        which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a
+        Path); None: no draft (with target=None: the bundled draft).
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.

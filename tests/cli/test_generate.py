@@ -58,7 +58,10 @@ def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
 
 
 def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None:
-    texts = {run(specdec, "-p", PROMPT, *GREEDY, *draft).stdout for draft in (["-k", "0"], ["-k", "3"], [], ["-md", "ngram"])}
+    texts = {
+        run(specdec, "-p", PROMPT, *GREEDY, *draft).stdout
+        for draft in (["-k", "0"], ["-k", "3"], [], ["-md", "ngram"], ["-md", "suffix"])
+    }
     assert len(texts) == 1
 
 

@@ -34,14 +34,25 @@ def test_greedy_with_a_draft_is_plain_greedy(
     assert accepted > 100  # the drafts did take part
 
 
-def test_greedy_ngram_is_plain_greedy(library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
-    gen = sd.Generator(draft="ngram", num_draft_tokens=7)
+@pytest.mark.parametrize("draft", ["ngram", "suffix"])
+def test_greedy_copying_is_plain_greedy(draft: str, library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
+    gen = sd.Generator(draft=draft, num_draft_tokens=7)
     accepted = 0
     for prompt, expected in zip(library_prompts, plain_greedy, strict=True):
         completion = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0)
         assert completion.tokens == expected
         accepted += completion.stats.accepted
     assert accepted > 100
+
+
+def test_suffix_decoding_knows_earlier_outputs(library_prompts: list[str], plain_greedy: list[list[int]]) -> None:
+    gen = sd.Generator(draft="suffix", num_draft_tokens=7)
+    rates = []
+    for _ in range(2):
+        completions = [gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0) for prompt in library_prompts]
+        assert [completion.tokens for completion in completions] == plain_greedy
+        rates.append(sum(c.stats.tokens for c in completions) / sum(c.stats.target_calls for c in completions))
+    assert rates[1] > 2 * rates[0] and rates[1] > 4
 
 
 def test_a_prompt_longer_than_one_batch(library_prompts: list[str]) -> None:

@@ -28,7 +28,7 @@ def test_a_seed_gives_one_text_whatever_is_drafted(
     target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]
 ) -> None:
     alone, drafted = sd.Generator(target, n_threads=1), sd.Generator(target, draft_path, n_threads=1)
-    ngram = sd.Generator(target, "ngram", n_threads=1)
+    copying = [sd.Generator(target, draft, n_threads=1) for draft in ("ngram", "suffix")]
     accepted = different = 0
     for seed, prompt in enumerate(library_prompts[:4]):
         options: StreamOptions = {"max_tokens": MAX_TOKENS, "seed": seed, "verification": "invariant"}
@@ -39,7 +39,7 @@ def test_a_seed_gives_one_text_whatever_is_drafted(
             assert drafted.generate(prompt, num_draft_tokens=k, **options).tokens == expected
             accepted += drafted.stats.accepted
         assert drafted.generate(prompt, drafting="argmax", **options).tokens == expected
-        assert ngram.generate(prompt, **options).tokens == expected
+        assert [gen.generate(prompt, **options).tokens for gen in copying] == [expected, expected]
         by_token: StreamOptions = {**options, "verification": "token"}
         different += drafted.generate(prompt, **by_token).tokens != expected
     assert accepted > 80  # the drafts did take part
@@ -72,6 +72,19 @@ def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pa
         texts = [drafted.generate(prompt, num_draft_tokens=k, **options).tokens for k in (0, 2, 7)]
         assert drafted.verification == "block" and texts[0] != texts[1] != texts[2] != texts[0]
         assert drafted.generate(prompt, **options).verification == "block"
+
+
+def test_a_seed_repeats_its_text_with_drafts_from_earlier_outputs(target: pathlib.Path, library_prompts: list[str]) -> None:
+    options: StreamOptions = {"max_tokens": MAX_TOKENS, "temperature": 0.5}
+    fresh = [sd.Generator(target, "suffix", n_threads=1) for _ in range(2)]
+    many = sd.Generator(target, "suffix", n_threads=1, max_sequences=3)
+    for verification, k in (("invariant", "auto"), ("invariant", 5), ("block", 5), ("token", 5)):
+        options |= {"verification": verification, "num_draft_tokens": k}  # type: ignore[typeddict-item]
+        requests: list[sd.Request] = [{"prompt": prompt, "seed": seed} for seed, prompt in enumerate(library_prompts[:4])]
+        expected = [fresh[0].generate(**request, **options).tokens for request in requests]
+        assert [fresh[0].generate(**request, **options).tokens for request in requests] == expected  # knows the first outputs
+        assert [fresh[1].generate(**request, **options).tokens for request in reversed(requests)] == expected[::-1]
+        assert [c.tokens for c in many.generate_many(requests, **options)] == expected
 
 
 def test_which_verification_runs(target_path: pathlib.Path, draft_path: pathlib.Path) -> None:

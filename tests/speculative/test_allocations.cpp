@@ -11,6 +11,7 @@
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
+#include "speculative/suffix_proposer.h"
 #include "toy_model.h"
 
 namespace {
@@ -127,6 +128,17 @@ TEST(a_cycle_allocates_nothing) {
       NgramProposer proposer;
       CHECK(allocations_of_cycles(params, Verification::block, Drafting::sampled, k, &proposer, target) == 0);
     }
+  }
+}
+
+// The index of the text grows, by doubling.
+TEST(a_cycle_of_suffix_decoding_allocates_almost_never) {
+  for (const int k : {3, auto_draft_tokens}) {
+    ToyModel target(1);
+    SuffixProposer proposer;
+    const int allocated =
+        allocations_of_cycles(params_of(0.8, 40, 0.95, 0.05), Verification::block, Drafting::sampled, k, &proposer, target);
+    CHECK(allocated <= 8);  // two sequences, each with a text, nodes and edges that may double
   }
 }
 

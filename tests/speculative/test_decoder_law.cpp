@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "check.h"
 #include "draft_rule.h"
@@ -13,6 +14,8 @@
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
+#include "speculative/one_hot.h"
+#include "speculative/suffix_proposer.h"
 #include "toy_model.h"
 
 namespace {
@@ -45,21 +48,23 @@ class Explorer {
     depth_ = 0;
     weight = 1.0;
   }
-  // breakpoints: where the outcome may change, in (0, 1), any order.
-  double choose(std::vector<double> breakpoints) {
-    breakpoints.push_back(0.0);
-    breakpoints.push_back(1.0);
+  // breakpoints: where the outcome may change, any order; those in the interval count. The interval becomes the chosen part.
+  using Interval = std::pair<double, double>;
+  double choose(std::vector<double> breakpoints, Interval& interval) {
+    const auto [begin, end] = interval;
+    breakpoints.push_back(begin);
+    breakpoints.push_back(end);
     std::sort(breakpoints.begin(), breakpoints.end());
-    std::vector<std::pair<double, double>> intervals;
+    std::vector<Interval> intervals;
     for (std::size_t i = 0; i + 1 < breakpoints.size(); ++i) {
-      if (breakpoints[i] >= 0.0 && breakpoints[i + 1] <= 1.0 && breakpoints[i + 1] > breakpoints[i]) {
+      if (breakpoints[i] >= begin && breakpoints[i + 1] <= end && breakpoints[i + 1] > breakpoints[i]) {
         intervals.emplace_back(breakpoints[i], breakpoints[i + 1]);
       }
     }
     if (depth_ == path_.size()) path_.push_back({0, intervals.size()});
-    const auto [low, high] = intervals.at(path_[depth_++].index);
-    weight *= high - low;
-    return 0.5 * (low + high);
+    interval = intervals.at(path_[depth_++].index);
+    weight *= (interval.second - interval.first) / (end - begin);
+    return 0.5 * (interval.first + interval.second);
   }
   double weight = 1.0;
 
@@ -92,37 +97,45 @@ SamplingParams plain() {
   return params;
 }
 
+// What is known of the random numbers of a seed. Sequences with the same seed share it.
+struct Seed {
+  std::map<std::tuple<std::int64_t, int, Purpose>, Explorer::Interval> uniforms;
+  std::map<std::int64_t, double> fractions;  // v of a position, see gumbel_bits
+};
+
 // Uniforms chosen by the explorer. The state of the sequence at the time of the call gives their breakpoints.
 class EnumeratedUniforms final : public sampling::UniformSource {
  public:
-  EnumeratedUniforms(Explorer& explorer, const toy::Model& target, const toy::Model& draft, const Setting& setting)
-      : explorer_(explorer), target_(target), draft_(draft), setting_(setting) {}
+  EnumeratedUniforms(Explorer& explorer, const toy::Model& target, const toy::Model& draft, const Setting& setting,
+                     std::shared_ptr<Seed> seed = std::make_shared<Seed>())
+      : explorer_(explorer), target_(target), draft_(draft), setting_(setting), seed_(std::move(seed)) {}
   const Sequence* sequence = nullptr;
 
   double uniform(std::int64_t position, int place, Purpose purpose) const override {
+    number_ = &seed_->uniforms.try_emplace({position, place, purpose}, 0.0, 1.0).first->second;
     const Text& tokens = sequence->tokens;
     const auto context = [&](int at) { return Text(tokens.begin(), tokens.begin() + position + at); };
     CHECK(position == sequence->num_committed);
     if (purpose == Purpose::draft) {
       CHECK(place == sequence->num_drafted());
       rejected_at_ = -1;
-      return explorer_.choose(cdf(dense(draft_row(context(place)))));
+      return choose(cdf(dense(draft_row(context(place)))));
     }
     if (setting_.verification == Verification::block) return block_uniform(place, purpose, context);
     if (purpose == Purpose::accept) {
       const Token token = tokens[static_cast<std::size_t>(position + place)];
       const double target_prob = target_row(context(place)).probability(token);
       const double draft_prob = recorded(place).probability(token);
-      const double u = explorer_.choose({std::min(1.0, target_prob / draft_prob)});
+      const double u = choose({std::min(1.0, target_prob / draft_prob)});
       rejected_at_ = u * draft_prob < target_prob ? -1 : place;
       return u;
     }
-    if (rejected_at_ < 0) return explorer_.choose(cdf(dense(target_row(context(sequence->num_drafted())))));
+    if (rejected_at_ < 0) return choose(cdf(dense(target_row(context(sequence->num_drafted())))));
     std::vector<double> rest = excess(1.0, context(rejected_at_), rejected_at_);
     const double total = sum(rest);
     for (double& p : rest) p /= total;
     rejected_at_ = -1;
-    return explorer_.choose(cdf(rest));
+    return choose(cdf(rest));
   }
 
   // Tokens 0 and 1 only: token 1 is chosen iff v = E1 / (E0 + E1), which is uniform, is below its probability. All rows that
@@ -130,7 +143,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   sampling::PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t, sampling::GumbelBits half) const override {
     CHECK(setting_.vocabulary == 2);
     if (noise_ignores_position) position = 0;
-    if (fractions_.count(position) == 0) {
+    if (seed_->fractions.count(position) == 0) {
       std::vector<double> breakpoints;
       const std::int64_t length = noise_ignores_position ? setting_.length - 1 : position - sequence_start;
       for (int bits = 0; bits < 1 << length; ++bits) {
@@ -143,9 +156,10 @@ class EnumeratedUniforms final : public sampling::UniformSource {
           context.push_back(bits >> i & 1);
         }
       }
-      fractions_[position] = explorer_.choose(breakpoints);
+      Explorer::Interval interval = {0.0, 1.0};
+      seed_->fractions[position] = explorer_.choose(breakpoints, interval);
     }
-    const double ratio = fractions_[position] / (1.0 - fractions_[position]);  // E1 / E0
+    const double fraction = seed_->fractions[position], ratio = fraction / (1.0 - fraction);  // E1 / E0
     sampling::PhiloxCounter words{};
     for (const std::size_t token : {0u, 1u}) {
       const double exponential = token == 0 ? std::min(1.0, 1.0 / ratio) : std::min(1.0, ratio);
@@ -159,6 +173,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   bool noise_ignores_position = false;  // a negative control
 
  private:
+  double choose(std::vector<double> breakpoints) const { return explorer_.choose(std::move(breakpoints), *number_); }
+
   // Sun et al., algorithm 2: p_i and h_i written from the paper.
   template <class Context>
   double block_uniform(int place, Purpose purpose, const Context& context) const {
@@ -178,18 +194,18 @@ class EnumeratedUniforms final : public sampling::UniformSource {
         const double rest = sum(excess(p(length), context(length), length));
         h = rest > 0.0 ? rest / (rest + 1.0 - p(length)) : 0.0;
       }
-      const double u = explorer_.choose({h});
+      const double u = choose({h});
       if (u < h) kept_ = length;
       return u;
     }
     const int kept = kept_;
     kept_ = 0;
-    if (kept == num_drafted) return explorer_.choose(cdf(dense(target_row(context(kept)))));
+    if (kept == num_drafted) return choose(cdf(dense(target_row(context(kept)))));
     std::vector<double> rest = excess(p(kept), context(kept), kept);
     const double total = sum(rest);
-    if (!(total > 0.0)) return explorer_.choose({});  // not reached, but for rounding
+    if (!(total > 0.0)) return choose({});  // not reached, but for rounding
     for (double& prob : rest) prob /= total;
-    return explorer_.choose(cdf(rest));
+    return choose(cdf(rest));
   }
 
   // max(0, weight * target - draft) at a place.
@@ -225,14 +241,16 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   const toy::Model& target_;
   const toy::Model& draft_;
   const Setting& setting_;
-  mutable int rejected_at_ = -1;                      // token verification
-  mutable int kept_ = 0;                              // block verification
-  mutable std::map<std::int64_t, double> fractions_;  // v of a position
+  mutable int rejected_at_ = -1;  // token verification
+  mutable int kept_ = 0;          // block verification
+  std::shared_ptr<Seed> seed_;
+  mutable Explorer::Interval* number_ = nullptr;  // the one that is asked for
 };
 
 const Text prompt = {0, 1, 0};
+const Text earlier_output = {1, 0, 1, 1};  // of another sequence
 
-enum class Draft { model, ngram };
+enum class Draft { model, ngram, suffix };
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
@@ -352,7 +370,10 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     if (replace.draft) draft.table = replace.draft->table;
     DraftModelProposer model_proposer(draft, setting.vocabulary);
     NgramProposer ngram_proposer;
-    Proposer* proposer = kind == Draft::model ? static_cast<Proposer*>(&model_proposer) : &ngram_proposer;
+    SuffixProposer suffix_proposer;
+    suffix_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    Proposer* const proposers[] = {&model_proposer, &ngram_proposer, &suffix_proposer};
+    Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
     TamperedProposer tampered(*proposer, replace.tamper);
@@ -487,12 +508,14 @@ TEST(law_holds_when_vocabularies_differ_in_size) {
   for (s.seed = 25; s.seed <= 28; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
 }
 
-TEST(law_holds_for_ngram_proposals) {
-  for (const bool exact : {true, false}) {
-    Setting s = setting_of(2, 4, 4, exact);
-    for (s.seed = 31; s.seed <= 34; ++s.seed) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
-    s = setting_of(3, 3, 3, exact);
-    for (s.seed = 35; s.seed <= 38; ++s.seed) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+TEST(law_holds_for_copies_of_the_text) {
+  for (const Draft kind : {Draft::ngram, Draft::suffix}) {
+    for (const bool exact : {true, false}) {
+      Setting s = setting_of(2, 4, 4, exact);
+      for (s.seed = 31; s.seed <= 34; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+      s = setting_of(3, 3, 3, exact);
+      for (s.seed = 35; s.seed <= 38; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+    }
   }
 }
 
@@ -516,6 +539,7 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
     check(rule, Draft::model, setting_of(2, 0, 3, false), 51);
     check(rule, Draft::model, setting_of(3, 0, 3, true), 61);
     check(rule, Draft::ngram, setting_of(2, 0, 4, true), 71);
+    check(rule, Draft::suffix, setting_of(2, 0, 4, true), 71);
   }
 }
 
@@ -524,7 +548,7 @@ TEST(law_holds_among_other_sequences) {
   Replacements replace;
   replace.in_company = true;
   for (const Verification verification : {Verification::token, Verification::block}) {
-    for (const Draft kind : {Draft::model, Draft::ngram}) {
+    for (const Draft kind : {Draft::model, Draft::ngram, Draft::suffix}) {
       for (Setting s : {setting_of(2, 2, 3, true), setting_of(3, 2, 2, false)}) {
         s.verification = verification;
         for (s.seed = 101; s.seed <= 103; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
@@ -564,7 +588,9 @@ TEST(law_holds_for_block_verification) {
       s.drafting = drafting;
       for (s.seed = 51; s.seed <= 53; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
     }
-    if (s.exact_length) CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+    for (const Draft kind : {Draft::ngram, Draft::suffix}) {
+      if (s.exact_length) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+    }
   }
 }
 
@@ -590,6 +616,7 @@ TEST(law_holds_for_invariant_verification) {
     for (s.seed = 71; s.seed <= 73; ++s.seed) {
       CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
       CHECK_NEAR(error_of(s, Draft::ngram), 0.0, 1e-12);
+      CHECK_NEAR(error_of(s, Draft::suffix), 0.0, 1e-12);
     }
     s.drafting = Drafting::argmax;
     CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
@@ -665,6 +692,92 @@ TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
     for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
   };
   CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, {recorded_as_one_hot}), 0.0, 1e-12);
+}
+
+// Proposes the tokens of an earlier output, place for place.
+class Recaller final : public Proposer {
+ public:
+  void propose(const std::vector<ProposalRequest>& requests, Stats&) override {
+    for (const ProposalRequest& request : requests) {
+      Sequence& s = *request.sequence;
+      const std::size_t end = std::min(earlier_.size(), s.tokens.size() - prompt.size() + static_cast<std::size_t>(request.num_tokens));
+      for (std::size_t i = s.tokens.size() - prompt.size(); i < end; ++i) submit_one_hot(request, earlier_[i], 1.0);
+    }
+  }
+  int room(int) const override { return max_draft_tokens; }
+  void prefill(const Sequence&, int) override {}
+  void truncate(int, int) override {}
+  void copy(int, int) override {}
+  void remember(const Token* output, int count) override { earlier_.assign(output, output + count); }
+
+ private:
+  Text earlier_;
+};
+
+// The law of a request that repeats the seed of an earlier one: it may know that one's output, which the same random numbers
+// have decided. drafts: of the second request.
+template <class SomeProposer>
+double error_of_repeated_seed(const Setting& setting, int* drafts) {
+  Law law;
+  Explorer explorer;
+  *drafts = 0;
+  do {
+    explorer.restart();
+    toy::Model target(setting.vocabulary, setting.seed);
+    const toy::Model draft(setting.draft_vocabulary, setting.seed + 1000);
+    SomeProposer proposer;
+    Decoder decoder(target, &proposer);
+    const auto seed = std::make_shared<Seed>();
+    Text output;
+    for (const bool second : {false, true}) {
+      auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting, seed);
+      EnumeratedUniforms& source = *uniforms;
+      Sequence s(0, setting.params, std::move(uniforms));
+      source.sequence = &s;
+      source.sequence_start = static_cast<std::int64_t>(prompt.size());
+      s.verification = setting.verification;
+      s.tokens = prompt;
+      s.num_committed = static_cast<int>(prompt.size());
+      s.num_draft_tokens = setting.num_draft_tokens;
+      s.remaining = setting.length;
+      decoder.keep_prefix(0, 0);
+      decoder.prefill(s);
+      while (s.finish == Finish::none) decoder.cycle({&s});
+      decoder.remember(s, static_cast<int>(prompt.size()));
+      const Text repeated(s.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), s.tokens.end());
+      if (second && setting.verification == Verification::invariant) CHECK(repeated == output);
+      output = repeated;
+      if (second) *drafts += static_cast<int>(s.stats.drafted);
+    }
+    law[output] += explorer.weight;
+  } while (explorer.advance());
+  return largest_error(law, law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
+}
+
+TEST(law_holds_when_a_seed_is_repeated) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    Setting s = setting_of(2, 2, 3, true);
+    s.verification = verification;
+    for (s.seed = 121; s.seed <= 124; ++s.seed) {
+      int drafts = 0;
+      CHECK_NEAR(error_of_repeated_seed<SuffixProposer>(s, &drafts), 0.0, 1e-12);
+      CHECK(drafts > 0);
+    }
+  }
+}
+
+TEST(control_drafts_that_know_what_a_seed_decided) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    Setting s = setting_of(2, 2, 3, true);
+    s.verification = verification;
+    double worst = 0.0;
+    for (s.seed = 121; s.seed <= 124; ++s.seed) {
+      int drafts = 0;
+      worst = std::max(worst, error_of_repeated_seed<Recaller>(s, &drafts));
+      CHECK(drafts > 0);
+    }
+    CHECK(verification == Verification::invariant ? worst < 1e-12 : worst > 0.01);
+  }
 }
 
 TEST(control_unlikely_draft_dropped_after_sampling) {

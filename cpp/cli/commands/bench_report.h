@@ -23,7 +23,7 @@ struct BenchResult {
     std::vector<Stats> rounds;  // each summed over the prompts
   };
 
-  std::string draft;  // path, or "ngram"
+  std::string draft;  // path, "suffix" or "ngram"
   std::vector<File> files;
   std::vector<Mode> modes;  // not empty; a mode with speculation follows that of the same file without it
   std::size_t num_prompts = 0;

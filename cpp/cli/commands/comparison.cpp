@@ -104,7 +104,8 @@ Option mxfp6_option(ComparisonOptions& options) {
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: give a draft (-md FILE or -md ngram) and a -k above 0");
+  if (!has_draft(given.draft))
+    throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram) and a -k above 0");
   const bool is_mxfp6 = weight_type(given.target) == mxfp6_type();
   if (is_mxfp6 && !options.mxfp6.empty())
     throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");

@@ -1,0 +1,43 @@
+// Suffix decoding (Oliaro et al. 2411.04975): proposes what most often followed the longest match of the sequence's last
+// tokens. It looks in the sequence itself and in earlier outputs, and takes the match whose continuation is more certain.
+// Needs no model.
+#pragma once
+
+#include <vector>
+
+#include "speculative/earlier_outputs.h"
+#include "speculative/proposer.h"
+#include "speculative/suffix_index.h"
+
+namespace specdec {
+
+// Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and token or
+// block verification. In all other cases either the output does not depend on the drafts, or every request has random numbers
+// of its own ("What a seed repeats" in docs/losslessness.md).
+class SuffixProposer final : public Proposer {
+ public:
+  // Proposals are one-hot, so they may be dropped or shortened without bias.
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
+  int room(int) const override { return max_draft_tokens; }
+  void prefill(const Sequence& sequence, int length) override;
+  void truncate(int slot, int length) override;
+  void copy(int from, int to) override;
+  void remember(const Token* output, int count) override { earlier_.add(output, count); }
+
+ private:
+  struct Source {
+    const SuffixIndex* index = nullptr;
+    SuffixIndex::Match match;
+    SuffixIndex::Continuation next;
+    double confidence = 0.0;  // in the next token
+  };
+  static Source source_at(const SuffixIndex& index, const SuffixIndex::Match& match);
+  Source find(const Sequence& sequence, int longest) const;
+  void propose(const ProposalRequest& request);
+  SuffixIndex& text_of(int slot);
+
+  std::vector<SuffixIndex> texts_;  // by slot: a prefix of the committed tokens
+  EarlierOutputs earlier_;
+};
+
+}  // namespace specdec
