@@ -11,6 +11,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "third_party" / "llama.cpp"
 sys.path.insert(0, str(FOLDER))
 
 import fetch  # noqa: E402
+import jinja  # noqa: E402
 import patches  # noqa: E402
 
 SOURCE = "one\ntwo\nthree\nfour\nfive\n"
@@ -139,8 +140,10 @@ def test_a_checkout_that_does_not_fit_is_an_error(tmp_path: pathlib.Path, checko
     assert done.returncode != 0 and "is not a llama.cpp checkout" in done.stderr
 
 
-def test_every_patch_says_why_and_which_test_needs_it() -> None:
-    paths = sorted(patches.FOLDER.iterdir())
+@pytest.mark.parametrize("folder", [patches.FOLDER, patches.FOLDER / "jinja"], ids=["llama.cpp", "jinja"])
+def test_every_patch_says_why_and_which_test_needs_it(folder: pathlib.Path) -> None:
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    assert paths
     assert [path.name[:5] for path in paths] == [f"{number:04}-" for number in range(1, len(paths) + 1)]
     for path in paths:
         head = path.read_text(encoding="utf-8").split("\n--- ", 1)[0]
@@ -150,5 +153,23 @@ def test_every_patch_says_why_and_which_test_needs_it() -> None:
 
 def test_the_documentation_lists_every_patch() -> None:
     text = (FOLDER.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for path in patches.FOLDER.iterdir():
+    for path in patches.FOLDER.rglob("*.patch"):
         assert path.name in text, path.name
+
+
+def test_jinja_sources_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patches, "FOLDER", tmp_path / "patches")
+    source, copies = tmp_path / "source", tmp_path / "copies"
+    for name, text in {"common/jinja/value.h": SOURCE, "common/json.cpp": "json\n", "common/chat.cpp": "not needed\n"}.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    (tmp_path / "patches" / "jinja").mkdir(parents=True)
+    (tmp_path / "patches" / "jinja" / "0001.patch").write_text(PATCH.replace("ggml/a.c", "common/jinja/value.h"))
+    before = contents(source)
+    jinja.prepare(source, copies)
+    assert contents(source) == before
+    assert (copies / "common/jinja/value.h").read_text() == "one\ntwo\n3\n3.5\nfour\nfive\n"
+    assert (copies / "common/json.cpp").is_file() and not (copies / "common/chat.cpp").exists()
+    made = contents(copies)
+    jinja.prepare(source, copies)
+    assert contents(copies) == made, "what has not changed is not compiled again"

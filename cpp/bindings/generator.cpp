@@ -277,20 +277,40 @@ void register_generator(py::module_& m) {
           "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last request.")
       .def(
           "tokenize",
-          [](const GuardedGenerator& self, const py::object& object) {
+          [](const GuardedGenerator& self, const py::object& object, bool special) {
             const std::string text = string_from("text", object);
             const WithoutGil without_gil;
-            return self.get().tokenize(text);
+            return self.get().tokenize(text, special);
           },
-          "text"_a)
+          "text"_a, "special"_a)
       .def(
           "detokenize",
-          [](const GuardedGenerator& self, const py::object& object) {
+          [](const GuardedGenerator& self, const py::object& object, bool special) {
             const std::vector<specdec::Token> tokens = tokens_from("tokens", object);
             const WithoutGil without_gil;
-            return self.get().detokenize(tokens);
+            return self.get().detokenize(tokens, special);
           },
-          "tokens"_a)
+          "tokens"_a, "special"_a)
+      .def_property_readonly(
+          "has_chat_template", [](const GuardedGenerator& self) { return self.get().has_chat_template(); },
+          "Whether the target has a template of conversations.")
+      .def(
+          "chat_prompt",
+          [](const GuardedGenerator& self, std::string messages, std::string tools, bool add_generation_prompt) {
+            const specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
+            const WithoutGil without_gil;
+            return self.get().chat_prompt(conversation).text;
+          },
+          "messages"_a, "tools"_a, "add_generation_prompt"_a,
+          "A conversation in the target's chat template. messages and tools are JSON; tools may be null.")
+      .def(
+          "chat_tokens",
+          [](GuardedGenerator& self, std::string messages, std::string tools, bool add_generation_prompt) {
+            const specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
+            return self.run([&](const Generator& generator) { return generator.chat_tokens(conversation); });
+          },
+          "messages"_a, "tools"_a, "add_generation_prompt"_a,
+          "The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.")
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
       .def_property_readonly("verification", [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })
       .def_property_readonly("max_sequences", [](const GuardedGenerator& self) { return self.get().max_sequences(); })

@@ -110,6 +110,15 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
   return tokens;
 }
 
+MarkedText Generator::chat_prompt(const Conversation& conversation) const {
+  return chat_template_ ? chat_template_->render(conversation, target_model_->vocabulary())
+                        : ChatTemplate::of(*target_model_).render(conversation, target_model_->vocabulary());
+}
+
+std::vector<Token> Generator::chat_tokens(const Conversation& conversation) const {
+  return tokenize_prompt(target_model_->vocabulary(), chat_prompt(conversation), n_ctx(), cancelled_);
+}
+
 void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
   std::set<Token> banned;
   for (const auto& [token, bias] : logit_bias) {
@@ -197,12 +206,12 @@ PassTimes Generator::time_passes(int max_tokens, int repeats) {
   return times;
 }
 
-std::string Generator::detokenize(const std::vector<Token>& tokens) const {
+std::string Generator::detokenize(const std::vector<Token>& tokens, bool special) const {
   TextStream text({});
   std::string out;
   for (const Token token : tokens) {
     check_range("a token", token, token_ids());
-    out += text.push(target_model_->vocabulary().piece(token));
+    out += text.push(target_model_->vocabulary().piece(token, special));
   }
   return out + text.finish();
 }

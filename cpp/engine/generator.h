@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/generator_options.h"
@@ -70,17 +71,24 @@ class Generator {
   // is ended. Throws as next() does.
   PassTimes time_passes(int max_tokens, int repeats);
 
-  bool has_chat_template() const { return specdec::has_chat_template(*target_model_); }
-  // A prompt for the target, as apply_chat_template() makes it.
-  std::string chat_prompt(const std::vector<ChatMessage>& messages) const { return apply_chat_template(*target_model_, messages); }
+  // Templates of conversations: the model's own, unless another is set.
+  bool has_chat_template() const { return chat_template_ || specdec::has_chat_template(*target_model_); }
+  void set_chat_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
+  // The conversation as a prompt. Throws ModelError, std::invalid_argument.
+  MarkedText chat_prompt(const Conversation& conversation) const;
+  // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
+  std::vector<Token> chat_tokens(const Conversation& conversation) const;
 
   // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
   // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
-  std::vector<Token> tokenize(const std::string& text) const { return target_model_->vocabulary().tokenize(text); }
-  // The text of the tokens, with invalid UTF-8 replaced.
-  std::string detokenize(const std::vector<Token>& tokens) const;
+  // special: control tokens written in the text are recognised.
+  std::vector<Token> tokenize(const std::string& text, bool special = true) const {
+    return target_model_->vocabulary().tokenize(text, special);
+  }
+  // The text of the tokens, with invalid UTF-8 replaced. special: with the names of control tokens, which are else left out.
+  std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
@@ -96,6 +104,7 @@ class Generator {
 
   GeneratorOptions options_;
   std::vector<std::string> notes_;
+  std::optional<ChatTemplate> chat_template_;  // null: the model's own
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
   std::function<bool()> cancelled_;

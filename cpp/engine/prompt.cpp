@@ -24,8 +24,9 @@ void fail_prompt_too_long(const std::string& num_tokens, int n_ctx) {
 
 // Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing prefixes are
 // tokenized, and their tokens are only counted.
-std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
+std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled) {
+  const std::string& text = prompt.text;
   const auto room = static_cast<std::size_t>(n_ctx);
   const auto check_cancelled = [&] {
     if (cancelled && cancelled()) throw Cancelled("the prompt was not tokenized to its end");
@@ -44,7 +45,7 @@ std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::stri
     }
   }
   if (is_long) check_cancelled();
-  std::vector<Token> tokens = vocabulary.tokenize(text);
+  std::vector<Token> tokens = vocabulary.tokenize(prompt);
   if (is_long) check_cancelled();
   if (tokens.size() > room) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx);
   return tokens;

@@ -9,11 +9,16 @@
 
 namespace specdec {
 
-// vocabulary.tokenize(text). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long only the
+// vocabulary.tokenize(prompt). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long only the
 // beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true: it is asked between the steps of a
 // long text.
-std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
+std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled);
+
+inline std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const std::string& text, int n_ctx,
+                                          const std::function<bool()>& cancelled) {
+  return tokenize_prompt(vocabulary, MarkedText{text, {}}, n_ctx, cancelled);
+}
 
 // Throws ContextFull. The command line and Python add the remedy, each with its own name of the option.
 [[noreturn]] void fail_prompt_too_long(const std::string& num_tokens, int n_ctx);

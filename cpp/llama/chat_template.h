@@ -1,9 +1,12 @@
 // Formats a conversation with a model's chat template.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "llama/jinja_template.h"
+#include "llama/marked_text.h"
 #include "llama/model.h"
 
 namespace specdec {
@@ -13,17 +16,38 @@ struct ChatMessage {
   std::string content;
 };
 
+// What a template formats, in JSON, because templates read whatever fields they know.
+struct Conversation {
+  std::string messages;               // a list of {"role": ..., "content": ..., ...}
+  std::string tools = "null";         // a list of functions' JSON schemas; null: none
+  bool add_generation_prompt = true;  // ends with the start of the assistant's answer
+};
+
+Conversation conversation(const std::vector<ChatMessage>& messages);
+
 // An empty template counts as none.
 bool has_chat_template(const Model& model);
 
-// The messages in the model's own chat template, followed by the start of the assistant's answer. llama.cpp recognises common
-// templates by their text; it does not run Jinja. Throws ModelError if the model has no template or an unknown one.
-std::string apply_chat_template(const Model& model, const std::vector<ChatMessage>& messages);
-
-// The templates that llama.cpp knows by name: "chatml", "llama3", ...
+// The names that llama.cpp has for some formats: "chatml", "llama3", ...
 std::vector<std::string> chat_template_names();
 
-// The same with a named template. Throws std::invalid_argument for unknown names.
-std::string apply_chat_template(const std::string& name, const std::vector<ChatMessage>& messages);
+class ChatTemplate {
+ public:
+  // The model's own: a Jinja template, or two, of which one is for conversations with tools. Throws ModelError without one.
+  static ChatTemplate of(const Model& model);
+
+  // One of chat_template_names(), which llama.cpp writes in code of its own, without tools or default system prompts; or the text
+  // of a Jinja template. where: what errors call it. Throws std::invalid_argument.
+  ChatTemplate(const std::string& name_or_text, std::string where);
+
+  // Throws ModelError that names the template, if it cannot be parsed, raises an exception or exceeds a limit (jinja_template.h);
+  // std::invalid_argument for bad JSON.
+  MarkedText render(const Conversation& conversation, const Vocabulary& vocabulary) const;
+
+ private:
+  ChatTemplate() = default;
+
+  std::string where_, name_, text_, text_for_tools_;  // name_: of a built-in one; or a text
+};
 
 }  // namespace specdec

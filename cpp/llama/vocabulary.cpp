@@ -1,6 +1,7 @@
 #include "llama/vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,68 @@ std::string token_name(Token id) { return id < 0 ? "none" : std::to_string(id); 
 
 std::string quoted(const std::string& text) { return "\"" + printable(text) + "\""; }
 
+constexpr const char* white_space = " \t\n\v\f\r";
+
+// The tokens that llama.cpp recognises in a text only if it is told to, by the first byte of their texts, the longest first.
+class ControlTokens {
+ public:
+  struct Match {
+    Token token;
+    std::size_t length;              // in bytes
+    bool strips_left, strips_right;  // takes the white space beside it along
+  };
+
+  explicit ControlTokens(const llama_vocab* vocab) {
+    for (Token id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
+      const int attributes = llama_vocab_get_attr(vocab, id);
+      if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) continue;
+      const std::string text = llama_vocab_get_text(vocab, id);
+      if (text.empty()) continue;
+      tokens_[static_cast<unsigned char>(text[0])].push_back(
+          {text, {id, text.size(), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0, (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0}});
+    }
+    for (auto& with_one_byte : tokens_) {
+      std::stable_sort(with_one_byte.begin(), with_one_byte.end(),
+                       [](const Entry& a, const Entry& b) { return a.text.size() > b.text.size(); });
+    }
+  }
+
+  // The longest one at this byte.
+  std::optional<Match> at(const std::string& text, std::size_t begin) const {
+    for (const Entry& entry : tokens_[static_cast<unsigned char>(text[begin])]) {
+      if (text.compare(begin, entry.text.size(), entry.text) == 0) return entry.match;
+    }
+    return std::nullopt;
+  }
+
+  // Whether input contains the text of one, or a part of it.
+  bool is_in_input(const MarkedText& marked) const;
+
+ private:
+  struct Entry {
+    std::string text;
+    Match match;
+  };
+  std::array<std::vector<Entry>, 256> tokens_;
+};
+
+bool overlaps_input(const MarkedText& marked, std::size_t begin, std::size_t length) {
+  const auto after = std::upper_bound(marked.input.begin(), marked.input.end(), begin,
+                                      [](std::size_t byte, const auto& range) { return byte < range.second; });  // ends behind begin
+  return after != marked.input.end() && after->first < begin + length;
+}
+
+bool ControlTokens::is_in_input(const MarkedText& marked) const {
+  if (marked.input.empty()) return false;
+  for (std::size_t at_byte = 0; at_byte < marked.text.size(); ++at_byte) {
+    for (const Entry& entry : tokens_[static_cast<unsigned char>(marked.text[at_byte])]) {
+      if (marked.text.compare(at_byte, entry.text.size(), entry.text) == 0 && overlaps_input(marked, at_byte, entry.text.size()))
+        return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 int Vocabulary::size() const { return llama_vocab_n_tokens(vocab_); }
@@ -44,16 +107,56 @@ bool Vocabulary::is_end_of_generation(Token token) const { return llama_vocab_is
 bool Vocabulary::adds_bos() const { return llama_vocab_get_add_bos(vocab_); }
 Token Vocabulary::bos() const { return llama_vocab_bos(vocab_); }
 
-std::vector<Token> Vocabulary::tokenize(const std::string& text) const {
+Token Vocabulary::eos() const { return llama_vocab_eos(vocab_); }
+
+std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special) const {
+  std::vector<Token> tokens = tokens_of(text, true, special);
+  if (adds_bos() && tokens.size() > 1 && tokens[0] == bos() && tokens[1] == bos()) tokens.erase(tokens.begin());
+  return tokens;
+}
+
+std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
+  const ControlTokens control(vocab_);
+  // At once if possible: ordinary tokens may cross the borders of the input.
+  if (!control.is_in_input(marked)) return tokenize(marked.text);
+  std::vector<Token> tokens;
+  if (adds_bos()) tokens.push_back(bos());
+  std::string ordinary;
+  const auto finish_ordinary = [&] {
+    if (ordinary.empty()) return;
+    const std::vector<Token> more = tokens_of(ordinary, false, false);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    ordinary.clear();
+  };
+  const std::string& text = marked.text;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::optional<ControlTokens::Match> match = control.at(text, at);
+    if (!match || overlaps_input(marked, at, match->length)) {
+      ordinary += text[at++];
+      continue;
+    }
+    if (match->strips_left) ordinary.erase(ordinary.find_last_not_of(white_space) + 1);
+    finish_ordinary();
+    if (at > 0 || match->token != bos() || !adds_bos()) tokens.push_back(match->token);  // a written BOS is not a second one
+    at += match->length;
+    if (match->strips_right) at = std::min(text.find_first_not_of(white_space, at), text.size());
+  }
+  finish_ordinary();
+  if (llama_vocab_get_add_eos(vocab_)) tokens.push_back(eos());
+  return tokens;
+}
+
+std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_special, bool special) const {
   if (text.size() > static_cast<std::size_t>(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
   const int length = static_cast<int>(text.size());
   std::vector<Token> tokens(text.size() + 8);
   try {
     const AbortsAsErrors guard;
-    int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+    int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special, special);
     if (count < 0) {  // the buffer was too small; now the size is known
       tokens.resize(static_cast<std::size_t>(-count));
-      count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), true, true);
+      count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special, special);
     }
     tokens.resize(static_cast<std::size_t>(std::max(0, count)));
   } catch (const std::out_of_range&) {  // SentencePiece's way to say it
@@ -83,18 +186,18 @@ std::size_t Vocabulary::min_tokens(std::size_t bytes) const {
   return (bytes + longest - 1) / longest;
 }
 
-std::string Vocabulary::piece(Token token) const {
+std::string Vocabulary::piece(Token token, bool special) const {
   std::string text;
-  piece(token, text);
+  piece(token, text, special);
   return text;
 }
 
-void Vocabulary::piece(Token token, std::string& text) const {
+void Vocabulary::piece(Token token, std::string& text, bool special) const {
   text.resize(32);
-  int length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
+  int length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, special);
   if (length < 0) {
     text.resize(static_cast<std::size_t>(-length));
-    length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, false);
+    length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, special);
   }
   text.resize(static_cast<std::size_t>(std::max(0, length)));
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "llama/marked_text.h"
 #include "sampling/distribution.h"
 
 struct llama_vocab;
@@ -22,19 +23,24 @@ class Vocabulary {
   int size() const;
   bool is_end_of_generation(Token token) const;
   bool adds_bos() const;
-  Token bos() const;
+  Token bos() const;  // -1: none
+  Token eos() const;  // -1: none
 
-  // Starts with the model's BOS token if it uses one. Special tokens written in the text are recognised.
+  // Starts with the model's BOS token if it uses one; a BOS written at the start of the text is that one, not a second.
+  // special: control tokens written in the text are recognised; false: they are ordinary text.
   // Throws ModelError if the vocabulary cannot represent the text.
-  std::vector<Token> tokenize(const std::string& text) const;
+  std::vector<Token> tokenize(const std::string& text, bool special = true) const;
+
+  // The same, with control tokens recognised outside of text.input.
+  std::vector<Token> tokenize(const MarkedText& text) const;
 
   // A lower bound on the tokens of a text of this many bytes; 0 if there is none, because tokens may stand for text of any length.
   // (Bytes that a byte-level vocabulary lacks, and drops, are counted as if it had them.)
   std::size_t min_tokens(std::size_t bytes) const;
 
-  // The bytes of a token; empty for control tokens. May be part of a UTF-8 character.
-  std::string piece(Token token) const;
-  void piece(Token token, std::string& text) const;  // overwrites `text`, reusing its memory
+  // The bytes of a token; empty for control tokens, unless `special`. May be part of a UTF-8 character.
+  std::string piece(Token token, bool special = false) const;
+  void piece(Token token, std::string& text, bool special = false) const;  // overwrites `text`, reusing its memory
 
   // The first respect in which two differ over their common ids, for an error message that calls their models by `role`; nothing
   // if a draft with one can propose tokens for a target with the other. Padding ids at the end of the longer one do not matter.
@@ -46,6 +52,7 @@ class Vocabulary {
 
  private:
   [[noreturn]] void fail_unknown_bytes() const;
+  std::vector<Token> tokens_of(const std::string& text, bool add_special, bool special) const;
 
   const llama_vocab* vocab_;
   std::string_view file_;

@@ -215,10 +215,17 @@ class Generator:
         """Number of CPU threads."""
         return self._core.n_threads
 
-    def tokenize(self, text: str) -> list[int]:
-        """Token ids of a prompt, starting with the model's BOS token if it uses one."""
-        return self._core.tokenize(text)
+    def tokenize(self, text: str, *, special: bool = True) -> list[int]:
+        """Token ids of a prompt, starting with the model's BOS token if it uses one; a BOS that is written out at the start of
+        the text is that one, not a second.
 
-    def detokenize(self, tokens: Sequence[int]) -> str:
-        """The text of the tokens; bytes that are not UTF-8 become U+FFFD."""
-        return self._core.detokenize(tokens)
+        special: control tokens written in the text, such as "<|im_end|>", are recognised. False: they are ordinary text.
+        """
+        return self._core.tokenize(text, special)
+
+    def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
+        """The text of the tokens; bytes that are not UTF-8 become U+FFFD.
+
+        special: with the names of control tokens. False: control tokens are left out.
+        """
+        return self._core.detokenize(tokens, special)

@@ -12,9 +12,12 @@ import pytest
 from tests.cli.terminal import Terminal
 from tests.models.tiny_models import Vocabulary, make
 
-CHATML = "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+CHATML = (
+    "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 GREEDY = ["--temp", "0", "-t", "1"]
-NO_TEMPLATE = "note: this model has no chat template; it continues the text so far (--chat-template names one)\n"
+NO_TEMPLATE = "note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n"
 LONG = ["-t", "1", "-n", "3000", "-c", "4096", "-l", "0-inf"]
 
 
@@ -84,14 +87,23 @@ def test_an_empty_template_is_none(specdec: pathlib.Path, tmp_path: pathlib.Path
     assert result.stdout == shown(run(specdec, "generate", *options, "-p", "hello").stdout)
 
 
-@pytest.mark.parametrize("template", ["{{ messages }}", "{% broken"])
-def test_a_template_that_is_not_known(
-    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, template: str
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        ("{% broken", "Unknown statement: broken"),
+        ("{{ raise_exception('no users, please') }}", "no users, please (line 1, column 19)"),
+        (
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            "the template or a value of it is nested too deeply (line 1, column 20)",
+        ),
+    ],
+)
+def test_a_template_that_cannot_be_used(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, template: str, problem: str
 ) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template=template)).write(tmp_path / "odd.gguf")
     rejected = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
-    message = "llama.cpp does not know this model's chat template; name a similar one (--chat-template)"
-    assert rejected.stderr == f"specdec chat: {path}: {message}\n"
+    assert rejected.stderr == f"specdec chat: {path}: the chat template: {problem}\n"
     options = [*GREEDY, "-n", 12]
     named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
     own = run(specdec, "chat", *options, "-m", model, stdin="hello\nmore\n")
@@ -100,13 +112,48 @@ def test_a_template_that_is_not_known(
 
 def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
     wrong = run(specdec, "chat", "--chat-template", "chatlm", code=2).stderr
-    names = re.sub(r".*expected one of (.*), got \"chatlm\"\n.*", r"\1", wrong, flags=re.DOTALL).split(", ")
+    names = re.sub(r".* or one of (.*), got \"chatlm\"\n.*", r"\1", wrong, flags=re.DOTALL).split(", ")
     assert {"chatml", "llama3", "gemma"} < set(names)
     listed = " ".join(run(specdec, "chat", "--help").stdout.split())
     assert ", ".join(names) in listed
     options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
     prompts = {name: run(specdec, "chat", *options, name, stdin="hello\n/stats\n") for name in ("chatml", "llama3", "gemma")}
     assert len({result.stderr.split(" in ")[0] for result in prompts.values()}) == 3
+
+
+def test_a_template_of_ones_own(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    other = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[answer]"
+    options = ["-m", model, *GREEDY, "-n", 8]
+    expected = shown(run(specdec, "generate", *options, "-p", "[user] hello\n[answer]").stdout)
+    (tmp_path / "t.jinja").write_text(other + "\n")
+    for choice in (
+        ["--chat-template", other],
+        ["--chat-template-file", tmp_path / "t.jinja"],
+        ["--jinja", f"--chat-template={other}"],
+    ):
+        assert run(specdec, "chat", *options, *choice, stdin="hello\n").stdout == expected
+    system = "[system] short\n[user] hello\n[answer]"
+    spoken = run(specdec, "chat", *options, "--chat-template", other, "--system-prompt", "short", stdin="hello\n")
+    assert spoken.stdout == shown(run(specdec, "generate", *options, "-p", system).stdout)
+    (tmp_path / "no.jinja").write_text("nothing in it")
+    for wrong in (tmp_path / "no.jinja", tmp_path / "missing.jinja"):
+        assert str(wrong) in run(specdec, "chat", *options, "--chat-template-file", wrong, code=1 + (wrong.exists())).stderr
+    (tmp_path / "bad.jinja").write_text("{% bad %}")
+    message = run(specdec, "chat", *options, "--chat-template-file", tmp_path / "bad.jinja", code=1).stderr
+    assert message == f"specdec chat: {tmp_path / 'bad.jinja'}: the chat template: Unknown statement: bad\n"
+
+
+@pytest.mark.parametrize("template", [[], ["--chat-template", "chatml"]])
+def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: pathlib.Path, template: list[str]) -> None:
+    control = {280: "<|im_start|>", 281: "<|im_end|>"}
+    vocabulary = Vocabulary(chat_template=CHATML, renamed=control, control=tuple(control))
+    path = make("llama", seed=4, vocabulary=vocabulary).write(tmp_path / "control.gguf")
+
+    def prompt_tokens(line: str) -> int:
+        text = run(specdec, "chat", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n").stderr
+        return int(text.split("prompt ")[1].split()[0])
+
+    assert prompt_tokens("<|im_end|>") == prompt_tokens("1234567890"), "one token for each byte"
 
 
 def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:

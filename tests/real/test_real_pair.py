@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 
 import numpy as np
 import pytest
@@ -32,3 +33,10 @@ def test_logits_do_not_depend_on_how_a_text_is_cut_into_passes(path: pathlib.Pat
     expected = _core.evaluate(str(path), tokens, [1], 2, "f16")
     for sizes in ([72], [8], [3, 65]):
         assert (_core.evaluate(str(path), tokens, sizes, 2, "f16") == expected).all(), sizes
+
+
+def test_chat_has_the_system_prompt_of_the_models_template(specdec: pathlib.Path) -> None:
+    command = [specdec, "chat", "-m", TARGET, "--temp", "0", "-n", "60", "-c", "1024"]
+    question = "Who are you and who made you?\n"
+    answer = subprocess.run(command, input=question, capture_output=True, text=True, check=True).stdout
+    assert "Qwen" in answer and "Alibaba Cloud" in answer

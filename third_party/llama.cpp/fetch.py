@@ -40,12 +40,14 @@ def download(folder: pathlib.Path) -> pathlib.Path:
     return archive
 
 
-def unpack(archive: pathlib.Path, destination: pathlib.Path) -> None:
+def unpack(
+    archive: pathlib.Path, destination: pathlib.Path, folders: tuple[str, ...] = FOLDERS, files: tuple[str, ...] = FILES
+) -> None:
     """Only regular files below PREFIX, no path may leave the destination."""
     with tarfile.open(archive) as tar:
         for member in tar:
             name = member.name.removeprefix(PREFIX)
-            wanted = name in FILES or name.split("/", 1)[0] in FOLDERS
+            wanted = name in files or name.startswith(tuple(f"{folder}/" for folder in folders))
             if not member.isfile() or name == member.name or not wanted or ".." in pathlib.PurePosixPath(name).parts:
                 continue
             path = destination / name
@@ -95,6 +97,16 @@ def prepare(cache: pathlib.Path, checkout: pathlib.Path | None) -> pathlib.Path:
             patches.apply(fresh)
             fresh.rename(source)  # appears whole or not at all
     return source
+
+
+def templates(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The chat templates that llama.cpp collects, for tests; downloaded into `folder` if it does not exist."""
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            fresh = pathlib.Path(temporary) / "source"
+            unpack(download(pathlib.Path(temporary)), fresh, ("models/templates",), ())
+            (fresh / "models" / "templates").rename(folder)
+    return sorted(folder.glob("*.jinja"))
 
 
 def main() -> None:

@@ -1,11 +1,13 @@
 #include "cli/commands/chat.h"
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
 #include "cli/terminal/color.h"
@@ -21,16 +23,41 @@ namespace {
 struct Arguments {
   GeneratorOptions generator;
   Request request;
-  std::string system, chat_template, color = "auto";  // chat_template: a name; empty: the model's own
+  std::optional<ChatTemplate> chat_template;  // null: the model's own
+  std::string system, color = "auto";
+  bool jinja = true;
 };
 
-Option template_option(std::string& chat_template) {
-  const std::vector<std::string> names = chat_template_names();
-  std::string help = "built-in template of llama.cpp to use instead of the model's own:";
-  for (const std::string& name : names) help += (&name == &names.front() ? " " : ", ") + name;
-  Option option = choice({"--chat-template"}, names, chat_template, help);
-  option.value = "NAME";  // shown instead of all names
-  return option;
+Option template_option(std::optional<ChatTemplate>& chat_template) {
+  std::string names;
+  for (const std::string& name : chat_template_names()) names += (names.empty() ? "" : ", ") + name;
+  const auto set = [&chat_template, names](const std::string& text) {
+    try {
+      chat_template = ChatTemplate(text, "--chat-template");
+    } catch (const std::invalid_argument&) {
+      throw UsageError("expected the text of a Jinja template or one of " + names + ", got \"" + printable(text) + "\"");
+    }
+  };
+  return {
+      {"--chat-template"},
+      "NAME|TEXT",
+      "Jinja template to use instead of the model's own, or one of llama.cpp's built-in formats, which have no default system prompts: " +
+          names,
+      set};
+}
+
+Option template_file_option(std::optional<ChatTemplate>& chat_template) {
+  const auto set = [&chat_template](const std::string& path) {
+    PromptSource file;
+    file.file = path;
+    const std::string text = read_prompt(file);
+    try {
+      chat_template = ChatTemplate(text, path);
+    } catch (const std::invalid_argument&) {
+      throw UsageError("expected a file with a Jinja template, got \"" + printable(path) + "\", which has neither {{ nor {%");
+    }
+  };
+  return {{"--chat-template-file"}, "FILE", "file with a Jinja template to use instead of the model's own", set};
 }
 
 CommandLine command_line(Arguments& arguments) {
@@ -38,7 +65,7 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers each line of standard input, using the model's own chat template or a named one; without a template the model "
+      "Answers each line of standard input, using the model's own chat template or another one; without a template the model "
       "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. Ctrl-C "
       "stops an answer; /clear starts a new conversation, /stats prints the statistics of the last answer, /quit or the end of "
       "input exits.";
@@ -46,6 +73,8 @@ CommandLine command_line(Arguments& arguments) {
   line.groups = {
       {"Text",
        {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"), template_option(arguments.chat_template),
+        template_file_option(arguments.chat_template),
+        flag({"--jinja"}, arguments.jinja, "accepted because llama.cpp has it; templates are always run as Jinja"),
         predict_option(arguments.request, 1, "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
         stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
       model_group(arguments.generator),
@@ -94,28 +123,32 @@ class Lines {
 // The conversation so far, as a prompt.
 class History {
  public:
-  // chat_template: a name; empty: the model's own, if it has one. Throws ModelError for an unusable template.
-  History(const Generator& generator, const std::string& chat_template, const std::string& system)
-      : generator_(&generator), chat_template_(chat_template), system_(system) {
+  // Throws ModelError if the template cannot be used.
+  History(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) {
     clear();
-    if (has_template()) (void)in_template({{"user", "?"}});
+    if (!has_template()) return;
+    std::vector<ChatMessage> first = messages_;
+    first.push_back({"user", "?"});
+    (void)generator_->chat_prompt(conversation(first));
   }
 
-  bool has_template() const { return !chat_template_.empty() || generator_->has_chat_template(); }
+  bool has_template() const { return generator_->has_chat_template(); }
 
   void clear() {
     text_ = system_;
     messages_.clear();
     if (!system_.empty()) messages_.push_back({"system", system_});
   }
-  // The prompt for the answer to this line.
-  std::string ask(const std::string& line) {
+  // Makes the answer to this line what is requested. Throws ContextFull, ModelError.
+  void ask(const std::string& line, Request& request) {
     if (!has_template()) {
       text_ += (text_.empty() ? "" : "\n") + line;
-      return text_;
+      request.prompt = text_;
+      return;
     }
     messages_.push_back({"user", line});
-    return in_template(messages_);
+    request.prompt.clear();
+    request.prompt_tokens = generator_->chat_tokens(conversation(messages_));
   }
   void answer(const std::string& answer) {
     text_ += answer;
@@ -123,12 +156,8 @@ class History {
   }
 
  private:
-  std::string in_template(const std::vector<ChatMessage>& messages) const {
-    return chat_template_.empty() ? generator_->chat_prompt(messages) : apply_chat_template(chat_template_, messages);
-  }
-
   const Generator* generator_;
-  std::string chat_template_, system_, text_;
+  std::string system_, text_;
   std::vector<ChatMessage> messages_;
 };
 
@@ -138,11 +167,11 @@ class Chat {
       : request_(arguments.request),
         color_(use_color(arguments.color)),
         generator_(arguments.generator),
-        history_(generator_, arguments.chat_template, arguments.system) {
+        history_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
     generator_.set_cancel_check(interrupted);
     if (!history_.has_template()) {
-      note("note: this model has no chat template; it continues the text so far (--chat-template names one)\n");
+      note("note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n");
     }
   }
 
@@ -163,13 +192,17 @@ class Chat {
   }
 
  private:
+  void set_template(const Arguments& arguments) {
+    if (arguments.chat_template) generator_.set_chat_template(*arguments.chat_template);
+  }
+
   // Writes an answer until its end or a Ctrl-C; the written text becomes part of the conversation.
   void respond(const std::string& line) {
     const History before = history_;
-    request_.prompt = history_.ask(line);
     std::string answer;
     bool ended = false;  // by a Ctrl-C, which a terminal echoes
     try {
+      history_.ask(line, request_);
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
         write(styled(piece->text, draft_style(piece->from_draft), color_));

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'render_chat_template', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -41,7 +41,15 @@ class Generator:
         """
         Ends a request.
         """
-    def detokenize(self, tokens: typing.Any) -> str:
+    def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool) -> str:
+        """
+        A conversation in the target's chat template. messages and tools are JSON; tools may be null.
+        """
+    def chat_tokens(self, messages: str, tools: str, add_generation_prompt: bool) -> list[int]:
+        """
+        The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.
+        """
+    def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
     def next(self) -> typing.Any:
         """
@@ -71,8 +79,13 @@ class Generator:
         """
         Queues a request beside the running ones and returns its id. Takes the options of start().
         """
-    def tokenize(self, text: typing.Any) -> list[int]:
+    def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
+    @property
+    def has_chat_template(self) -> bool:
+        """
+        Whether the target has a template of conversations.
+        """
     @property
     def max_sequences(self) -> int:
         ...
@@ -124,6 +137,10 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a Generator, described as in request_options().
+    """
+def render_chat_template(source: str, messages: str, tools: str, add_generation_prompt: bool, bos_token: str, eos_token: str) -> list[tuple[str, bool]]:
+    """
+    The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. RuntimeError for a template that cannot be parsed, fails or exceeds a limit.
     """
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """

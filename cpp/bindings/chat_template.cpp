@@ -1,0 +1,57 @@
+// Chat templates without a model, for the tests.
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/register.h"
+#include "bindings/without_gil.h"
+#include "llama/jinja_template.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+namespace {
+
+using Parts = std::vector<std::pair<py::str, bool>>;
+
+Parts parts_of(const specdec::MarkedText& marked) {
+  Parts parts;
+  std::size_t at = 0;
+  const auto add = [&](std::size_t end, bool is_input) {
+    if (end > at) parts.emplace_back(text_from_bytes(marked.text.substr(at, end - at)), is_input);
+    at = end;
+  };
+  for (const auto& [begin, end] : marked.input) {
+    add(begin, false);
+    add(end, true);
+  }
+  add(marked.text.size(), false);
+  return parts;
+}
+
+}  // namespace
+
+void register_chat_template(py::module_& m) {
+  m.def(
+      "render_chat_template",
+      [](const std::string& source, std::string messages, std::string tools, bool add_generation_prompt, std::string bos_token,
+         std::string eos_token) {
+        specdec::TemplateVariables variables;
+        variables.messages = std::move(messages);
+        variables.tools = std::move(tools);
+        variables.add_generation_prompt = add_generation_prompt;
+        variables.bos_token = std::move(bos_token);
+        variables.eos_token = std::move(eos_token);
+        specdec::MarkedText marked;
+        {
+          const WithoutGil without_gil;
+          marked = specdec::JinjaTemplate(source).render(variables);
+        }
+        return parts_of(marked);
+      },
+      "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
+      "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. RuntimeError for "
+      "a template that cannot be parsed, fails or exceeds a limit.");
+}
