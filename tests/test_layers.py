@@ -17,7 +17,7 @@ MAY_USE = {
     "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling"},
-    "bindings": {"base", "platform", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
+    "bindings": {"base", "platform", "gguf", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
     "cli": {"base", "platform", "gguf", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")

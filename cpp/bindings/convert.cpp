@@ -57,6 +57,7 @@ Number fitted(const std::string& name, const py::int_& whole, const std::string&
 }
 
 std::optional<double> number_from(py::handle object) {
+  if (py::isinstance<py::str>(object) || py::isinstance<py::bytes>(object) || PyByteArray_Check(object.ptr())) return std::nullopt;
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
   if (number) return PyFloat_AS_DOUBLE(number.ptr());
   for (PyObject* type : {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError}) {

@@ -197,6 +197,11 @@ py::object event_to_python(const std::optional<specdec::Event>& event) {
   return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);
 }
 
+// Does nothing if there is no text.
+void warn(const std::string& text) {
+  if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw py::error_already_set();
+}
+
 // A str or token ids, and the options of request_options().
 specdec::Request request_from(const py::object& prompt, const Options& options) {
   specdec::Request request;
@@ -238,15 +243,17 @@ void register_generator(py::module_& m) {
                const WithoutGil without_gil;
                generator = std::make_unique<GuardedGenerator>(options);
              }
-             for (const std::string& note : generator->notes()) {
-               if (PyErr_WarnEx(PyExc_RuntimeWarning, note.c_str(), 1) != 0) throw py::error_already_set();
-             }
+             for (const std::string& note : generator->notes()) warn(note);
              return generator;
            }),
            "Takes the options of generator_options().")
       .def(
           "start",
-          [](GuardedGenerator& self, const py::object& prompt, const Options& options) { self.start(request_from(prompt, options)); },
+          [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
+            const specdec::Request request = request_from(prompt, options);
+            warn(self.get().note_of(request));
+            self.start(request);
+          },
           "prompt"_a, "Starts a request and reads its prompt into both caches. Takes the options of request_options().")
       .def(
           "next",
@@ -260,6 +267,7 @@ void register_generator(py::module_& m) {
           "submit",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
             const specdec::Request request = request_from(prompt, options);
+            warn(self.get().note_of(request));
             return self.run([&](Generator& generator) { return generator.submit(request); });
           },
           "prompt"_a, "Queues a request beside the running ones and returns its id. Takes the options of start().")

@@ -8,6 +8,7 @@ PYBIND11_MODULE(_core, m) {
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(finish_work_without_gil));
   register_errors(m);
   register_chat_template(m);
+  register_metadata(m);
   register_generator(m);
   register_evaluate(m);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "engine/prompt.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
@@ -37,6 +38,13 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
   target_model_ = std::make_shared<Model>(options.target, model);
+  if (options.n_gpu_layers.value_or(0) != 0 && options.rpc_servers.empty() && !has_gpu()) {
+    notes_.push_back("n_gpu_layers has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
+  }
+  if (options.n_ctx && *options.n_ctx > target_model_->trained_context()) {
+    notes_.push_back("a context of " + std::to_string(*options.n_ctx) + " tokens is longer than what " + printable(options.target) +
+                     " was trained for, " + std::to_string(target_model_->trained_context()) + ": text beyond that is likely to be poor");
+  }
   if (has_draft(options.draft) && !target_model_->can_roll_back()) {
     throw ModelError(options.target + ": architecture " + target_model_->architecture() +
                      " has a recurrent state that cannot be rolled back after rejected drafts; use it without a draft");
@@ -108,6 +116,15 @@ std::vector<Token> Generator::prompt_tokens(const Request& request) const {
   for (const Token token : tokens) check_range("a prompt token", token, token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx());
   return tokens;
+}
+
+std::string Generator::note_of(const Request& request) const {
+  const Vocabulary vocabulary = target_model_->vocabulary();
+  if (!request.prompt_tokens.empty() || !vocabulary.adds_bos() || vocabulary.bos() < 0) return "";
+  const std::string bos = vocabulary.piece(vocabulary.bos(), true);
+  if (bos.empty() || request.prompt.compare(0, bos.size(), bos) != 0) return "";
+  return "the prompt begins with the BOS token " + printable(bos) +
+         ", which this model's tokenizer adds by itself: it is there once, not twice";
 }
 
 MarkedText Generator::chat_prompt(const Conversation& conversation) const {

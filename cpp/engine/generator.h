@@ -32,6 +32,9 @@ class Generator {
   // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // Such a sentence about a request's prompt; empty: none.
+  std::string note_of(const Request& request) const;
+
   // One request at a time.
 
   // Starts a request: reads the prompt into both caches, except the longest prefix that is cached already. Ends all running

@@ -1,5 +1,6 @@
 #include "llama/backend.h"
 
+#include <cstddef>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "base/isa.h"
 #include "base/utf8.h"
+#include "ggml-backend.h"
 #include "graph/op_hook.h"
 #include "llama.h"
 #include "llama/huge_page_buffers.h"
@@ -45,6 +47,16 @@ void start_backend() {
     install_op_hook();
     install_huge_page_buffers();
   });
+}
+
+bool has_gpu() {
+  for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+    ggml_backend_dev_t device = ggml_backend_dev_get(i);
+    const enum ggml_backend_dev_type type = ggml_backend_dev_type(device);
+    const bool is_remote = std::string(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device))) == "RPC";
+    if (!is_remote && (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU)) return true;
+  }
+  return false;
 }
 
 std::string take_backend_errors() {

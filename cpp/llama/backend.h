@@ -8,6 +8,9 @@ namespace specdec {
 // Initialises llama.cpp and installs our kernels. Call before loading any model; repeated calls do nothing.
 void start_backend();
 
+// Whether llama.cpp was built with a GPU backend that found a GPU here.
+bool has_gpu();
+
 // The errors that llama.cpp logged on this thread since the last call, on one line, for our own messages.
 std::string take_backend_errors();
 

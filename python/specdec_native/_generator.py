@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from . import _core
+from ._chat import Message, Tool, conversation
+from ._core import Generator as _Engine
 from ._options import Drafting, Request, StreamOptions, Verification
 from ._results import Completion, Event, Piece, Stats, VerificationMode
 from ._streams import EventStream, Stream
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 # Beside this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
@@ -47,7 +50,8 @@ class Generator:
         it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
 
     Only one thread at a time may use a Generator (any thread may close a stream), and only in the process that created it,
-    not in a forked one; several Generators can run in several threads. Raises ModelError for an unusable file,
+    not in a forked one; several Generators can run in several threads. A Generator is a context manager; `close` releases its
+    memory before Python does. Raises ModelError for an unusable file,
     VocabularyMismatch for a draft with another vocabulary, ValueError for a bad argument, TypeError for an argument of the
     wrong type.
     """
@@ -73,7 +77,35 @@ class Generator:
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             options |= {"target": bundled_target, "draft": bundled_draft if draft is None else draft}
-        self._core = _core.Generator(**options)
+        self._path = os.fspath(options["target"])
+        self._metadata: dict[str, Any] | None = None
+        try:
+            self._engine: _Engine | None = _core.Generator(**options)
+        except _core.VocabularyMismatch as error:
+            if target is not None:
+                raise
+            raise _core.VocabularyMismatch(f"{error}. No target was given, so it is the bundled one: give target=...") from None
+
+    @property
+    def _core(self) -> _Engine:
+        if self._engine is None:
+            raise _core.Error("this Generator is closed")
+        return self._engine
+
+    def close(self) -> None:
+        """End all requests and release the models and their memory. Everything but `close` then raises `Error`.
+
+        Any thread may call this; a call that runs in another thread ends first.
+        """
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def stream(
         self,
@@ -137,6 +169,37 @@ class Generator:
             verification=self.verification,
         )
 
+    def apply_chat_template(
+        self, messages: Sequence[Message], add_generation_prompt: bool = True, tools: Sequence[Tool] | None = None
+    ) -> str:
+        """The conversation as a prompt, in the target's own chat template, which is run as Jinja as transformers does.
+
+        messages: dicts with "role", "content" and whatever else the template knows ("tool_calls", ...); JSON values only.
+        add_generation_prompt: the prompt ends with the start of the assistant's answer.
+        tools: JSON schemas of functions that the model may call, for templates that know them.
+
+        The result is for reading and for other engines: `chat` keeps special tokens that are written in messages apart from
+        the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be run or
+        rejects the messages.
+        """
+        return self._core.chat_prompt(*conversation(messages, tools), bool(add_generation_prompt))
+
+    def stream_chat(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+    ) -> Stream:
+        """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`, options as
+        for `stream`.
+
+        Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read of it.
+        """
+        return self.stream(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+
+    def chat(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+    ) -> Completion:
+        """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`."""
+        return self.generate(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+
     def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
@@ -199,6 +262,14 @@ class Generator:
     def verification(self) -> VerificationMode:
         """The verification mode of the running or last request; never "auto"."""
         return cast(VerificationMode, self._core.verification)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the target's GGUF file: key -> int, float, bool, str or a list of these. Read on first use."""
+        _ = self._core  # an error if this is closed
+        if self._metadata is None:
+            self._metadata = _core.read_metadata(self._path)
+        return dict(self._metadata)
 
     @property
     def max_sequences(self) -> int:

@@ -32,14 +32,18 @@ class _Turn(Iterator[T]):
         return self
 
     def _is_current(self) -> bool:
-        return self._generator is not None and self._generator._core.turn == self._number
+        engine = None if self._generator is None else self._generator._engine  # None: closed
+        return engine is not None and engine.turn == self._number
 
     def _current(self) -> Generator:
         """The Generator. Raises StopIteration if this run has ended, Error if a newer run ended it."""
         if self._generator is None:
             raise StopIteration
         if not self._is_current():
+            closed = self._generator._engine is None
             self._generator = None
+            if closed:
+                raise _core.Error("this Generator is closed")
             raise _core.Error(f"{self._what} ended by a newer one on the same Generator")
         return self._generator
 

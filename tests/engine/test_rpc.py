@@ -209,7 +209,7 @@ def test_the_command_line_reports_a_killed_server(specdec: pathlib.Path, start_s
     assert process.stdout.readline().startswith('{"token"')
     server.kill()
     process.stdout.read()
-    assert process.stderr.read().startswith(f"specdec generate: RPC server {address}: it closed the connection")
+    assert f"\nspecdec generate: RPC server {address}: it closed the connection" in process.stderr.read()
     assert process.wait() == 1
 
 

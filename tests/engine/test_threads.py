@@ -128,7 +128,9 @@ def test_counters_may_be_asked_for_on_any_thread(gen: sd.Generator) -> None:
 
 
 def run_program(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
 
 
 @pytest.mark.parametrize("work", ["gen.generate('def f', max_tokens=4000)", "[gen.tokenize('x ' * 10**6) for _ in range(99)]"])

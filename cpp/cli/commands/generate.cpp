@@ -133,6 +133,7 @@ class JsonSink : public Sink {
 // Returns the finish reason.
 std::string generate(Generator& generator, const Request& request, Sink& sink) {
   try {
+    if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
     sink.begin(request.prompt);
     generator.start(request);
     std::string reason;

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'render_chat_template', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -137,6 +137,10 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a Generator, described as in request_options().
+    """
+def read_metadata(path: str) -> dict[str, typing.Any]:
+    """
+    The metadata of a model's first file: int, float, bool, str and lists of these. ModelError.
     """
 def render_chat_template(source: str, messages: str, tools: str, add_generation_prompt: bool, bos_token: str, eos_token: str) -> list[tuple[str, bool]]:
     """
