@@ -79,4 +79,17 @@ std::string printable(const std::string& bytes) {
   return result;
 }
 
+std::size_t utf8_length(char first) {
+  const auto lead = static_cast<unsigned char>(first);
+  return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+char32_t utf8_character(std::string_view text, std::size_t at) {
+  constexpr unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  const std::string_view bytes = text.substr(at, utf8_length(text[at]));
+  char32_t value = static_cast<unsigned char>(bytes[0]) & masks[bytes.size()];
+  for (const char byte : bytes.substr(1)) value = (value << 6) | (static_cast<unsigned char>(byte) & 0x3F);
+  return value;
+}
+
 }  // namespace specdec

@@ -1,7 +1,9 @@
 // Bytes of unknown origin as text.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace specdec {
 
@@ -15,5 +17,9 @@ std::string valid_utf8(std::string bytes);
 // Safe to show on one line: control characters escaped, bytes that are not UTF-8 replaced. For names and texts from files, which
 // must not reach a terminal as they are.
 std::string printable(const std::string& bytes);
+
+// Of valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.
+std::size_t utf8_length(char first);
+char32_t utf8_character(std::string_view text, std::size_t at);
 
 }  // namespace specdec

@@ -49,6 +49,8 @@ class Generator {
 
   // Of the running or last request of start(). All but stats() may be called on any thread.
   Stats stats() const;
+  // What a token takes without drafts, estimated from all passes so far; 0: unknown.
+  double plain_seconds_per_token() const { return draft_length_.plain_seconds(); }
   std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
   Verification verification() const;  // the mode in use

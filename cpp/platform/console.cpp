@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +17,44 @@ int descriptor(StandardStream stream) {
   return stream == StandardStream::input ? STDIN_FILENO : stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
 }
 
+struct termios original_mode = {};
+constexpr int deadly_signals[] = {SIGTERM, SIGHUP};
+
+extern "C" void restore_mode_and_end(int number) {
+  tcsetattr(STDIN_FILENO, TCSANOW, &original_mode);
+  std::signal(number, SIG_DFL);
+  raise(number);
+}
+
+void replace_handlers(void (*from)(int), void (*to)(int)) {
+  for (const int number : deadly_signals) {
+    struct sigaction action = {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler != from) continue;  // ignored, or caught by others
+    action.sa_handler = to;
+    sigaction(number, &action, nullptr);
+  }
+}
+
 }  // namespace
+
+RawInput::RawInput() {
+  if (tcgetattr(STDIN_FILENO, &original_mode) != 0) return;
+  replace_handlers(SIG_DFL, restore_mode_and_end);
+  struct termios mode = original_mode;
+  mode.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INPCK | ISTRIP | IXON);
+  mode.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
+  mode.c_cc[VMIN] = 1;
+  mode.c_cc[VTIME] = 0;
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &mode);
+}
+
+RawInput::~RawInput() {
+  tcsetattr(STDIN_FILENO, TCSADRAIN, &original_mode);
+  replace_handlers(restore_mode_and_end, SIG_DFL);
+}
+
+void suspend() { raise(SIGTSTP); }
 
 void open_standard_streams() noexcept {
   for (const StandardStream stream : {StandardStream::input, StandardStream::output, StandardStream::error}) {

@@ -29,6 +29,19 @@ std::error_code write_to(StandardStream stream, std::string_view text) noexcept;
 // A closed pipe is from now on an error of write_to(), instead of the end of the program.
 void keep_running_on_closed_pipes();
 
+// During its lifetime the terminal behind standard input delivers every key at once, without echo, editing or signals. Its mode is
+// also restored if SIGTERM or SIGHUP ends the process. One at a time.
+class RawInput {
+ public:
+  RawInput();
+  ~RawInput();
+  RawInput(const RawInput&) = delete;
+  RawInput& operator=(const RawInput&) = delete;
+};
+
+// Stops the process as Ctrl-Z at a terminal does, until it is continued.
+void suspend();
+
 // Waits for bytes of standard input and returns how many were read; 0: its end; null: a signal came first. Throws Error.
 std::optional<std::size_t> read_input(char* to, std::size_t bytes);
 

@@ -27,6 +27,9 @@ class AdaptiveDraftLength final : public DraftLength {
  public:
   explicit AdaptiveDraftLength(const AutoOptions& options = {});
 
+  // Of a cycle of one sequence without drafting, as measured so far or concluded from other cycles; 0: unknown.
+  double plain_seconds() const { return target_costs_.seconds(1); }
+
   void begin_cycle(int num_sequences) override;
   bool worth_a_row(const Sequence& sequence) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;

@@ -55,6 +55,11 @@ class Terminal:
     def resize(self, columns: int, rows: int = 24) -> None:
         fcntl.ioctl(self._primary, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
+    def local_modes(self) -> int:
+        """The flags of termios(3) c_lflag: ICANON while the terminal itself edits lines."""
+        modes: int = termios.tcgetattr(self._primary)[3]
+        return modes
+
     def type(self, text: str) -> None:
         os.write(self._primary, text.encode())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import signal
@@ -55,26 +56,125 @@ def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path
     two = answer(system + turn("user", "hello") + turn("assistant", one) + turn("user", "ünd?") + begin)
     fresh = answer(system + turn("user", "ünd?") + begin)
     assert len({one, two, fresh}) == 3
-    spoken = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello\n\nünd?\n/clear\nünd?")
+    spoken = run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\n\nünd?\n/clear\nünd?")
     assert spoken.stdout == shown(one) + shown(two) + shown(fresh)
     assert spoken.stderr == ""
-    assert run(specdec, "chat", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n").stdout == shown(one)
+    assert run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n").stdout == shown(
+        one
+    )
+
+
+def test_piped_input_is_one_message(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 12, "-m", model]
+    prompt = "<|im_start|>user\none\n\n/stats\n<|im_end|>\n<|im_start|>assistant\n"
+    expected = shown(run(specdec, "generate", *options, "-p", prompt.replace("\n<|im_end|>", "<|im_end|>")).stdout)
+    for piped in ("one\n\n/stats\n", "one\n\n/stats"):
+        result = run(specdec, "chat", *options, stdin=piped)
+        assert (result.stdout, result.stderr) == (expected, "")
+    assert run(specdec, "chat", *options, stdin="/stats").stderr == ""  # a message, not a command
+
+
+def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 12, "-m", model]
+    piped = run(specdec, "chat", *options, stdin="hello")
+    (tmp_path / "p.txt").write_text("hello\n")
+    for source in (["-p", "hello"], ["-f", tmp_path / "p.txt"]):
+        assert run(specdec, "chat", *options, *source).stdout == piped.stdout
+    then = run(specdec, "chat", *options, "-p", "hello", "--lines", stdin="more\n")
+    assert then.stdout == run(specdec, "chat", *options, "--lines", stdin="hello\nmore\n").stdout
+
+
+def test_a_context_that_fills_up_loses_the_oldest_turns(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The system prompt stays, and nothing is lost from what /save writes."""
+    options = [*GREEDY, "-c", 400, "-n", 8, "-m", model]
+    questions = ["x" * 60, "y" * 60, "z" * 60]
+    lines = "\n".join([*questions, f"/save {tmp_path / 'talk.json'}"])
+    result = run(specdec, "chat", *options, "-sys", "be brief", "--lines", stdin=lines)
+    full = "(the context of 400 tokens is full: the oldest turns are left out from now on)\n"
+    assert result.stderr == f"{full}(saved to {tmp_path / 'talk.json'})\n"
+    messages = json.loads((tmp_path / "talk.json").read_text())
+    assert [message["content"] for message in messages[1::2]] == questions
+    kept = [messages[0], *messages[3:6]]
+    prompt = "".join(f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n" for message in kept)
+    alone = run(specdec, "generate", *options, "-p", prompt + "<|im_start|>assistant\n").stdout
+    assert alone == messages[6]["content"]
+
+
+def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    file = tmp_path / "talk.json"
+
+    def say(*lines: str) -> tuple[str, str]:
+        result = run(specdec, "chat", *options, stdin="\n".join(lines))
+        return result.stdout, result.stderr
+
+    one, two = (answer + "\n" for answer in say("hello", "more")[0].split("\n")[:2])
+    assert say("hello", "/regen")[0] == one * 2
+    assert say("hello", "other", "/undo", "more")[0].endswith(two)
+    assert say("hello", "/clear", "hello")[0] == one * 2
+    longer = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, stdin="hello").stdout
+    assert say("hello", "/more")[0].replace("\n", "") == longer.replace("\n", "")
+    assert say("hello", f"/save {file}")[1] == f"(saved to {file})\n"
+    assert json.loads(file.read_text()) == [{"role": "user", "content": "hello"}, {"role": "assistant", "content": one[:-1]}]
+    assert say(f"/load {file}", "more")[0] == two
+    system = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello").stdout
+    assert say("/system be brief", "hello")[0] == system
+    shortened = say("/set max_tokens 2", "hello")[0]
+    assert one.startswith(shortened[:-1]) and len(shortened) < len(one)
+    listed = say("/help")[1]
+    assert all(
+        f"/{name}" in listed for name in ("help", "clear", "system", "regen", "more", "undo", "stats", "save", "load", "set")
+    )
+    assert "temperature" in say("/set")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("/regen", "there is no answer yet"),
+        ("/more", "there is no answer yet"),
+        ("/undo", "there is nothing to undo"),
+        ("/save", "/save needs the name of a file"),
+        ("/load no/such.json", "no/such.json"),
+        ("/set temperature hot", "temperature"),
+        ("/set temperature -1", "temperature"),
+        ("/set nonsense 1", "/set NAME VALUE, with one of these names:"),
+        ("/foo", "unknown command /foo; /help lists the commands"),
+    ],
+)
+def test_commands_that_cannot_be_done(specdec: pathlib.Path, model: pathlib.Path, line: str, message: str) -> None:
+    """The conversation goes on."""
+    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    result = run(specdec, "chat", *options, stdin=f"{line}\nhello")
+    assert message in result.stderr
+    assert result.stdout == run(specdec, "chat", *options, stdin="hello").stdout
+
+
+@pytest.mark.parametrize("text", ["not json", "{}", '[{"role": "user"}]', '[{"role": "assistant", "content": "x"}]', "[1]"])
+def test_a_file_that_is_no_conversation(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, text: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
+    result = run(specdec, "chat", *options, stdin=f"hello\n/load {tmp_path / 'bad.json'}\nmore")
+    assert result.stderr.startswith(f"{tmp_path / 'bad.json'}: ")
+    assert result.stdout == run(specdec, "chat", *options, stdin="hello\nmore").stdout
 
 
 def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    result = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n")
+    result = run(specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n")
     first, second = [line for line in result.stderr.splitlines() if line.startswith("prompt ")]
     assert "(0 of them cached)" in first
     read, cached = int(first.split()[1]), int(second.split("(")[1].split()[0])
     assert cached >= read
-    assert "unknown command /foo; the commands are /clear, /stats and /quit" in result.stderr
+    assert "unknown command /foo; /help lists the commands" in result.stderr
 
 
 def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) -> None:
     options = [*GREEDY, "-n", 16]
     one = run(specdec, "generate", *options, "-p", "import os").stdout
     two = run(specdec, "generate", *options, "-p", f"import os{one}\nclass A:").stdout
-    result = run(specdec, "chat", *options, stdin="import os\nclass A:\n")
+    result = run(specdec, "chat", "--lines", *options, stdin="import os\nclass A:\n")
     assert result.stdout == shown(one) + shown(two)
     assert result.stderr == NO_TEMPLATE
 
@@ -82,7 +182,7 @@ def test_a_model_without_a_template_continues_the_text(specdec: pathlib.Path) ->
 def test_an_empty_template_is_none(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     path = make("llama", seed=4, vocabulary=Vocabulary(chat_template="")).write(tmp_path / "empty.gguf")
     options = [*GREEDY, "-n", 12, "-m", path]
-    result = run(specdec, "chat", *options, stdin="hello\n")
+    result = run(specdec, "chat", "--lines", *options, stdin="hello\n")
     assert result.stderr == NO_TEMPLATE
     assert result.stdout == shown(run(specdec, "generate", *options, "-p", "hello").stdout)
 
@@ -105,8 +205,8 @@ def test_a_template_that_cannot_be_used(
     rejected = run(specdec, "chat", "-m", path, "-t", 1, code=1)  # before any line came
     assert rejected.stderr == f"specdec chat: {path}: the chat template: {problem}\n"
     options = [*GREEDY, "-n", 12]
-    named = run(specdec, "chat", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
-    own = run(specdec, "chat", *options, "-m", model, stdin="hello\nmore\n")
+    named = run(specdec, "chat", "--lines", *options, "-m", path, "--chat-template", "chatml", stdin="hello\nmore\n")
+    own = run(specdec, "chat", "--lines", *options, "-m", model, stdin="hello\nmore\n")
     assert (named.stdout, named.stderr) == (own.stdout, "")
 
 
@@ -117,7 +217,9 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
     listed = " ".join(run(specdec, "chat", "--help").stdout.split())
     assert ", ".join(names) in listed
     options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
-    prompts = {name: run(specdec, "chat", *options, name, stdin="hello\n/stats\n") for name in ("chatml", "llama3", "gemma")}
+    prompts = {
+        name: run(specdec, "chat", "--lines", *options, name, stdin="hello\n/stats\n") for name in ("chatml", "llama3", "gemma")
+    }
     assert len({result.stderr.split(" in ")[0] for result in prompts.values()}) == 3
 
 
@@ -131,9 +233,9 @@ def test_a_template_of_ones_own(specdec: pathlib.Path, model: pathlib.Path, tmp_
         ["--chat-template-file", tmp_path / "t.jinja"],
         ["--jinja", f"--chat-template={other}"],
     ):
-        assert run(specdec, "chat", *options, *choice, stdin="hello\n").stdout == expected
+        assert run(specdec, "chat", "--lines", *options, *choice, stdin="hello\n").stdout == expected
     system = "[system] short\n[user] hello\n[answer]"
-    spoken = run(specdec, "chat", *options, "--chat-template", other, "--system-prompt", "short", stdin="hello\n")
+    spoken = run(specdec, "chat", "--lines", *options, "--chat-template", other, "--system-prompt", "short", stdin="hello\n")
     assert spoken.stdout == shown(run(specdec, "generate", *options, "-p", system).stdout)
     (tmp_path / "no.jinja").write_text("nothing in it")
     for wrong in (tmp_path / "no.jinja", tmp_path / "missing.jinja"):
@@ -150,14 +252,16 @@ def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: path
     path = make("llama", seed=4, vocabulary=vocabulary).write(tmp_path / "control.gguf")
 
     def prompt_tokens(line: str) -> int:
-        text = run(specdec, "chat", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n").stderr
+        text = run(specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n").stderr
         return int(text.split("prompt ")[1].split()[0])
 
     assert prompt_tokens("<|im_end|>") == prompt_tokens("1234567890"), "one token for each byte"
 
 
 def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    result = run(specdec, "chat", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n")
+    result = run(
+        specdec, "chat", "--lines", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n"
+    )
     assert result.stderr.count("/clear starts a new conversation") >= 2
     assert result.stdout != "", "what did not fit is not part of the conversation"
 
@@ -175,10 +279,10 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
             terminal.type("import os\n")
             terminal.read_until(lambda text, start=start: len(text) > start + 200)  # type: ignore[misc]
             terminal.type("\x03")
-            terminal.read_until(lambda text: text.endswith("\r\n> "))
+            terminal.read_until(lambda text, start=start: "^C" in text[start:] and text.endswith("> "))  # type: ignore[misc]
             assert terminal.process.poll() is None, count
         terminal.type("\x03")
-        terminal.read_until(lambda text: text.endswith("(/quit or Ctrl-D exits)\r\n> "))
+        terminal.read_until(lambda text: "(/quit or Ctrl-D exits)" in text and text.endswith("> "))
         terminal.type("/stats\n")
         terminal.read_until(lambda text: "tokens per call" in text and text.endswith("> "))
         terminal.type("\x04")
@@ -190,7 +294,7 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
 def test_an_interrupt_ends_it_whenever_it_comes(specdec: pathlib.Path) -> None:
     """Also while it loads. Standard input stays open without data, so that the program would otherwise wait."""
     for milliseconds in (5, 10, 20, 30, 40, 60, 80, 120, 200, 400):
-        command = [str(specdec), "chat", "--no-mmap", "-t", "1"]
+        command = [str(specdec), "chat", "--lines", "--no-mmap", "-t", "1"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             time.sleep(milliseconds / 1000)
             process.send_signal(signal.SIGINT)
@@ -202,7 +306,7 @@ def test_an_interrupt_ends_it_whenever_it_comes(specdec: pathlib.Path) -> None:
 
 
 def test_an_interrupt_ends_a_pipe(specdec: pathlib.Path) -> None:
-    command = [str(specdec), "chat", *LONG]
+    command = [str(specdec), "chat", "--lines", *LONG]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(b"import os\nimport sys\n")

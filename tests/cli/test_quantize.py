@@ -15,6 +15,8 @@ import subprocess
 import time
 
 import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import make
 
 F32, Q8_0 = 0, 8
 
@@ -237,6 +239,16 @@ def test_table(specdec, target_path, tmp_path):
     assert re.fullmatch(r"output_norm.weight +F32 +kept +1024  1 dimension", lines[2])
     assert lines[-2] == "total  14697472 -> 5751808 bytes, 0.39 times the size, 6.27 bits per weight"
     assert re.fullmatch(r"error  2\.\d\d % of the quantized weights \(RMS\)", lines[-1])
+
+
+def test_weights_that_were_quantized_before(specdec, tmp_path):
+    path = make("llama").write(tmp_path / "m.gguf", GgmlType.Q4_0)
+    last = run(specdec, "--allow-requantize", path, tmp_path / "a.gguf").stdout.splitlines()[-1]
+    assert re.fullmatch(
+        r"note   the weights had been rounded before \(Q4_0\): the errors above come on top, for 1\.38 times the size; "
+        r"`specdec bench` with both files shows the speed",
+        last,
+    )
 
 
 def test_json_agrees_with_info(specdec, target_path, tmp_path):

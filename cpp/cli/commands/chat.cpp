@@ -1,20 +1,28 @@
 #include "cli/commands/chat.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "cli/chat_conversation.h"
+#include "cli/chat_input.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
 #include "cli/terminal/color.h"
+#include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
+#include "engine/request_json.h"
 #include "llama/chat_template.h"
-#include "platform/console.h"
+#include "platform/file.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -25,7 +33,8 @@ struct Arguments {
   Request request;
   std::optional<ChatTemplate> chat_template;  // null: the model's own
   std::string system, color = "auto";
-  bool jinja = true;
+  PromptSource first;
+  bool jinja = true, by_line = false, keeps_history = true;
 };
 
 Option template_option(std::optional<ChatTemplate>& chat_template) {
@@ -65,169 +74,244 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers each line of standard input, using the model's own chat template or another one; without a template the model "
+      "Answers what is typed or piped to it, using the model's own chat template or another one; without a template the model "
       "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. Ctrl-C "
-      "stops an answer; /clear starts a new conversation, /stats prints the statistics of the last answer, /quit or the end of "
-      "input exits.";
-  line.positional_hint = "; write to standard input";
+      "stops an answer; /help lists the commands; /quit or the end of input exits.";
+  line.positional_hint = "; write to standard input, or use -p";
   line.groups = {
       {"Text",
-       {text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"), template_option(arguments.chat_template),
+       {{{"-p", "--prompt"}, "TEXT", "first message", [&arguments](const std::string& given) { arguments.first.text = given; }},
+        {{"-f", "--file"}, "FILE", "first message, from a file", [&arguments](const std::string& path) { arguments.first.file = path; }},
+        text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"),
+        template_option(arguments.chat_template),
         template_file_option(arguments.chat_template),
         flag({"--jinja"}, arguments.jinja, "accepted because llama.cpp has it; templates are always run as Jinja"),
         predict_option(arguments.request, 1, "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
         stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
-      {"Output", {color_option(arguments.color)}},
+      {"Input and output",
+       {flag({"--lines"}, arguments.by_line, "each line of piped input is a message; otherwise all of it is one"),
+        flag({"--no-history"}, arguments.keeps_history, "do not keep what is typed for the next run", false),
+        color_option(arguments.color)}},
   };
   return line;
 }
 
-// Reads lines of standard input. At a terminal, writes a prompt, and a Ctrl-C restarts the line.
-class Lines {
- public:
-  // Nullopt at the end of input. The last line may lack its newline.
-  std::optional<std::string> next() {
-    if (terminal_) write("> ");
-    while (true) {
-      const std::size_t end = bytes_.find('\n');
-      if (end != std::string::npos) return take(end, end + 1);
-      if (!wait_for_input()) {
-        if (!terminal_) throw Cancelled("interrupted");
-        clear_interrupt();
-        write("\n(/quit or Ctrl-D exits)\n> ");
-        continue;
-      }
-      char chunk[4096];
-      const std::optional<std::size_t> count = read_input(chunk, sizeof chunk);
-      if (!count) continue;
-      bytes_.append(chunk, *count);
-      if (*count > 0) continue;
-      if (bytes_.empty()) return std::nullopt;
-      return take(bytes_.size(), bytes_.size());
-    }
-  }
-
- private:
-  std::string take(std::size_t length, std::size_t drop) {
-    const std::string line = bytes_.substr(0, length);
-    bytes_.erase(0, drop);
-    return valid_utf8(!line.empty() && line.back() == '\r' ? line.substr(0, length - 1) : line);
-  }
-
-  bool terminal_ = input_is_terminal() && output_is_terminal();
-  std::string bytes_;
-};
-
-// The conversation so far, as a prompt.
-class History {
- public:
-  // Throws ModelError if the template cannot be used.
-  History(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) {
-    clear();
-    if (!has_template()) return;
-    std::vector<ChatMessage> first = messages_;
-    first.push_back({"user", "?"});
-    (void)generator_->chat_prompt(conversation(first));
-  }
-
-  bool has_template() const { return generator_->has_chat_template(); }
-
-  void clear() {
-    text_ = system_;
-    messages_.clear();
-    if (!system_.empty()) messages_.push_back({"system", system_});
-  }
-  // Makes the answer to this line what is requested. Throws ContextFull, ModelError.
-  void ask(const std::string& line, Request& request) {
-    if (!has_template()) {
-      text_ += (text_.empty() ? "" : "\n") + line;
-      request.prompt = text_;
-      return;
-    }
-    messages_.push_back({"user", line});
-    request.prompt.clear();
-    request.prompt_tokens = generator_->chat_tokens(conversation(messages_));
-  }
-  void answer(const std::string& answer) {
-    text_ += answer;
-    messages_.push_back({"assistant", answer});
-  }
-
- private:
-  const Generator* generator_;
-  std::string system_, text_;
-  std::vector<ChatMessage> messages_;
-};
+std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
 
 class Chat {
  public:
-  explicit Chat(const Arguments& arguments)
+  Chat(const Arguments& arguments, bool is_typed)
       : request_(arguments.request),
         color_(use_color(arguments.color)),
+        is_typed_(is_typed),
         generator_(arguments.generator),
-        history_((set_template(arguments), generator_), arguments.system) {
+        conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
     generator_.set_cancel_check(interrupted);
-    if (!history_.has_template()) {
+    if (is_typed_) note(introduction(arguments));
+    if (!conversation_.has_template()) {
       note("note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n");
     }
   }
 
-  void run() {
-    Lines lines;
-    while (const std::optional<std::string> line = lines.next()) {
-      if (*line == "/quit" || *line == "/exit") return;
-      if (*line == "/clear") {
-        history_.clear();
-      } else if (*line == "/stats") {
-        note(statistics_text(generator_.stats()));
-      } else if (!line->empty() && line->front() == '/' && line->find(' ') == std::string::npos) {
-        note("unknown command " + printable(*line) + "; the commands are /clear, /stats and /quit\n");
+  void run(ChatInput& input, const std::string& first) {
+    if (!first.empty()) ask(first);
+    while (const std::optional<std::string> line = input.next()) {
+      if (!input.has_commands()) {
+        ask(*line);
+        continue;
+      }
+      if (*line == "exit" || *line == "/quit" || *line == "/exit") return;
+      const std::size_t space = line->find_first_of(" \n"), rest = line->find_first_not_of(" \n", space);
+      const std::string word = line->substr(0, space), argument = rest == std::string::npos ? "" : line->substr(rest);
+      const auto command = std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
+      if (command != std::end(commands)) {
+        (this->*command->run)(argument);
+      } else if (!line->empty() && line->front() == '/' && space == std::string::npos) {
+        note("unknown command " + printable(*line) + "; /help lists the commands\n");
       } else if (!line->empty()) {
-        respond(*line);
+        ask(*line);
       }
     }
   }
 
  private:
+  struct Command {
+    const char* name;
+    const char* argument;
+    const char* help;
+    void (Chat::*run)(const std::string& argument);
+  };
+  static const Command commands[10];
+
   void set_template(const Arguments& arguments) {
     if (arguments.chat_template) generator_.set_chat_template(*arguments.chat_template);
   }
 
-  // Writes an answer until its end or a Ctrl-C; the written text becomes part of the conversation.
-  void respond(const std::string& line) {
-    const History before = history_;
+  std::string introduction(const Arguments& arguments) const {
+    const std::string draft = to_text(arguments.generator.draft);
+    const char* of_template = arguments.chat_template ? "given" : conversation_.has_template() ? "the model's own" : "none";
+    return "model " + file_name(arguments.generator.target) + ", draft " + (draft.empty() ? "none" : file_name(draft)) + ", template " +
+           of_template + ", context " + std::to_string(generator_.n_ctx()) + " tokens\n" +
+           "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines\n";
+  }
+
+  void ask(const std::string& question) {
+    conversation_.ask(question);
+    if (!respond()) conversation_.forget_turn();
+  }
+
+  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: the
+  // question is too long.
+  bool respond() {
     std::string answer;
+    std::vector<Token> tokens;
+    std::optional<FinishReason> reason;
     bool ended = false;  // by a Ctrl-C, which a terminal echoes
     try {
-      history_.ask(line, request_);
+      const std::size_t left_out = conversation_.num_left_out();
+      conversation_.prepare(request_, std::min(request_.max_tokens, generator_.n_ctx() / 4));
+      if (left_out == 0 && conversation_.num_left_out() > 0) {
+        note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest turns are left out from now on)\n");
+      }
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
         write(styled(piece->text, draft_style(piece->from_draft), color_));
         answer += piece->text;
+        tokens.push_back(piece->token);
+        reason = piece->finish_reason;
         if (interrupted()) throw Cancelled("interrupted");
-        if (piece->finish_reason == FinishReason::context) note("\nthe context is full (-c); /clear starts a new conversation\n");
       }
     } catch (const Cancelled&) {
       generator_.stop();
       ended = true;
-      if (!input_is_terminal()) throw;  // input from a script: end with the error
+      if (!is_typed_) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
       note(std::string(error.what()) + "; /clear starts a new conversation\n");
-      history_ = before;
-      return;
+      return false;
     }
-    history_.answer(answer);
+    conversation_.add_to_answer(answer, tokens);
     if (ended || answer.empty() || answer.back() != '\n') write("\n");
+    if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
+    if (!is_typed_) return true;
+    if (reason == FinishReason::length) note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
+    note(styled(summary(), Style::faint, color_));
+    warn_of_full_context(tokens.size());
+    return true;
+  }
+
+  std::string summary() const {
+    const Stats stats = generator_.stats();
+    std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
+    if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
+    const double plain = generator_.plain_seconds_per_token();
+    if (stats.drafted > 0 && plain > 0.0) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
+    return text + "\n";
+  }
+
+  void warn_of_full_context(std::size_t answer) {
+    const std::size_t used = request_.prompt_tokens.size() + answer, all = static_cast<std::size_t>(generator_.n_ctx());
+    if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
+    note("(" + std::to_string(used) + " of " + std::to_string(all) + " tokens of context are used; then the oldest turns are left out)\n");
+  }
+
+  // Commands.
+
+  void help(const std::string&) {
+    std::string text;
+    for (const Command& command : commands) {
+      text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, 20) + command.help + "\n";
+    }
+    note(text + pad("/quit, exit, Ctrl-D", 20) + "leave; Ctrl-C stops an answer\n");
+  }
+  void clear(const std::string&) {
+    conversation_.clear();
+    has_warned_ = false;
+  }
+  void system(const std::string& text) {
+    conversation_.set_system(text);
+    note(text.empty() ? "(a new conversation without a system prompt)\n" : "(a new conversation with this system prompt)\n");
+  }
+  void again(const std::string&) {
+    if (!conversation_.forget_answer()) note("there is no answer yet\n");
+    else respond();
+  }
+  void more(const std::string&) {
+    if (!conversation_.has_answer()) note("there is no answer yet\n");
+    else respond();
+  }
+  void undo(const std::string&) {
+    note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
+  }
+  void statistics(const std::string&) { note(statistics_text(generator_.stats())); }
+  void save(const std::string& path) {
+    if (path.empty()) return note("/save needs the name of a file\n");
+    try {
+      const std::string text = conversation_.to_json(), part = path + ".part";
+      File file = File::create(part);
+      file.write(0, text.data(), text.size());
+      file.close();
+      replace_file(part, path);
+      note("(saved to " + printable(path) + ")\n");
+    } catch (const Error& error) {
+      note(std::string(error.what()) + "\n");
+    }
+  }
+  void load(const std::string& path) {
+    if (path.empty()) return note("/load needs the name of a file\n");
+    try {
+      PromptSource source;
+      source.file = path;
+      conversation_.from_json(read_prompt(source));
+      note("(loaded " + printable(path) + ")\n");
+    } catch (const Error& error) {
+      note(std::string(error.what()) + "\n");
+    } catch (const std::invalid_argument& error) {
+      note(printable(path) + ": " + error.what() + "\n");
+    }
+  }
+  // "NAME VALUE": an option of requests; without either, shows all.
+  void set(const std::string& text) {
+    const std::size_t space = text.find_first_of(" =");
+    const RequestOption* option = option::find(request_options(), text.substr(0, space));
+    if (option == nullptr || space == std::string::npos) {
+      std::string all;
+      for (const RequestOption& row : request_options()) all += pad(row.name, 20) + printable(option::text(row.get(request_))) + "\n";
+      return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all);
+    }
+    const std::string value = text.substr(space + 1);
+    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(value, nullptr, false);
+    try {
+      Request changed = request_;
+      set_option(changed, *option, json.is_discarded() ? nlohmann::ordered_json(value) : json);
+      changed.prompt = "?";
+      changed.validate();
+      request_ = changed;
+    } catch (const std::invalid_argument& error) {
+      note(printable(error.what()) + "\n");
+    }
   }
 
   Request request_;
-  bool color_;
+  bool color_, is_typed_, has_warned_ = false;
   Generator generator_;
-  History history_;
+  ChatConversation conversation_;
+};
+
+const Chat::Command Chat::commands[] = {
+    {"/help", "", "this list", &Chat::help},
+    {"/clear", "", "a new conversation", &Chat::clear},
+    {"/system", "TEXT", "a new conversation with another system prompt", &Chat::system},
+    {"/regen", "", "answer the last question again", &Chat::again},
+    {"/more", "", "go on with an answer that was cut", &Chat::more},
+    {"/undo", "", "forget the last question and its answer", &Chat::undo},
+    {"/stats", "", "statistics of the last answer", &Chat::statistics},
+    {"/save", "FILE", "write the conversation as JSON", &Chat::save},
+    {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
+    {"/set", "NAME VALUE", "change an option (temperature, max_tokens, ...); without a name: show all", &Chat::set},
 };
 
 }  // namespace
@@ -243,9 +327,12 @@ int run_chat(int argc, const char* const* argv) {
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
   resolve_models(arguments.generator);
-  Chat chat(arguments);  // loads the models; a Ctrl-C during that ends the program
+  const bool has_first = arguments.first.text || arguments.first.file;
+  const std::string first = has_first ? read_prompt(arguments.first) : "";
+  ChatInput input(arguments.keeps_history ? history_path("chat.jsonl") : "", arguments.by_line);
+  Chat chat(arguments, input.is_typed());  // loads the models; a Ctrl-C during that ends the program
   catch_interrupts();
-  chat.run();
+  chat.run(input, first);
   return 0;
 }
 

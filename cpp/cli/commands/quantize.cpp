@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -120,6 +121,20 @@ std::string row(const TensorReport& tensor, std::size_t name_width) {
          (kept ? tensor.kept_because : error_text(tensor)) + "\n";
 }
 
+// What quantizing weights again costs; "" if none were quantized before.
+std::string requantized_text(const QuantizeReport& report, const Totals& totals) {
+  std::set<std::string> types;
+  for (const TensorReport& tensor : report.tensors) {
+    const GgmlType& type = *find_ggml_type(tensor.from);
+    if (tensor.kept_because.empty() && type.block > 1) types.insert(type.name);
+  }
+  if (types.empty()) return "";
+  std::string names;
+  for (const std::string& type : types) names += (names.empty() ? "" : ", ") + type;
+  return "note   the weights had been rounded before (" + names + "): the errors above come on top, for " +
+         format("%.2f times the size; ", totals.relative_size()) + "`specdec bench` with both files shows the speed\n";
+}
+
 // 80 columns if names have at most 29.
 std::string table(const QuantizeReport& report) {
   std::size_t name_width = 6;
@@ -132,7 +147,8 @@ std::string table(const QuantizeReport& report) {
   const Totals totals(report);
   text += "\ntotal  " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes, " +
           format("%.2f times the size, ", totals.relative_size()) + format("%.2f bits per weight\n", totals.bits_per_weight());
-  return text + format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
+  text += format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
+  return text + requantized_text(report, totals);
 }
 
 using Json = nlohmann::ordered_json;

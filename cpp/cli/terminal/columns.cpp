@@ -41,16 +41,6 @@ bool contains(const Range (&ranges)[count], char32_t character) {
   return after != std::begin(ranges) && character <= (after - 1)->last;
 }
 
-// The length of a valid UTF-8 character, from its first byte.
-std::size_t length_of(unsigned char first) { return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
-
-char32_t decode(std::string_view bytes) {
-  constexpr unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-  char32_t value = static_cast<unsigned char>(bytes[0]) & masks[bytes.size()];
-  for (const char byte : bytes.substr(1)) value = (value << 6) | (static_cast<unsigned char>(byte) & 0x3f);
-  return value;
-}
-
 // A line that is being filled.
 class Line {
  public:
@@ -85,7 +75,7 @@ int cell_width(char32_t character) { return contains(without_width, character) ?
 
 void ColumnText::add(std::string_view text, Style style) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::string bytes(text.substr(at, length_of(static_cast<unsigned char>(text[at]))));
+    const std::string bytes(text.substr(at, utf8_length(text[at])));
     at += bytes.size();
     if (bytes == "\n" || bytes == "\t") {
       glyphs_.push_back({bytes, 1, style});
@@ -96,7 +86,7 @@ void ColumnText::add(std::string_view text, Style style) {
       for (const char letter : shown) glyphs_.push_back({std::string(1, letter), 1, style});
       continue;
     }
-    const char32_t character = decode(bytes);
+    const char32_t character = utf8_character(bytes, 0);
     const int width = cell_width(character);
     if (width > 0) {
       glyphs_.push_back({bytes, width, style});

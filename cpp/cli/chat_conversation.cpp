@@ -1,0 +1,124 @@
+#include "cli/chat_conversation.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+
+namespace specdec::cli {
+
+using Json = nlohmann::ordered_json;
+
+ChatConversation::ChatConversation(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) {
+  if (!has_template()) return;
+  turns_.push_back({"?", "", {}});
+  (void)prompt();
+  turns_.clear();
+}
+
+void ChatConversation::clear() {
+  turns_.clear();
+  left_out_ = 0;
+}
+
+void ChatConversation::set_system(const std::string& system) {
+  system_ = system;
+  clear();
+}
+
+void ChatConversation::ask(const std::string& question) { turns_.push_back({question, "", {}}); }
+
+void ChatConversation::add_to_answer(const std::string& text, const std::vector<Token>& tokens) {
+  turns_.back().answer += text;
+  turns_.back().tokens.insert(turns_.back().tokens.end(), tokens.begin(), tokens.end());
+}
+
+bool ChatConversation::forget_answer() {
+  if (turns_.empty()) return false;
+  turns_.back().answer.clear();
+  turns_.back().tokens.clear();
+  return true;
+}
+
+bool ChatConversation::forget_turn() {
+  if (turns_.empty()) return false;
+  turns_.pop_back();
+  left_out_ = std::min(left_out_, turns_.size());
+  return true;
+}
+
+std::vector<Token> ChatConversation::prompt() const {
+  std::vector<Token> tokens;
+  if (has_template()) {
+    std::vector<ChatMessage> messages;
+    if (!system_.empty()) messages.push_back({"system", system_});
+    for (std::size_t i = left_out_; i < turns_.size(); ++i) {
+      messages.push_back({"user", turns_[i].question});
+      if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer});
+    }
+    tokens = generator_->chat_tokens(conversation(messages));
+  } else {
+    std::string text = system_;
+    for (std::size_t i = left_out_; i < turns_.size(); ++i) {
+      text += (text.empty() ? "" : "\n") + turns_[i].question;
+      if (i + 1 < turns_.size()) text += turns_[i].answer;
+    }
+    tokens = generator_->tokenize(text);
+  }
+  tokens.insert(tokens.end(), turns_.back().tokens.begin(), turns_.back().tokens.end());
+  return tokens;
+}
+
+void ChatConversation::prepare(Request& request, int reserve) {
+  request.prompt.clear();
+  while (true) {
+    const bool is_last = left_out_ + 1 >= turns_.size();
+    try {
+      request.prompt_tokens = prompt();
+      const bool fits = request.prompt_tokens.size() + static_cast<std::size_t>(reserve) <= static_cast<std::size_t>(generator_->n_ctx());
+      if (fits || is_last) return;
+    } catch (const ContextFull&) {
+      if (is_last) throw;
+    }
+    ++left_out_;
+  }
+}
+
+std::string ChatConversation::to_json() const {
+  Json messages = Json::array();
+  const auto add = [&](const char* role, const std::string& content) { messages.push_back({{"role", role}, {"content", content}}); };
+  if (!system_.empty()) add("system", system_);
+  for (const Turn& turn : turns_) {
+    add("user", turn.question);
+    add("assistant", turn.answer);
+  }
+  return messages.dump(2) + "\n";
+}
+
+void ChatConversation::from_json(const std::string& text) {
+  const Json messages = Json::parse(text, nullptr, false);
+  if (!messages.is_array()) throw std::invalid_argument("not a list of messages, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
+  std::string system;
+  std::vector<Turn> turns;
+  for (const Json& message : messages) {
+    const auto field = [&](const char* name) {
+      const bool is_text = message.is_object() && message.contains(name) && message[name].is_string();
+      if (!is_text) throw std::invalid_argument("a message needs a \"role\" and a \"content\", both text");
+      return message[name].get<std::string>();
+    };
+    const std::string role = field("role"), content = field("content");
+    if (role == "system" && turns.empty() && system.empty()) system = content;
+    else if (role == "user") turns.push_back({content, "", {}});
+    else if (role == "assistant" && !turns.empty() && turns.back().tokens.empty()) {
+      turns.back().answer = content;
+      turns.back().tokens = generator_->tokenize(content, false);
+    } else throw std::invalid_argument("the messages must be an optional \"system\", then \"user\" and \"assistant\" in turn");
+  }
+  system_ = system;
+  turns_ = std::move(turns);
+  left_out_ = 0;
+}
+
+}  // namespace specdec::cli

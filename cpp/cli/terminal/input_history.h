@@ -1,0 +1,30 @@
+// What was typed earlier, in this run and in those before.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace specdec::cli {
+
+class InputHistory {
+ public:
+  // path: the file that keeps it, a JSON string per line, made with its folder when something is added; "": nothing is kept. Lines
+  // that are not JSON strings are ignored.
+  explicit InputHistory(std::string path = "");
+
+  const std::vector<std::string>& entries() const { return entries_; }  // oldest first
+  // Blank text and a repetition of the last entry are left out. Throws Error if the file cannot be written; the entry is still there
+  // for this run.
+  void add(const std::string& text);
+  void keep_in_memory() { path_.clear(); }  // from now on
+
+ private:
+  std::string path_;
+  std::vector<std::string> entries_;
+};
+
+// The file for a program's history: below $XDG_STATE_HOME, or ~/.local/state (XDG Base Directory Specification 0.8); "" where
+// neither is known.
+std::string history_path(const std::string& name);
+
+}  // namespace specdec::cli

@@ -1,0 +1,148 @@
+"""`specdec chat` as a user types: editing, several lines, pastes, history, and the state of the terminal afterwards.
+
+The model answers at temperature 0 with one token, so that `/say`-like probing is not needed: what was asked is read from the
+history file.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import signal
+import termios
+
+import pytest
+from tests.cli.terminal import Terminal
+
+OPTIONS = ["-t", "1", "-n", "1", "--temp", "0"]
+
+
+def ready(text: str) -> bool:
+    return text.endswith("> ")
+
+
+class Chat:
+    """A chat at a pseudo-terminal whose history is below `folder`."""
+
+    def __init__(self, specdec: pathlib.Path, folder: pathlib.Path, *options: object, **environment: str) -> None:
+        self.file = folder / "specdec" / "chat.jsonl"
+        self.terminal = Terminal(
+            [specdec, "chat", *OPTIONS, *map(str, options)], env={"XDG_STATE_HOME": str(folder), **environment}
+        )
+        self.terminal.read_until(ready)
+
+    def __enter__(self) -> Chat:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.terminal.__exit__(None)
+
+    def say(self, keys: str) -> None:
+        """Types keys and Enter, and waits for the next prompt."""
+        seen = len(self.terminal.text)
+        self.terminal.type(keys + "\r")
+        self.terminal.read_until(lambda text: ready(text) and "\x1b[?2004h" in text[seen:])
+
+    def asked(self) -> list[str]:
+        return [json.loads(line) for line in self.file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ("hello\x1b[D\x1b[D\x1b[DX", "heXllo"),
+        ("ab\x7fc", "ac"),
+        ("one two\x17three", "one three"),
+        ("x\x01a\x05b", "axb"),
+        ("gone\x15kept", "kept"),
+        ("\x1b[200~first\r\nsecond\x1b[201~", "first\nsecond"),
+        ("first\x1b\rsecond", "first\nsecond"),
+        ("first\\\rsecond", "first\nsecond"),
+        ('"""\rfirst\r\rsecond\r"""', "first\n\nsecond"),
+        ("日本\x1b[D語", "日語本"),
+    ],
+)
+def test_editing(specdec: pathlib.Path, tmp_path: pathlib.Path, keys: str, text: str) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        chat.say(keys)
+        assert chat.asked() == [text]
+
+
+def test_a_long_paste_is_one_message(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pasted = "\n".join(f"line {i}: " + "x" * 100 for i in range(60))
+    with Chat(specdec, tmp_path) as chat:
+        chat.say(f"\x1b[200~{pasted}\x1b[201~")
+        assert chat.asked() == [pasted]
+        assert len(pasted) > 4096
+
+
+def test_history_of_this_run_and_the_one_before(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        chat.say("one")
+        chat.say("two")
+        chat.say("\x1b[A\x1b[A!")  # up, up
+    with Chat(specdec, tmp_path) as chat:
+        chat.say("\x1b[A\x1b[A\x1b[B?")
+        chat.say("draft\x1b[A\x1b[B of mine")  # what was being typed comes back
+        assert chat.asked() == ["one", "two", "one!", "one!?", "draft of mine"]
+
+
+def test_no_history(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "--no-history") as chat:
+        chat.say("secret")
+        assert not chat.file.exists()
+
+
+def test_a_history_that_cannot_be_written_is_said_once(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "specdec").write_text("not a folder")
+    with Chat(specdec, tmp_path) as chat:
+        chat.say("one")
+        chat.say("two")
+        assert chat.terminal.text.count("the history cannot be written; --no-history does without") == 1
+
+
+def test_control_c_drops_the_text(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        chat.terminal.type("dropped\x03")
+        chat.terminal.read_until(lambda text: "(/quit or Ctrl-D exits)" in text and ready(text))
+        chat.say("kept")
+        assert chat.asked() == ["kept"]
+
+
+def test_what_is_typed_during_an_answer_is_asked_next(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-n", 200, "-l", "0-inf") as chat:
+        chat.terminal.type("first\rsecond\r")
+        chat.terminal.read_until(lambda text: ready(text) and text.count("\x1b[?2004h") == 3)
+        assert chat.asked() == ["first", "second"]
+
+
+def test_a_line_longer_than_the_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        chat.terminal.resize(20)
+        chat.say("word " * 30)
+        assert chat.asked() == ["word " * 30]
+
+
+@pytest.mark.parametrize("end", ["\x04", "/quit\r", signal.SIGTERM])
+def test_the_terminal_is_as_it_was(specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        raw = chat.terminal.local_modes()
+        if isinstance(end, str):
+            chat.terminal.type(end)
+        else:
+            chat.terminal.process.send_signal(end)
+        text, code = chat.terminal.read_all()
+        assert code == (0 if isinstance(end, str) else -signal.SIGTERM)
+        assert not raw & termios.ICANON
+        assert chat.terminal.local_modes() & termios.ICANON
+        if isinstance(end, str):
+            assert re.search(r"\x1b\[\?2004l[^\x1b]*$", text)
+
+
+def test_a_dumb_terminal_reads_lines(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, TERM="dumb") as chat:
+        chat.terminal.type("hello\n")
+        chat.terminal.read_until(lambda text: ready(text) and "hello" in text)
+        assert "\x1b" not in chat.terminal.text
+        assert not chat.file.exists()

@@ -1,0 +1,86 @@
+// History between runs.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "check.h"
+#include "cli/terminal/input_history.h"
+
+using namespace specdec::cli;
+namespace fs = std::filesystem;
+using Entries = std::vector<std::string>;
+
+namespace {
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("specdec-history-" + std::to_string(getpid()))) { fs::remove_all(path_); }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+TEST(entries_are_there_in_the_next_run) {
+  const Folder folder;
+  const std::string path = folder / "state/chat.jsonl";
+  InputHistory first(path);
+  for (const char* text : {"one", "one", "  \n", "two\nlines \"quoted\"", "\xC3\xBC"}) first.add(text);
+  const Entries expected = {"one", "two\nlines \"quoted\"", "\xC3\xBC"};
+  CHECK(first.entries() == expected);
+  CHECK(InputHistory(path).entries() == expected);
+  CHECK((fs::status(fs::path(path).parent_path()).permissions() & fs::perms::all) == fs::perms::owner_all);
+}
+
+TEST(lines_of_another_kind_are_ignored_and_kept) {
+  const Folder folder;
+  fs::create_directories(folder / "");
+  const std::string path = folder / "chat.jsonl";
+  std::ofstream(path) << "\"a\"\nnot json\n{\"b\": 1}\n\"c\"\n";
+  InputHistory history(path);
+  CHECK((history.entries() == Entries{"a", "c"}));
+  history.add("d");
+  CHECK((InputHistory(path).entries() == Entries{"a", "c", "d"}));
+}
+
+TEST(the_latest_thousand) {
+  const Folder folder;
+  const std::string path = folder / "chat.jsonl";
+  InputHistory history(path);
+  for (int i = 0; i < 1010; ++i) history.add(std::to_string(i));
+  const Entries entries = InputHistory(path).entries();
+  CHECK(entries.size() == 1000 && entries.front() == "10" && entries.back() == "1009");
+}
+
+TEST(without_a_file) {
+  InputHistory history;
+  history.add("one");
+  CHECK((history.entries() == Entries{"one"}));
+  const Folder folder;
+  fs::create_directories(folder / "taken");
+  InputHistory failing(folder / "taken");  // a folder
+  CHECK_THROWS(failing.add("one"), specdec::Error, "taken: the history cannot be written");
+  CHECK((failing.entries() == Entries{"one"}));
+}
+
+TEST(where_it_is) {
+  setenv("XDG_STATE_HOME", "/state", 1);
+  CHECK(history_path("chat.jsonl") == "/state/specdec/chat.jsonl");
+  setenv("XDG_STATE_HOME", "relative", 1);
+  setenv("HOME", "/home/x", 1);
+  CHECK(history_path("chat.jsonl") == "/home/x/.local/state/specdec/chat.jsonl");
+  unsetenv("HOME");
+  CHECK(history_path("chat.jsonl").empty());
+}
+
+TEST_MAIN()
