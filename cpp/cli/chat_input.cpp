@@ -26,7 +26,7 @@ std::optional<std::string> ChatInput::next() {
 }
 
 std::optional<std::string> ChatInput::next_edited() {
-  const std::optional<std::string> text = editor_.read(prompt, [] { write(how_to_leave); });
+  std::optional<std::string> text = editor_.read(prompt, [] { write(how_to_leave); });
   if (!text) return std::nullopt;
   try {
     history_.add(*text);

@@ -48,7 +48,7 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
 // The messages in one of llama.cpp's built-in formats. Their contents are written one after the other, perhaps without the white
 // space around them.
 MarkedText built_in(const std::string& name, const Conversation& conversation) {
-  if (parsed("tools", conversation.tools).size() > 0) {
+  if (!parsed("tools", conversation.tools).empty()) {
     throw std::invalid_argument("the built-in template \"" + name + "\" knows no tools; give the text of a Jinja template");
   }
   const std::vector<ChatMessage> messages = messages_of(conversation);
@@ -117,7 +117,7 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
 
 MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabulary& vocabulary) const {
   if (!name_.empty()) return built_in(name_, conversation);
-  const bool has_tools = parsed("tools", conversation.tools).size() > 0;
+  const bool has_tools = !parsed("tools", conversation.tools).empty();
   TemplateVariables variables;
   variables.messages = conversation.messages;
   variables.tools = conversation.tools;
