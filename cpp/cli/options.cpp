@@ -6,6 +6,8 @@
 #include <optional>
 #include <sstream>
 
+#include "cli/llama_flags.h"
+
 namespace specdec::cli {
 namespace {
 
@@ -115,6 +117,12 @@ std::string value_of(const CommandLine& line, const Option& option, const Writte
   return next;
 }
 
+std::string unknown_option(const CommandLine& line, const std::string& name) {
+  const std::string instead = instead_of_llama_flag(name);
+  if (!instead.empty()) return "there is no option " + name + ": " + instead;
+  return "unknown option " + name + suggestion(name, all_names(line));
+}
+
 void set_option(const Option& option, const std::string& name, const std::string& value) {
   try {
     option.set(value);
@@ -199,7 +207,7 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
     }
     const Written written = split_option(argument);
     const Option* option = find(line, written.name);
-    if (option == nullptr) throw UsageError("unknown option " + written.name + suggestion(written.name, all_names(line)));
+    if (option == nullptr) throw UsageError(unknown_option(line, written.name));
     if (option->value.empty() && written.value) throw UsageError(written.name + " takes no value");
     if (option->value.empty()) {
       option->set("");

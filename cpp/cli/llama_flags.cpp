@@ -1,0 +1,103 @@
+#include "cli/llama_flags.h"
+
+#include <sstream>
+
+namespace specdec::cli {
+namespace {
+
+struct Flags {
+  const char* names;  // with blanks between
+  const char* instead;
+};
+
+constexpr Flags table[] = {
+    // Conversations
+    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation"},
+    {"-no-cnv --no-conversation", "`specdec generate` continues a prompt without a chat template"},
+    {"-st --single-turn", "`specdec chat` answers piped input as one message and ends"},
+    {"-mli --multiline-input", "in `specdec chat` Alt-Enter adds a line, and pasted lines stay together"},
+    {"-sys --system-prompt", "`specdec chat` takes a system prompt"},
+    {"-sysf --system-prompt-file", "`specdec chat -sys \"$(cat FILE)\"` gives the text of a file"},
+    {"--in-prefix --in-suffix --in-prefix-bos", "`specdec chat` puts messages into the model's chat template; --chat-template replaces it"},
+    {"--jinja --chat-template --chat-template-file", "`specdec chat` uses chat templates"},
+    {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
+     "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
+    {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
+     "--no-reasoning-preserve --chat-template-kwargs",
+     "thinking is not set apart; it is part of the answer"},
+    {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
+     "when the context is full, `specdec chat` leaves out the oldest turns and `specdec generate` ends; -c sets its size"},
+    {"--prompt-cache --prompt-cache-all --prompt-cache-ro", "prompts are kept in memory only, while a command runs"},
+    {"--simple-io", "what is piped is read without editing"},
+    // Drafts
+    {"--draft --draft-n", "-k sets the number of drafts, -md the draft model"},
+    {"--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split --spec-draft-p-split",
+     "-k auto, the default, stops drafting where it does not pay"},
+    {"--spec-type", "-md takes a draft model, \"suffix\" or \"ngram\""},
+    {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models"},
+    {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
+    // Models and memory
+    {"-ctk --cache-type-k -ctv --cache-type-v -ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft "
+     "--spec-draft-type-v",
+     "--kv-type is for keys and values of both models"},
+    {"-fa --flash-attn", "attention is always fused"},
+    {"--mlock -lm --load-mode -lzm --lazy-mode", "weights are mapped; --no-mmap reads them into memory"},
+    {"--mmap", "weights are mapped unless --no-mmap is given"},
+    {"--repack", "weights are repacked unless --no-repack is given"},
+    {"--warmup --no-warmup", "there is no warm-up pass"},
+    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -hfd --hf-repo-draft -mu --model-url -dr --docker-repo --offline -cl "
+     "--cache-list",
+     "-m takes a file; download it first"},
+    {"--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range",
+     "adapters are not supported; merge them into the model"},
+    {"--override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
+     "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
+     "the model's metadata are used as they are"},
+    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device --list-devices -ot --override-tensor -cmoe --cpu-moe -ncmoe "
+     "--n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload --no-op-offload --no-host -fit --fit -fitt "
+     "--fit-target -fitc --fit-ctx",
+     "models run on the CPU; -ngl and --rpc move layers to other devices"},
+    {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
+    {"--swa-full", "caches of sliding windows are always full"},
+    {"-dt --defrag-thold", "caches need no defragmentation"},
+    // Threads and passes
+    {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft", "-t sets the threads of all passes of both models"},
+    {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
+     "--prio-batch --poll-batch --numa",
+     "-t sets the number of threads; `taskset` and `numactl` place them"},
+    {"-ub --ubatch-size", "-b sets the size of passes over prompts"},
+    // Sampling
+    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical --typical-p "
+     "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
+     "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
+     "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "grammars and schemas are not supported"},
+    {"--ignore-eos", "-l ID-inf forbids a token; `specdec info` shows the id of the end of text"},
+    // Input and output
+    {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},
+    {"--no-escape", "-p is used as it is unless -e is given"},
+    {"--display-prompt", "the prompt is shown unless --no-display-prompt is given"},
+    {"-sp --special", "control tokens have no text; --json shows their ids"},
+    {"-ptc --print-token-count --verbose-prompt --perf", "the statistics have the numbers of tokens and the times"},
+    {"--no-perf", "--no-stats leaves the statistics out"},
+    {"-co", "--color sets colours"},
+    {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-disable --log-jsonl --no-log-jsonl --log-colors "
+     "--log-prefix --no-log-prefix --log-timestamps --no-log-timestamps",
+     "nothing is logged; --json has all there is to know about a text"},
+    {"-e --escape --json --no-stats -np --parallel", "`specdec generate` has this option"},
+    {"--completion-bash --usage", "--help lists the options"},
+};
+
+}  // namespace
+
+std::string instead_of_llama_flag(const std::string& name) {
+  for (const Flags& flags : table) {
+    std::istringstream names(flags.names);
+    for (std::string candidate; names >> candidate;) {
+      if (candidate == name) return flags.instead;
+    }
+  }
+  return "";
+}
+
+}  // namespace specdec::cli

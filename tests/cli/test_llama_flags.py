@@ -1,0 +1,66 @@
+"""Whoever types a flag of llama.cpp gets it, or one line that says what to use instead."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).parents[2] / "cpp" / "cli" / "llama_flags.cpp"
+
+# Those that people type most, among them all that llama-cli's documentation shows.
+TYPED = """
+-cnv -no-cnv -st -fa -ctk -ctv --mlock --draft --draft-min --draft-p-min -ngld -cd -td -tb -ub --no-warmup -v --log-file
+--ignore-eos --special -sysf --keep --context-shift --prompt-cache --perf -hf -hfd --grammar -j --lora --mirostat --samplers
+--typical --xtc-probability --dry-multiplier --dynatemp-range --top-nsigma
+"""
+
+
+def names_in_table() -> list[str]:
+    table = SOURCE.read_text().split("constexpr Flags table[]")[1].split("};")[0]
+    rows = re.findall(r"\{((?:\s*\"[^\"]*\")+),", re.sub(r"\\\"", "", table))
+    return [name for row in rows for name in "".join(re.findall(r'"([^"]*)"', row)).split()]
+
+
+def error(specdec: pathlib.Path, command: str, flag: str) -> str:
+    result = subprocess.run([specdec, command, flag], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert result.returncode == 2, (command, flag)
+    return result.stderr
+
+
+def options(specdec: pathlib.Path, command: str) -> set[str]:
+    text = subprocess.run([specdec, command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", "\n".join(re.findall(r"^  (-.*?)(?:  .*)?$", text, re.MULTILINE))))
+
+
+@pytest.mark.parametrize("command", ["generate", "chat"])
+def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: str) -> None:
+    names = names_in_table()
+    assert len(names) > 180 and set(TYPED.split()) <= set(names)
+    own = options(specdec, command)
+    assert {"-m", "--temp", "-k"} < own
+    for flag in names:
+        if flag not in own:
+            line = error(specdec, command, flag).splitlines()[0]
+            assert re.fullmatch(rf"specdec {command}: there is no option {flag}: .+", line), line
+
+
+def test_no_name_stands_twice() -> None:
+    names = names_in_table()
+    assert len(set(names)) == len(names)
+
+
+def test_what_a_line_names_exists(specdec: pathlib.Path) -> None:
+    """Every option that an advice mentions is one of `generate` or `chat`."""
+    known = options(specdec, "generate") | options(specdec, "chat") | {"--help"}
+    advice = re.findall(r'"([^"]*)"\},', re.sub(r"\\\"", "'", SOURCE.read_text()))
+    assert len(advice) > 35
+    mentioned = {flag for text in advice for flag in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text)}
+    assert "--kv-type" in mentioned
+    assert mentioned - known == set()
+
+
+def test_other_unknown_options_get_a_guess(specdec: pathlib.Path) -> None:
+    assert "unknown option --temperatur; did you mean --temperature?" in error(specdec, "generate", "--temperatur")
