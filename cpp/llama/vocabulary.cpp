@@ -90,7 +90,6 @@ bool overlaps_input(const MarkedText& marked, std::size_t begin, std::size_t len
 }
 
 bool ControlTokens::is_in_input(const MarkedText& marked) const {
-  if (marked.input.empty()) return false;
   for (std::size_t at_byte = 0; at_byte < marked.text.size(); ++at_byte) {
     for (const Entry& entry : tokens_[static_cast<unsigned char>(marked.text[at_byte])]) {
       if (marked.text.compare(at_byte, entry.text.size(), entry.text) == 0 && overlaps_input(marked, at_byte, entry.text.size()))
@@ -116,6 +115,7 @@ std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special) c
 }
 
 std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
+  if (marked.input.empty()) return tokenize(marked.text);
   const ControlTokens control(vocab_);
   // At once if possible: ordinary tokens may cross the borders of the input.
   if (!control.is_in_input(marked)) return tokenize(marked.text);

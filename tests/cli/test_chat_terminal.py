@@ -1,7 +1,6 @@
 """`specdec chat` as a user types: editing, several lines, pastes, history, and the state of the terminal afterwards.
 
-The model answers at temperature 0 with one token, so that `/say`-like probing is not needed: what was asked is read from the
-history file.
+The model answers with one token; what was asked is read from the history file.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@
 namespace specdec::cli {
 namespace {
 
-constexpr int tab_stop = 8;
-
 struct Range {
   std::uint32_t first, last;
 };

@@ -1,5 +1,5 @@
 // Lays text out in columns of a terminal. Widths are in terminal cells: wide characters take two, combining marks none, tabs
-// extend to the next multiple of 8, control characters are shown as escapes.
+// extend to the next tab stop, control characters are shown as escapes.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 #include "cli/terminal/color.h"
 
 namespace specdec::cli {
+
+constexpr int tab_stop = 8;  // cells
 
 // Number of cells of a character; 0 for combining and invisible ones.
 int cell_width(char32_t character);

@@ -9,8 +9,6 @@
 namespace specdec::cli {
 namespace {
 
-constexpr int tab_stop = 8;
-
 bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\n'; }
 
 }  // namespace
