@@ -203,6 +203,11 @@ Verification Generator::verification() const {
   return text ? text->verification() : Verification::block;
 }
 
+bool Generator::is_repeatable() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  return text && text->is_repeatable();
+}
+
 std::int64_t Generator::submit(const Request& request) {
   const std::shared_ptr<Text> text = make_text(request);
   scheduler_->add(text);

@@ -54,6 +54,7 @@ class Generator {
   std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
   Verification verification() const;  // the mode in use
+  bool is_repeatable() const;         // with seed() and verification(); see Text
 
   // Several requests at once.
 

@@ -44,8 +44,6 @@ void Request::validate() const {
   if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }
 
-Verification Request::verification_for(int k) const {
-  return verification.value_or(seed && k == auto_draft_tokens ? Verification::invariant : Verification::block);
-}
+Verification Request::verification_in_use() const { return verification.value_or(seed ? Verification::invariant : Verification::block); }
 
 }  // namespace specdec

@@ -19,14 +19,14 @@ struct Request {
   std::optional<std::uint64_t> seed;         // none: a random one
   std::optional<int> num_draft_tokens;       // none: the generator's
   int max_tokens = 224;                      // 0 produces nothing
-  std::optional<Verification> verification;  // none ("auto"): see verification_for()
+  std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
   void validate() const;  // throws ArgumentError or another std::invalid_argument
 
-  // The mode in use, for k draft tokens or auto_draft_tokens: the requested one; if none, block, which accepts most, except that
-  // with a seed and auto_draft_tokens, which depends on measured times, it is invariant, so that the seed repeats the output.
-  Verification verification_for(int k) const;
+  // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same output with
+  // any draft, any number of drafts, or none.
+  Verification verification_in_use() const;
 };
 
 // By name; "auto" gives nullopt. The valid names are in request_options.h.

@@ -56,7 +56,7 @@ const Table<Request>& request_options() {
                                    {"Sampling",
                                     {"-s", "--seed"},
                                     "N",
-                                    "random seed; the same seed repeats the output, but see --verification (default: -1, a random one)",
+                                    "random seed; the same seed repeats the output with any draft or none (default: -1, a random one)",
                                     "-1"},
                                    true}),
       sampling_row<&SamplingParams::temperature>(
@@ -103,7 +103,7 @@ const Table<Request>& request_options() {
                      "MODE",
                      "how drafts are verified; in every mode the output is distributed exactly as the target's. block: jointly, which "
                      "accepts the most; token: one by one; invariant: a seed gives the same output for any draft and any -k, with 8 % "
-                     "fewer tokens per target call than block (12 % at worst); auto: invariant with -s and -k auto, else block"}},
+                     "fewer tokens per target call than block (12 % at worst); auto: invariant with -s, else block"}},
                    verification, set_verification),
       row<Request>({"drafting",
                     Choice{{"sampled", "argmax"}},

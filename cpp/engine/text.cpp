@@ -18,12 +18,15 @@ FinishReason reason_of(Finish finish) {
   }
 }
 
+bool repeats(Verification verification, int num_draft_tokens) {
+  return num_draft_tokens != auto_draft_tokens || verification == Verification::invariant;
+}
+
 // The request word of the text's random numbers. "auto" draft lengths have learnt from this generator's earlier texts: a seed that
 // is given again must not decide by the same numbers that they were learnt from, so each text has its own. Otherwise lengths do not
 // depend on what was learnt, or the text does not depend on lengths (invariant verification), and the seed alone decides.
 std::uint64_t request_word(std::int64_t id, const Request& request, int num_draft_tokens) {
-  const bool learnt = num_draft_tokens == auto_draft_tokens && request.verification_for(num_draft_tokens) != Verification::invariant;
-  return learnt ? static_cast<std::uint64_t>(id) : 0;
+  return repeats(request.verification_in_use(), num_draft_tokens) ? 0 : static_cast<std::uint64_t>(id);
 }
 
 }  // namespace
@@ -33,13 +36,14 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
       sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
       stream_(request.stop),
       seed_(seed),
+      is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
       num_delivered_(static_cast<int>(prompt.size())) {
   sequence_.num_committed = num_delivered_;
   sequence_.tokens = std::move(prompt);
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
-  sequence_.verification = request.verification_for(num_draft_tokens);
+  sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;
 }
 

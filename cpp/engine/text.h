@@ -40,6 +40,9 @@ class Text {
   std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
   Verification verification() const { return sequence_.verification; }
+  // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft lengths that
+  // depend on measured times.
+  bool is_repeatable() const { return is_repeatable_; }
 
   // Makes the tokens of the sequence's last cycle available as pieces.
   void take_emitted() { next_ = 0; }
@@ -56,6 +59,7 @@ class Text {
   Sequence sequence_;
   TextStream stream_;
   std::uint64_t seed_;
+  bool is_repeatable_;
   std::size_t next_ = 0;     // index into the sequence's `emitted` of the next piece
   std::string token_bytes_;  // bytes of the current piece's token
   int num_delivered_;

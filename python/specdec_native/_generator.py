@@ -137,14 +137,14 @@ class Generator:
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
         stop: strings that end the output, which does not include them.
-        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output, but with num_draft_tokens="auto" only if
-            the verification is "invariant". None: a random one (see `Generator.seed`).
+        seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
+            verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one (see
+            `Generator.seed`).
         num_draft_tokens: None for the Generator's own.
         verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et al.
             2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
             gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call than "block"
-            (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given and num_draft_tokens is "auto"
-            (its lengths depend on measured times), so that the seed repeats the output; otherwise "block".
+            (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given, otherwise "block".
             `Generator.verification` is the mode in use.
         drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely ones ("argmax").
 
@@ -254,8 +254,8 @@ class Generator:
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last request of `stream` or `generate`. A random one repeats its output, but with
-        num_draft_tokens="auto" only if `verification="invariant"` was given."""
+        """The seed of the running or last request of `stream` or `generate`. A random one repeats the output together with
+        `verification`, unless draft lengths were "auto" and the verification not "invariant"."""
         return self._core.seed
 
     @property

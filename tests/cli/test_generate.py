@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -67,8 +68,23 @@ def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None
 
 def test_the_seed_is_shown_and_repeats_the_text(specdec: pathlib.Path) -> None:
     pieces, last = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", "-s", "-1")
-    again, _ = run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", "-s", last["seed"])
-    assert pieces == again
+    assert last["verification"] == "block"
+    repeat = ["-s", last["seed"], "--verification", last["verification"]]
+    assert run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", *repeat)[0] == pieces
+
+
+@pytest.mark.parametrize("options", [["-k", "5"], ["-k", "0"], ["-s", "3"], ["-s", "3", "-k", "2", "--verification", "token"]])
+def test_what_repeats_the_text_is_shown(specdec: pathlib.Path, options: list[str]) -> None:
+    command = ["-p", PROMPT, "-n", "24", "-t", "1", "--temp", "1.5"]
+    first = run(specdec, *command, *options)
+    shown = re.search(r"^repeat +(--seed .*)$", first.stderr, re.MULTILINE)
+    assert shown
+    assert run(specdec, *command, *options, *shown.group(1).split()).stdout == first.stdout
+
+
+def test_a_text_that_measured_times_decided_is_not_called_repeatable(specdec: pathlib.Path) -> None:
+    shown = run(specdec, "-p", PROMPT, "-n", "2", "-t", "1").stderr
+    assert ", verification block\nrepeat   no: -k auto" in shown
 
 
 def test_prompt_from_argument_file_and_standard_input(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -97,8 +113,8 @@ def test_statistics_on_standard_error(specdec: pathlib.Path) -> None:
         "tokens per call",
         "draft ",
         "sampling ",
-        "seed ",
-        "length",
+        "repeat   --seed ",
+        "ended    by length",
     ]:
         assert part in shown.stderr
     assert max(map(len, shown.stderr.splitlines())) <= 80
@@ -124,7 +140,7 @@ def test_stop_strings(specdec: pathlib.Path) -> None:
     stop = text[len(text) // 2 :][:6]
     stopped = run(specdec, "-p", PROMPT, *GREEDY, "-r", "no such text", "--stop", stop)
     assert stopped.stdout == text[: text.index(stop)]
-    assert "ended by stop" in stopped.stderr
+    assert "ended    by stop" in stopped.stderr
 
 
 def test_logit_bias_bans_a_token(specdec: pathlib.Path) -> None:

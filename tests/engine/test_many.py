@@ -367,4 +367,8 @@ def test_ctrl_c_ends_all_and_the_generator_goes_on(alone: sd.Generator, many: sd
 
 def test_a_random_seed_is_told(alone: sd.Generator, many: sd.Generator) -> None:
     for prompt, completion in zip(PROMPTS[:3], many.generate_many(PROMPTS[:3], max_tokens=12, num_draft_tokens=2), strict=True):
-        assert is_same(alone.generate(prompt, seed=completion.seed, max_tokens=12, num_draft_tokens=2), completion)
+        assert completion.verification == "block"
+        repeated = alone.generate(
+            prompt, max_tokens=12, num_draft_tokens=2, seed=completion.seed, verification=completion.verification
+        )
+        assert is_same(repeated, completion)

@@ -93,17 +93,18 @@ def test_which_verification_runs(target_path: pathlib.Path, draft_path: pathlib.
     cases: list[tuple[sd.Generator, StreamOptions, str]] = [
         (drafted, {"seed": 0}, "invariant"),
         (drafted, {}, "block"),
-        (drafted, {"seed": 0, "num_draft_tokens": 3}, "block"),
-        (drafted, {"seed": 0, "num_draft_tokens": 0}, "block"),
+        (drafted, {"seed": 0, "num_draft_tokens": 3}, "invariant"),
+        (drafted, {"seed": 0, "num_draft_tokens": 0}, "invariant"),
         (drafted, {"seed": 0, "temperature": 0}, "invariant"),
         (drafted, {"seed": 0, "drafting": "argmax"}, "invariant"),
         (drafted, {"seed": 0, "verification": "block"}, "block"),
         (drafted, {"seed": 0, "verification": "token"}, "token"),
         (drafted, {"verification": "invariant"}, "invariant"),
         (drafted, {"seed": 0, "verification": "auto"}, "invariant"),
-        (plain, {"seed": 0}, "block"),
+        (plain, {"seed": 0}, "invariant"),
+        (plain, {}, "block"),
         (ngram, {"seed": 0}, "invariant"),
-        (fixed, {"seed": 0}, "block"),
+        (fixed, {"seed": 0}, "invariant"),
         (fixed, {"seed": 0, "num_draft_tokens": "auto"}, "invariant"),
     ]
     for gen, options, expected in cases:

@@ -72,6 +72,13 @@ CommandLine command_line(GenerateOptions& options) {
   return line;
 }
 
+// The options that repeat the output if the rest of the command stays the same.
+std::string how_to_repeat(const Generator& generator) {
+  const std::string seed = std::to_string(generator.seed()), mode = name(generator.verification());
+  if (generator.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
+  return "seed     " + seed + ", verification " + mode + "\nrepeat   no: -k auto depends on measured times; start with --seed\n";
+}
+
 // Writes the output as text or as JSON.
 class Sink {
  public:
@@ -97,8 +104,8 @@ class TextSink : public Sink {
   void end(const std::string& reason, const Generator& generator) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "seed     " + std::to_string(generator.seed()) + ", verification " +
-         name(generator.verification()) + ", ended by " + (reason.empty() ? "-n 0" : reason) + "\n");
+    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" +
+         how_to_repeat(generator));
   }
 
  private:
