@@ -94,3 +94,8 @@ add_library(llama::cpu_internals ALIAS llama_cpp_cpu_internals)
 # nlohmann/json, vendored by llama.cpp: for the options of requests and for the command line.
 add_library(nlohmann_json INTERFACE)
 target_include_directories(nlohmann_json SYSTEM INTERFACE "${LLAMA_SOURCE}/vendor")
+# SHA-256, vendored by llama.cpp: to check downloads.
+add_library(llama_cpp_sha256 STATIC "${LLAMA_SOURCE}/vendor/hash/sha256/sha256.c")
+target_include_directories(llama_cpp_sha256 SYSTEM PUBLIC "${LLAMA_SOURCE}/vendor/hash")
+target_compile_options(llama_cpp_sha256 PRIVATE -w)  # not our warnings
+set_target_properties(llama_cpp_sha256 PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list

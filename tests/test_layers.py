@@ -9,6 +9,7 @@ MAY_USE = {
     "base": set(),
     "platform": {"base"},
     "gguf": {"base", "platform"},
+    "hub": {"base", "platform", "gguf"},
     "weights": {"base"},
     "attention": {"base"},
     "sampling": {"base"},
@@ -17,8 +18,8 @@ MAY_USE = {
     "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling"},
-    "bindings": {"base", "platform", "gguf", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
-    "cli": {"base", "platform", "gguf", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
+    "bindings": {"base", "platform", "gguf", "hub", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
+    "cli": {"base", "platform", "gguf", "hub", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
 # Headers of operating systems, and the macros that tell these apart.

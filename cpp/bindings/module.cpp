@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, m) {
   register_errors(m);
   register_chat_template(m);
   register_metadata(m);
+  register_hub(m);
   register_generator(m);
   register_evaluate(m);
 

@@ -16,6 +16,7 @@ pybind11::object exception_of(const std::exception_ptr& failure);
 void register_errors(pybind11::module_& m);
 void register_chat_template(pybind11::module_& m);
 void register_metadata(pybind11::module_& m);
+void register_hub(pybind11::module_& m);
 void register_generator(pybind11::module_& m);
 void register_evaluate(pybind11::module_& m);
 void register_sampling(pybind11::module_& m);

@@ -45,9 +45,12 @@ constexpr Flags table[] = {
     {"--mmap", "weights are mapped unless --no-mmap is given"},
     {"--repack", "weights are repacked unless --no-repack is given"},
     {"--warmup --no-warmup", "there is no warm-up pass"},
-    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -hfd --hf-repo-draft -mu --model-url -dr --docker-repo --offline -cl "
-     "--cache-list",
-     "-m takes a file; download it first"},
+    {"-hf -hfr --hf-repo -hfd -hfrd --hf-repo-draft", "`specdec generate` and `specdec chat` download models from the Hugging Face hub"},
+    {"-hff --hf-file", "-hf takes OWNER/REPO/FILE.gguf, too"},
+    {"-hft --hf-token", "the environment variable HF_TOKEN holds the token"},
+    {"--offline", "HF_HUB_OFFLINE=1 in the environment uses only models that were downloaded"},
+    {"-mu --model-url -dr --docker-repo", "-hf downloads a model from the Hugging Face hub, -m takes a file"},
+    {"-cl --cache-list", "models are in the cache of the Hugging Face hub; its own program `hf` lists them"},
     {"--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range",
      "adapters are not supported; merge them into the model"},
     {"--override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "

@@ -5,12 +5,14 @@
 #include <random>
 #include <system_error>
 
+#include "cli/hub_models.h"
 #include "cli/option_table.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "engine/bundled_models.h"
 #include "engine/memory.h"
 #include "engine/request_options.h"
+#include "hub/model_name.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"
 
@@ -46,7 +48,21 @@ void warn_of_large_draft(const GeneratorOptions& options) {
 
 }  // namespace
 
-Group model_group(GeneratorOptions& options) { return group_of(generator_options(), "Models", options); }
+Group model_group(GeneratorOptions& options) {
+  Group group = group_of(generator_options(), "Models", options);
+  const std::vector<Option> from_hub = {
+      {{"-hf", "-hfr", "--hf-repo"},
+       "OWNER/REPO[:QUANT]",
+       "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT (default QUANT: Q4_K_M). "
+       "HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
+       [&options](const std::string& name) { options.target = parse_hub_name(name).text(); }},
+      {{"-hfd", "-hfrd", "--hf-repo-draft"},
+       "OWNER/REPO[:QUANT]",
+       "draft model of the hub; the same as -md hf:...",
+       [&options](const std::string& name) { options.draft = DraftModel{parse_hub_name(name).text()}; }}};
+  group.options.insert(group.options.begin() + 2, from_hub.begin(), from_hub.end());  // after -m and -md
+  return group;
+}
 
 Group sampling_group(Request& request) { return group_of(request_options(), "Sampling", request); }
 
@@ -76,6 +92,8 @@ void resolve_models(GeneratorOptions& options) {
     if (!has_draft(options.draft)) options.draft = DraftModel{pair.draft};
   }
   if (options.num_draft_tokens == 0) options.draft = NoDraft();
+  options.target = local_model(options.target);
+  if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
   warn_of_large_draft(options);
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }

@@ -18,8 +18,8 @@ Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options);
 Option color_option(std::string& mode);  // for use_color()
 
-// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded. A draft
-// larger than the target gets a warning.
+// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the hub are
+// downloaded. A draft larger than the target gets a warning.
 void resolve_models(GeneratorOptions& options);
 
 // Tells what a loaded generator could not do as asked.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from . import _core
 from ._chat import Message, Tool, conversation
 from ._core import Generator as _Engine
+from ._hub import local_model
 from ._options import Drafting, Request, StreamOptions, Verification
 from ._results import Completion, Event, Piece, Stats, VerificationMode
 from ._streams import EventStream, Stream
@@ -25,8 +26,10 @@ _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file_
 class Generator:
     """A target model, and a draft that makes generation faster without changing its output.
 
-    target: path of a GGUF file; None for the bundled pair (a demonstration: small models of Python source).
-    draft: path of a GGUF file with the same vocabulary; "suffix" for suffix decoding, which drafts what most often
+    target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded once (needs
+        `specdec_native[hub]`; default Q4_K_M; docs/models.md); None for the bundled pair (a demonstration: small models of Python
+        source).
+    draft: path or "hf:..." of a GGUF file with the same vocabulary; "suffix" for suffix decoding, which drafts what most often
         followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
         which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a
         Path); None: no draft (with target=None: the bundled draft).
@@ -51,9 +54,9 @@ class Generator:
 
     Only one thread at a time may use a Generator (any thread may close a stream), and only in the process that created it,
     not in a forked one; several Generators can run in several threads. A Generator is a context manager; `close` releases its
-    memory before Python does. Raises ModelError for an unusable file,
-    VocabularyMismatch for a draft with another vocabulary, ValueError for a bad argument, TypeError for an argument of the
-    wrong type.
+    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary, Error
+    for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for an argument of
+    the wrong type.
     """
 
     def __init__(
@@ -77,6 +80,9 @@ class Generator:
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             options |= {"target": bundled_target, "draft": bundled_draft if draft is None else draft}
+        options["target"] = local_model(options["target"])
+        if draft is not None and num_draft_tokens != 0:
+            options["draft"] = local_model(draft)
         self._path = os.fspath(options["target"])
         self._metadata: dict[str, Any] | None = None
         try:

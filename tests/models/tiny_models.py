@@ -134,9 +134,14 @@ class Model:
         """With some tensors replaced."""
         return replace(self, tensors={**self.tensors, **tensors})
 
-    def write(self, path: pathlib.Path, weights: GgmlType = GgmlType.F32, kept: Collection[str] = ()) -> pathlib.Path:
-        """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`; everything else as F32."""
-        writer = gguf.GGUFWriter(path, self.architecture)
+    def write(
+        self, path: pathlib.Path, weights: GgmlType = GgmlType.F32, kept: Collection[str] = (), tensors_per_file: int = 0
+    ) -> pathlib.Path:
+        """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`; everything else as F32.
+
+        tensors_per_file: splits it into files path-00001-of-0000N.gguf.
+        """
+        writer = gguf.GGUFWriter(path, self.architecture, split_max_tensors=tensors_per_file)
         writer.add_block_count(self.shape.layers)
         writer.add_context_length(self.shape.context)
         writer.add_embedding_length(self.shape.width)

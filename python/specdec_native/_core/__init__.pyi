@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'mxfp6', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -137,6 +137,14 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a Generator, described as in request_options().
+    """
+def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str]:
+    """
+    The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.
+    """
+def hub_repository(name: str) -> str:
+    """
+    The OWNER/NAME of hf:OWNER/NAME, hf:OWNER/NAME:QUANT or hf:OWNER/NAME/FILE.gguf. ValueError.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """

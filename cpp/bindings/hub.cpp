@@ -1,0 +1,20 @@
+// Names of models on the Hugging Face hub. Downloads are Python's own affair (specdec_native/_hub.py).
+#include <pybind11/stl.h>
+
+#include "bindings/register.h"
+#include "hub/model_name.h"
+
+namespace py = pybind11;
+using namespace py::literals;
+
+void register_hub(py::module_& m) {
+  m.def(
+      "hub_repository", [](const std::string& name) { return specdec::parse_hub_name(name).repository; }, "name"_a,
+      "The OWNER/NAME of hf:OWNER/NAME, hf:OWNER/NAME:QUANT or hf:OWNER/NAME/FILE.gguf. ValueError.");
+  m.def(
+      "hub_model_files",
+      [](const std::string& name, const std::vector<std::string>& paths) {
+        return specdec::choose_model_files(specdec::parse_hub_name(name), paths);
+      },
+      "name"_a, "paths"_a, "The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.");
+}

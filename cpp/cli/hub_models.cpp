@@ -1,0 +1,29 @@
+#include "cli/hub_models.h"
+
+#include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "hub/download.h"
+#include "hub/model_name.h"
+
+namespace specdec::cli {
+
+std::string local_model(const std::string& path) {
+  if (!is_hub_name(path)) return path;
+  ProgressLine line;
+  HubCallbacks callbacks;
+  callbacks.progress = [&](const HubProgress& progress) {
+    return line.goes_on([&] {
+      if (progress.file.empty()) return "asking the hub for " + path;
+      const double percent = progress.total == 0 ? 100 : 100 * static_cast<double>(progress.done) / static_cast<double>(progress.total);
+      return "downloading " + progress.file + format(": %.0f %% of ", percent) + size_text(progress.total);
+    });
+  };
+  callbacks.note = [&](const std::string& sentence) {
+    line.clear();
+    note("note: " + sentence + "\n");
+  };
+  return download_model(parse_hub_name(path), callbacks);
+}
+
+}  // namespace specdec::cli

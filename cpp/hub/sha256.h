@@ -1,0 +1,22 @@
+// SHA-256 of data that comes in pieces.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace specdec {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  void add(const void* data, std::size_t bytes);
+  std::string finish();  // 64 hexadecimal digits; starts again
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace specdec

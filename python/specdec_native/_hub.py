@@ -1,0 +1,137 @@
+"""Models of the Hugging Face hub, downloaded by huggingface_hub into its cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from . import _core
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import ModelInfo
+
+_SHA256_DIGITS = 64  # in the name of a large file's blob
+_MAX_QUESTIONS = 3  # about a repository
+_MAX_WAIT_S = 300  # that a server may ask for
+
+
+def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path itself, or that of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT"."""
+    return download(path) if isinstance(path, str) and path.startswith("hf:") else path
+
+
+def download(name: str) -> str:
+    """The path of a model's file in the cache (the first part of a split one), downloaded if it is not there."""
+    repository = _core.hub_repository(name)
+    try:
+        from huggingface_hub import constants, errors
+    except ImportError:
+        raise ImportError(
+            f'"{name}" is on the Hugging Face hub: pip install "specdec_native[hub]", or give the path of a file'
+        ) from None
+    page = f"{constants.ENDPOINT}/{repository}"
+    try:
+        info = None if constants.HF_HUB_OFFLINE else _describe(repository)
+        if info is None:
+            return _cached(name, repository)
+        files = _core.hub_model_files(name, [entry.rfilename for entry in info.siblings or []])
+        _check_space(name, info, files)
+        return [str(_download_file(repository, file)) for file in files][0]
+    except errors.GatedRepoError:
+        raise _core.Error(
+            f"{repository} is gated; accept its conditions at {page} and set HF_TOKEN to a token of that account"
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise _core.Error(
+            f"{repository} does not exist, or is private; check the name at {page}, or set HF_TOKEN to a token that may read it"
+        ) from None
+    except errors.LocalEntryNotFoundError:
+        raise _core.Error(
+            f"{name} is not in the cache {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE is set or {constants.ENDPOINT} cannot be reached"
+        ) from None
+    except (errors.HfHubHTTPError, OSError) as error:
+        raise _core.Error(f"{page}: {str(error).splitlines()[0]}") from error
+
+
+def _describe(repository: str) -> ModelInfo | None:
+    """What the hub says of a repository; None if it cannot be reached. huggingface_hub repeats downloads, but not this question."""
+    import huggingface_hub as hub
+    from huggingface_hub.errors import HfHubHTTPError
+
+    for attempt in range(_MAX_QUESTIONS):
+        try:
+            return hub.HfApi().model_info(repository, files_metadata=True)
+        except HfHubHTTPError as error:
+            status, asked = error.response.status_code, error.response.headers.get("Retry-After", "")
+            seconds = max(2**attempt, int(asked) if asked.isdigit() else 0)
+            if (status != 429 and status < 500) or attempt + 1 == _MAX_QUESTIONS or seconds > _MAX_WAIT_S:
+                raise
+            time.sleep(seconds)
+        except Exception as error:  # the HTTP library's, which differs between versions of huggingface_hub
+            if not isinstance(error, OSError) and not type(error).__module__.startswith(("httpx", "httpcore", "requests")):
+                raise
+            return None
+    return None
+
+
+def _cached(name: str, repository: str) -> str:
+    """From what the cache has of the main branch; LocalEntryNotFoundError if it lacks the file."""
+    import huggingface_hub as hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    folder = pathlib.Path(hub.snapshot_download(repository, local_files_only=True))
+    paths = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    try:
+        return str(folder / _core.hub_model_files(name, paths)[0])
+    except _core.ModelError:
+        raise LocalEntryNotFoundError(name) from None
+
+
+def _cached_file(repository: str, file: str) -> pathlib.Path | None:
+    import huggingface_hub as hub
+
+    path = hub.try_to_load_from_cache(repository, file)
+    return pathlib.Path(path) if isinstance(path, str) else None
+
+
+def _check_space(name: str, info: ModelInfo, files: list[str]) -> None:
+    """huggingface_hub only warns, and about one file at a time."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    sizes = {entry.rfilename: entry.size or 0 for entry in info.siblings or []}
+    wanted = sum(sizes[file] for file in files if _cached_file(info.id, file) is None)
+    folder = pathlib.Path(HF_HUB_CACHE).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if wanted > free:
+        raise _core.Error(
+            f"{name} needs {wanted / 1e9:.2f} GB, and {folder} has {free / 1e9:.2f} GB free; free some, or set HF_HOME to a folder on "
+            "another disk"
+        )
+
+
+def _download_file(repository: str, file: str) -> pathlib.Path:
+    """huggingface_hub checks the size only; the SHA-256 is the name of the blob."""
+    import huggingface_hub as hub
+
+    was_cached = _cached_file(repository, file) is not None
+    path = pathlib.Path(hub.hf_hub_download(repository, file))
+    blob = path.resolve()
+    if was_cached or len(blob.name) != _SHA256_DIGITS:
+        return path
+    digest = hashlib.sha256()
+    with blob.open("rb") as content:
+        while piece := content.read(1 << 20):
+            digest.update(piece)
+    if digest.hexdigest() != blob.name:
+        path.unlink()
+        blob.unlink(missing_ok=True)
+        raise _core.Error(
+            f"{file}: what was received has another size or checksum than the hub states; try again later, or check proxies"
+        )
+    return path
