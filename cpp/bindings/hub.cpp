@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/register.h"
+#include "hub/companions.h"
 #include "hub/model_name.h"
 
 namespace py = pybind11;
@@ -17,4 +18,13 @@ void register_hub(py::module_& m) {
         return specdec::choose_model_files(specdec::parse_hub_name(name), paths);
       },
       "name"_a, "paths"_a, "The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.");
+  m.def(
+      "companion_of",
+      [](const std::string& target) {
+        const std::optional<specdec::HubName> name = specdec::companion_of(target);
+        return name ? std::optional<std::string>(name->text()) : std::nullopt;
+      },
+      "target"_a, "The name of a draft model on the hub for a target's file, or None. ModelError.");
+  m.def("objection_to_companion", &specdec::objection_to_companion, "draft"_a, "target"_a,
+        "Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.");
 }

@@ -30,7 +30,8 @@ constexpr Flags table[] = {
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro", "prompts are kept in memory only, while a command runs"},
     {"--simple-io", "what is piped is read without editing"},
     // Drafts
-    {"--draft --draft-n", "-k sets the number of drafts, -md the draft model"},
+    {"--draft", "-md takes the draft model"},
+    {"--draft-n", "-k sets the number of drafts, -md the draft model"},
     {"--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split --spec-draft-p-split",
      "-k auto, the default, stops drafting where it does not pay"},
     {"--spec-type", "-md takes a draft model, \"suffix\" or \"ngram\""},

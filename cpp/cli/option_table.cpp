@@ -53,7 +53,10 @@ class Reader {
   }
   std::optional<Value> operator()(const option::Choice&) const { return text_; }
   std::optional<Value> operator()(const option::Path&) const { return text_; }
-  std::optional<Value> operator()(const option::Draft&) const { return text_; }
+  std::optional<Value> operator()(const option::Draft&) const {
+    if (whole()) throw UsageError("expected a draft model, suffix, ngram or auto, got \"" + text_ + "\"; -k sets the number of drafts");
+    return text_;
+  }
   std::optional<Value> operator()(const option::Texts&) const {
     auto texts = std::get<std::vector<std::string>>(present_);
     texts.push_back(text_);

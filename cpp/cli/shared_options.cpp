@@ -89,11 +89,13 @@ void resolve_models(GeneratorOptions& options) {
   if (options.target.empty()) {
     const ModelPair pair = find_bundled_pair(model_folders());
     options.target = pair.target;
-    if (!has_draft(options.draft)) options.draft = DraftModel{pair.draft};
+    const bool is_automatic = std::holds_alternative<AutomaticDraft>(options.draft);
+    if (!has_draft(options.draft) || is_automatic) options.draft = DraftModel{pair.draft};
   }
   if (options.num_draft_tokens == 0) options.draft = NoDraft();
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
+  if (std::holds_alternative<AutomaticDraft>(options.draft)) options.draft = companion_draft(options.target);
   warn_of_large_draft(options);
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }

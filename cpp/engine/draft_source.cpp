@@ -6,7 +6,8 @@ namespace specdec {
 namespace {
 
 // Named sources; any other string is a path.
-const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}};
+const std::pair<const char*, DraftSource> named[] = {
+    {"", NoDraft()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
 
 }  // namespace
 

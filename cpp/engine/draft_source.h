@@ -1,4 +1,4 @@
-// The source of drafts: none, a draft model, or the text itself.
+// The source of drafts: none, a draft model, the text itself, or what suits the target.
 #pragma once
 
 #include <string>
@@ -12,9 +12,11 @@ struct DraftModel {
 };
 struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
 struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
-using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup, SuffixDecoding>;
+// A draft model of the target's family, which the caller chooses and downloads (hub/companions.h); in a Generator, suffix decoding.
+struct AutomaticDraft {};
+using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// From user input: "" for none, "ngram", "suffix", otherwise a path. A file named "ngram" is given as "./ngram".
+// From user input: "" for none, "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

@@ -65,7 +65,8 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
 
 void Generator::load_draft() {
   if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
-  if (std::holds_alternative<SuffixDecoding>(options_.draft)) proposer_ = std::make_unique<SuffixProposer>();
+  const bool is_automatic = std::holds_alternative<AutomaticDraft>(options_.draft);
+  if (std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic) proposer_ = std::make_unique<SuffixProposer>();
   if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path);
 }
 

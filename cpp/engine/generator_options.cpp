@@ -28,11 +28,12 @@ const Table<GeneratorOptions>& generator_options() {
           {"draft",
            Draft{},
            {"Models",
-            {"-md", "--model-draft", "--spec-draft-model"},
+            {"-md", "--model-draft", "--draft", "--spec-draft-model"},
             "FILE",
             "draft model, a GGUF file with the target's vocabulary; or \"suffix\": what followed the longest match of the "
             "last tokens in the prompt, the output or earlier outputs; or \"ngram\": what followed the latest "
-            "occurrence of the last 1 to 3 tokens (default with -m: none)"}},
+            "occurrence of the last 1 to 3 tokens; or \"auto\": a small model of the target's family, downloaded from the Hugging Face "
+            "hub, or else \"suffix\" (default with -m: none)"}},
           draft, set_draft),
       row<GeneratorOptions>({"num_draft_tokens",
                              DraftTokens{},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from . import _core
 from ._chat import Message, Tool, conversation
 from ._core import Generator as _Engine
-from ._hub import local_model
+from ._hub import companion, local_model
 from ._options import Drafting, Request, StreamOptions, Verification
 from ._results import Completion, Event, Piece, Stats, VerificationMode
 from ._streams import EventStream, Stream
@@ -26,13 +26,14 @@ _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file_
 class Generator:
     """A target model, and a draft that makes generation faster without changing its output.
 
-    target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded once (needs
-        `specdec_native[hub]`; default Q4_K_M; docs/models.md); None for the bundled pair (a demonstration: small models of Python
+    target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded once
+        (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small models of Python
         source).
     draft: path or "hf:..." of a GGUF file with the same vocabulary; "suffix" for suffix decoding, which drafts what most often
         followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
         which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a
-        Path); None: no draft (with target=None: the bundled draft).
+        Path); "auto" for a small model of the target's family from the Hugging Face hub, or else suffix decoding, with a
+        RuntimeWarning; None: no draft (with target=None: the bundled draft).
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
@@ -54,9 +55,9 @@ class Generator:
 
     Only one thread at a time may use a Generator (any thread may close a stream), and only in the process that created it,
     not in a forked one; several Generators can run in several threads. A Generator is a context manager; `close` releases its
-    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary, Error
-    for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for an argument of
-    the wrong type.
+    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary,
+    Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for
+    an argument of the wrong type.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class Generator:
         options = {name: value for name, value in locals().items() if name != "self"}
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
-            options |= {"target": bundled_target, "draft": bundled_draft if draft is None else draft}
+            options |= {"target": bundled_target, "draft": bundled_draft if draft in (None, "auto") else draft}
         options["target"] = local_model(options["target"])
-        if draft is not None and num_draft_tokens != 0:
-            options["draft"] = local_model(draft)
+        if draft is not None and options["draft"] is draft and num_draft_tokens != 0:  # else it is the bundled one, or not used
+            options["draft"] = companion(options["target"]) if draft == "auto" else local_model(draft)
         self._path = os.fspath(options["target"])
         self._metadata: dict[str, Any] | None = None
         try:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pathlib
 import shutil
 import time
+import warnings
 from typing import TYPE_CHECKING
 
 from . import _core
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
+
+_logger = logging.getLogger("specdec_native")
 
 _SHA256_DIGITS = 64  # in the name of a large file's blob
 _MAX_QUESTIONS = 3  # about a repository
@@ -22,6 +26,25 @@ _MAX_WAIT_S = 300  # that a server may ask for
 def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The path itself, or that of the downloaded file if it has the form "hf:OWNER/REPOSITORY:QUANT"."""
     return download(path) if isinstance(path, str) and path.startswith("hf:") else path
+
+
+def companion(target: str | os.PathLike[str]) -> str:
+    """For draft="auto": the path of a downloaded model of the target's family; or "suffix", with a RuntimeWarning: why."""
+    path = os.fspath(target)
+    name = _core.companion_of(path)
+    reason = "no small model of this target's family is known (docs/models.md)"
+    if name is not None:
+        try:
+            draft = download(name)
+            reason = _core.objection_to_companion(draft, path)
+        except (_core.Error, ImportError) as error:
+            reason = str(error)
+        if not reason:
+            _logger.info("the draft is %s", name)
+            return draft
+        reason = f"{name} cannot be the draft: {reason}"
+    warnings.warn(f"drafts are copied from the text (suffix decoding): {reason}", RuntimeWarning, stacklevel=3)
+    return "suffix"
 
 
 def download(name: str) -> str:
@@ -40,7 +63,8 @@ def download(name: str) -> str:
             return _cached(name, repository)
         files = _core.hub_model_files(name, [entry.rfilename for entry in info.siblings or []])
         _check_space(name, info, files)
-        return [str(_download_file(repository, file)) for file in files][0]
+        paths = [_download_file(repository, file) for file in files]
+        return str(paths[0])
     except errors.GatedRepoError:
         raise _core.Error(
             f"{repository} is gated; accept its conditions at {page} and set HF_TOKEN to a token of that account"
@@ -50,15 +74,17 @@ def download(name: str) -> str:
             f"{repository} does not exist, or is private; check the name at {page}, or set HF_TOKEN to a token that may read it"
         ) from None
     except errors.LocalEntryNotFoundError:
-        raise _core.Error(
-            f"{name} is not in the cache {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE is set or {constants.ENDPOINT} cannot be reached"
-        ) from None
+        reason = f"HF_HUB_OFFLINE is set or {constants.ENDPOINT} cannot be reached"
+        raise _core.Error(f"{name} is not in the cache {constants.HF_HUB_CACHE}, and {reason}") from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise _core.Error(f"{page}: {str(error).splitlines()[0]}") from error
 
 
 def _describe(repository: str) -> ModelInfo | None:
-    """What the hub says of a repository; None if it cannot be reached. huggingface_hub repeats downloads, but not this question."""
+    """What the hub says of a repository; None if it cannot be reached.
+
+    huggingface_hub repeats downloads, but not this question.
+    """
     import huggingface_hub as hub
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -110,8 +136,8 @@ def _check_space(name: str, info: ModelInfo, files: list[str]) -> None:
     free = shutil.disk_usage(folder).free
     if wanted > free:
         raise _core.Error(
-            f"{name} needs {wanted / 1e9:.2f} GB, and {folder} has {free / 1e9:.2f} GB free; free some, or set HF_HOME to a folder on "
-            "another disk"
+            f"{name} needs {wanted / 1e9:.2f} GB, and {folder} has {free / 1e9:.2f} GB free; free some, or set HF_HOME to a "
+            "folder on another disk"
         )
 
 

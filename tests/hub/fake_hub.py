@@ -1,7 +1,7 @@
 """A local server that speaks the Hugging Face hub's protocol, and can be told to misbehave.
 
-Two servers, as in reality: the hub answers questions about repositories and redirects downloads of large files to the other, which has
-their contents.
+Two servers, as in reality: the hub answers questions about repositories and redirects downloads of large files to the other,
+which has their contents.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -110,6 +110,10 @@ def check_request_options(**kwargs: typing.Any) -> None:
     """
     Raises the error that start() would raise for these options.
     """
+def companion_of(target: str) -> str | None:
+    """
+    The name of a draft model on the hub for a target's file, or None. ModelError.
+    """
 def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> int:
     """
     The seed of request `index` in a batch with the common seed `seed`.
@@ -145,6 +149,10 @@ def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str
 def hub_repository(name: str) -> str:
     """
     The OWNER/NAME of hf:OWNER/NAME, hf:OWNER/NAME:QUANT or hf:OWNER/NAME/FILE.gguf. ValueError.
+    """
+def objection_to_companion(draft: str, target: str) -> str:
+    """
+    Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """

@@ -1,0 +1,81 @@
+#include "hub/companions.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "gguf/gguf_file.h"
+
+namespace specdec {
+namespace {
+
+// The lines of companions.txt.
+constexpr const char* table =
+#include "companions.inc"
+    ;
+
+constexpr double largest_share = 1.0 / 3;  // of the target's bytes
+
+std::set<std::string> words_of(const std::string& name) {
+  std::string text;
+  for (const char letter : name) {
+    const bool is_kept = std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.';
+    text += is_kept ? static_cast<char>(std::tolower(static_cast<unsigned char>(letter))) : ' ';
+  }
+  std::istringstream words(text);
+  std::set<std::string> result;
+  for (std::string word; words >> word;) result.insert(word);
+  return result;
+}
+
+std::optional<HubName> find(const std::string& name) {
+  const std::set<std::string> words = words_of(name);
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream parts(line);
+    bool fits = true;
+    for (std::string word; parts >> word;) {
+      if (!is_hub_name(word)) fits = fits && words.count(word) != 0;
+      else if (fits) return parse_hub_name(word);
+    }
+  }
+  return std::nullopt;
+}
+
+std::uint64_t bytes_of(const std::vector<GgufFile>& parts) {
+  std::uint64_t bytes = 0;
+  for (const GgufFile& part : parts) bytes += part.file_size;
+  return bytes;
+}
+
+// Draft models may have fewer or more tokens at the end; those in common must be the same.
+bool same_tokens(const GgufFile& a, const GgufFile& b) {
+  const GgufArray* first = a.array("tokenizer.ggml.tokens");
+  const GgufArray* second = b.array("tokenizer.ggml.tokens");
+  if (first == nullptr || second == nullptr || a.string("tokenizer.ggml.model") != b.string("tokenizer.ggml.model")) return false;
+  const std::size_t bytes = std::min(first->bytes.size(), second->bytes.size());
+  return first->bytes.compare(0, bytes, second->bytes, 0, bytes) == 0;
+}
+
+}  // namespace
+
+std::optional<HubName> companion_of(const std::string& target_path) {
+  const GgufFile file = GgufFile::read(target_path);
+  if (const std::optional<std::string> name = file.string("general.name")) {
+    if (const std::optional<HubName> companion = find(*name)) return companion;
+  }
+  return find(std::filesystem::path(target_path).stem().string());
+}
+
+std::string objection_to_companion(const std::string& draft_path, const std::string& target_path) {
+  const std::vector<GgufFile> draft = GgufFile::read_parts(draft_path), target = GgufFile::read_parts(target_path);
+  if (!same_tokens(draft.front(), target.front())) return "it has another vocabulary";
+  const double share = static_cast<double>(bytes_of(draft)) / static_cast<double>(bytes_of(target));
+  return share > largest_share ? "it has more than a third of the target's bytes" : "";
+}
+
+}  // namespace specdec
