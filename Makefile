@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz gguf-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -87,6 +87,10 @@ stubs: build
 # Changed model files through a whole generation: FILES=20000 SEED=1.
 fuzz: build
 	PYTHONPATH=.:tests/gguf $(VENV)/bin/python tests/fuzz/hostile_models.py $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED))
+
+# llama.cpp's own hand-made bad files through our reader; downloads its source package.
+gguf-check: build
+	$(VENV)/bin/python tests/gguf/check_llama_cpp_files.py
 
 bench: $(BUILD)/build.ninja
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON

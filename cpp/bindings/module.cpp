@@ -1,10 +1,22 @@
 // The extension module specdec_native._core: its parts, registered one after another.
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
+#include "platform/console.h"
+
+// Python says with None which standard streams were closed when it began. Files that it opened since may have their numbers, so
+// nothing is written there; numbers that are free yet must not become those of our own files.
+static void spare_closed_streams() {
+  using specdec::StandardStream;
+  const pybind11::module_ sys = pybind11::module_::import("sys");
+  if (sys.attr("__stdout__").is_none()) specdec::mute(StandardStream::output);
+  if (sys.attr("__stderr__").is_none()) specdec::mute(StandardStream::error);
+  specdec::open_standard_streams();
+}
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The native engine of specdec_native; use it through the package.";
   m.attr("__version__") = SPECDEC_VERSION;
+  spare_closed_streams();
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(finish_work_without_gil));
   register_errors(m);
   register_chat_template(m);

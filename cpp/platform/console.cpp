@@ -5,6 +5,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 
@@ -16,6 +17,8 @@ namespace {
 int descriptor(StandardStream stream) {
   return stream == StandardStream::input ? STDIN_FILENO : stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
 }
+
+std::atomic<bool> is_muted[3];
 
 struct termios original_mode = {};
 constexpr int deadly_signals[] = {SIGTERM, SIGHUP};
@@ -64,6 +67,8 @@ void open_standard_streams() noexcept {
   }
 }
 
+void mute(StandardStream stream) noexcept { is_muted[static_cast<int>(stream)] = true; }
+
 bool is_terminal(StandardStream stream) { return isatty(descriptor(stream)) != 0; }
 
 TerminalSize terminal_size() {
@@ -73,6 +78,7 @@ TerminalSize terminal_size() {
 }
 
 std::error_code write_to(StandardStream stream, std::string_view text) noexcept {
+  if (is_muted[static_cast<int>(stream)]) return {};
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor(stream), text.data(), text.size());
     if (count >= 0) text.remove_prefix(static_cast<std::size_t>(count));

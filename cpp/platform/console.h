@@ -14,6 +14,10 @@ enum class StandardStream { input, output, error };
 // standard error are written into it. First of all in main().
 void open_standard_streams() noexcept;
 
+// Drops what write_to() is given for it from now on: the stream was closed when the process began, and its number may since have
+// become another file's.
+void mute(StandardStream stream) noexcept;
+
 bool is_terminal(StandardStream stream);
 
 struct TerminalSize {
