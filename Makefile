@@ -68,7 +68,7 @@ asan: $(VENV)/.ready
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
 
 # The programs of tests/ that have threads, and the loop and the scheduler.
-TSAN_TESTS := parallel scheduler scheduler_random text_stream pass_times decoder
+TSAN_TESTS := parallel executor scheduler scheduler_random text_stream pass_times decoder
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))

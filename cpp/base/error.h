@@ -24,6 +24,11 @@ class ContextFull : public Error {
   using Error::Error;
 };
 
+// More requests run and wait than are allowed.
+class QueueFull : public Error {
+  using Error::Error;
+};
+
 // The caller asked to stop while a model was running. The generator stays usable.
 class Cancelled : public Error {
   using Error::Error;

@@ -19,7 +19,7 @@ py::object add(py::module_& m, const char* name, const py::handle& base, const c
 
 // These live as long as the interpreter.
 struct Types {
-  py::object error, model, mismatch, full, cancelled;
+  py::object error, model, mismatch, full, queue_full, cancelled;
 };
 const Types* types = nullptr;
 
@@ -38,6 +38,8 @@ py::object known_exception_of(const std::exception_ptr& failure) {
     return made(types->model, e);
   } catch (const specdec::ContextFull& e) {
     return made(types->full, e, "; shorten the prompt or ask for a longer context (n_ctx)");
+  } catch (const specdec::QueueFull& e) {
+    return made(types->queue_full, e);
   } catch (const specdec::Cancelled& e) {
     return made(types->cancelled, e);
   } catch (const specdec::Error& e) {
@@ -74,10 +76,12 @@ void register_errors(py::module_& m) {
       add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors. Bad arguments raise ValueError or TypeError.");
   const py::object model =
       add<ModelError>(m, "ModelError", error, "A model file that cannot be used, or a model that failed while running.");
-  types = new Types{error, model,
+  types = new Types{error,
+                    model,
                     add<VocabularyMismatch>(m, "VocabularyMismatch", model,
                                             "Draft and target do not share a vocabulary; the message shows the first difference."),
                     add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
+                    add<QueueFull>(m, "QueueFull", error, "More submitted requests run and wait than max_queue_size allows."),
                     add<Cancelled>(m, "Cancelled", error, "The generation was cancelled; the Generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
     const py::object exception = known_exception_of(failure);

@@ -7,11 +7,14 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
 #include "bindings/convert.h"
 #include "bindings/register.h"
+#include "bindings/request_handle.h"
+#include "bindings/results.h"
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
 #include "engine/generator_options.h"
@@ -28,13 +31,57 @@ using Options = py::KWArgs<py::object>;
 using Described = py::typing::Dict<py::str, py::typing::Dict<py::str, py::object>>;
 using specdec::Generator;
 using specdec::Piece;
+using specdec::RequestHandle;
 
-// A Generator for use by one thread at a time, in the process that made it; other uses raise an error instead of crashing.
+// Checks signals (Ctrl-C) every 20 ms while models run or a prompt is tokenized, on the thread that asks.
+class SignalCheck {
+ public:
+  // True leaves KeyboardInterrupt, or what the handler raised, set.
+  bool operator()() {
+    if (this_thread_must_end()) return true;
+    const auto now = Clock::now();
+    if (now - last_look_ < std::chrono::milliseconds(20)) return false;
+    last_look_ = now;
+    const py::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;
+  }
+  void begin() { last_look_ = Clock::now(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_look_ = Clock::now();
+};
+
+// Runs body() without the GIL. Ctrl-C is raised as what Python's handler made of it.
+template <class Body>
+auto without_gil(Body body) {
+  try {
+    const WithoutGil released;
+    return body();
+  } catch (const specdec::Cancelled&) {
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    throw;
+  }
+}
+
+// A Generator in the process that made it: one thread at a time may run streams, or any threads may submit requests. Other uses
+// raise an error instead of crashing.
 class GuardedGenerator {
  public:
   explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options) {
-    generator_.set_cancel_check([this] { return should_stop(); });
+    set_cancel_check();
+    const std::lock_guard<std::mutex> lock(all_mutex());
+    all().insert(this);
   }
+  ~GuardedGenerator() {
+    {
+      const std::lock_guard<std::mutex> lock(all_mutex());
+      all().erase(this);
+    }
+    if (!is_in_its_process()) (void)executor_.release();  // its thread does not exist here
+  }
+  GuardedGenerator(const GuardedGenerator&) = delete;
+  GuardedGenerator& operator=(const GuardedGenerator&) = delete;
 
   const std::vector<std::string>& notes() const { return generator_.notes(); }
 
@@ -43,15 +90,12 @@ class GuardedGenerator {
   auto run(Body body) {
     check_process();
     const Use use(*this);
-    last_look_ = Clock::now();
-    try {
-      const WithoutGil without_gil;
+    end_serving();
+    signals_.begin();
+    return without_gil([&] {
       const Publish publish(*this);
       return body(generator_);
-    } catch (const specdec::Cancelled&) {
-      if (PyErr_Occurred() != nullptr) throw py::error_already_set();  // KeyboardInterrupt, or what the handler raised
-      throw;
-    }
+    });
   }
 
   // run(), but texts that stop() ended have come to their end.
@@ -64,9 +108,41 @@ class GuardedGenerator {
     }
   }
 
-  // Ends all texts, on any thread. While a call runs, that call is told to end, and ends them.
+  // Submits a request beside others, on any thread.
+  std::shared_ptr<RequestHandle> submit_shared(const specdec::Request& request) {
+    check_process();
+    return without_gil([&] {
+      std::shared_ptr<specdec::Text> text = generator_.prepare(request, SignalCheck());
+      const std::lock_guard<std::mutex> lock(executor_mutex_);
+      if (!executor_) begin_serving();
+      return executor_->submit(std::move(text));
+    });
+  }
+
+  std::vector<specdec::Token> chat_tokens(const specdec::Conversation& conversation) const {
+    check_process();
+    return without_gil([&] { return generator_.chat_tokens(conversation, SignalCheck()); });
+  }
+
+  // Ends everything. Submitting then raises an error.
+  void close() {
+    stop();
+    without_gil([&] { close_executor(); });
+  }
+
+  // Called when Python ends: threads must not run models any more.
+  static void close_executors() {
+    const WithoutGil released;
+    const std::lock_guard<std::mutex> lock(all_mutex());
+    for (GuardedGenerator* one : all()) {
+      if (one->is_in_its_process()) one->close_executor();
+    }
+  }
+
+  // Ends all texts of streams, on any thread. While a call runs, that call is told to end, and ends them.
   void stop() {
     check_process();
+    if (is_serving_) return;
     is_stopping_ = true;
     stop_if_asked();
   }
@@ -98,7 +174,15 @@ class GuardedGenerator {
   const Generator& get() const { return generator_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  // Never destroyed: generators may outlive the end of Python.
+  static std::set<GuardedGenerator*>& all() {
+    static auto* const generators = new std::set<GuardedGenerator*>;
+    return *generators;
+  }
+  static std::mutex& all_mutex() {
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+  }
 
   // The right to use the generator: one thread at a time has it, and only once.
   class Use {
@@ -128,6 +212,37 @@ class GuardedGenerator {
     return user_.compare_exchange_strong(nobody, std::this_thread::get_id());
   }
 
+  void set_cancel_check() {
+    generator_.set_cancel_check([this] { return is_stopping_ || signals_(); });
+  }
+
+  // With executor_mutex_ locked. Ends the run of a stream; the executor uses the generator from then on.
+  void begin_serving() {
+    const Use use(*this);
+    executor_ = generator_.make_executor();
+    ++turn_;
+    is_serving_ = true;
+  }
+
+  // With the right to use the generator, before a stream. Throws if submitted requests run.
+  void end_serving() {
+    if (!is_serving_) return;
+    const std::lock_guard<std::mutex> lock(executor_mutex_);
+    if (!executor_) return;
+    if (executor_->num_unfinished() > 0) {
+      throw specdec::Error(
+          "submitted requests are running on this Generator: submit this one too, wait for their end, or use another Generator");
+    }
+    executor_.reset();
+    set_cancel_check();
+    is_serving_ = false;
+  }
+
+  void close_executor() {
+    const std::lock_guard<std::mutex> lock(executor_mutex_);
+    if (executor_) executor_->close();
+  }
+
   // What is asked for while the generator is in use is done when that use ends: whoever comes last sees both.
   void stop_if_asked() {
     while (is_stopping_ && begin_use()) {
@@ -149,21 +264,13 @@ class GuardedGenerator {
     GuardedGenerator& self;
   };
 
+  bool is_in_its_process() const { return specdec::process_id() == process_; }
+
   // Threads do not exist in a forked process: it would wait for them forever.
   void check_process() const {
-    if (specdec::process_id() == process_) return;
+    if (is_in_its_process()) return;
     throw specdec::Error(
         "this Generator was created before the process was forked; create one in each process, or use the \"spawn\" start method");
-  }
-
-  // Called while models run. Checks signals (Ctrl-C) every 20 ms, on the thread that generates.
-  bool should_stop() {
-    if (is_stopping_ || this_thread_must_end()) return true;
-    const auto now = Clock::now();
-    if (now - last_look_ < std::chrono::milliseconds(20)) return false;
-    last_look_ = now;
-    const py::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;  // leaves KeyboardInterrupt set; raised in run()
   }
 
   Generator generator_;
@@ -171,22 +278,13 @@ class GuardedGenerator {
   const std::uint64_t process_ = specdec::process_id();
   std::atomic<bool> is_stopping_{false};
   std::atomic<std::int64_t> turn_{0};
-  Clock::time_point last_look_{};
+  SignalCheck signals_;
   mutable std::mutex stats_mutex_;
   specdec::Stats stats_;
+  std::mutex executor_mutex_;
+  std::unique_ptr<specdec::Executor> executor_;  // null until a request is submitted
+  std::atomic<bool> is_serving_{false};          // executor_ uses the generator
 };
-
-py::object piece_to_python(const std::optional<Piece>& piece) {
-  if (!piece) return py::none();
-  const py::object reason = piece->finish_reason ? py::object(py::str(specdec::name(*piece->finish_reason))) : py::object(py::none());
-  return py::make_tuple(piece->token, py::str(piece->text), piece->from_draft, piece->logprob, reason);
-}
-
-py::typing::Dict<py::str, py::object> stats_to_python(const specdec::Stats& stats) {
-  py::typing::Dict<py::str, py::object> dict;
-  specdec::for_each_field(stats, [&](const char* name, auto value) { dict[name] = value; });
-  return dict;
-}
 
 py::object event_to_python(const std::optional<specdec::Event>& event) {
   if (!event) return py::none();
@@ -234,6 +332,9 @@ void register_generator(py::module_& m) {
       "check_request_options", [](const Options& options) { (void)request_from(py::str("?"), options); },
       "Raises the error that start() would raise for these options.");
 
+  register_request_handle(m);
+  py::module_::import("atexit").attr("register")(py::cpp_function(&GuardedGenerator::close_executors));
+
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
       .def(py::init([](const Options& given) {
              specdec::GeneratorOptions options;
@@ -259,6 +360,15 @@ void register_generator(py::module_& m) {
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
           "The next (token, text, from_draft, logprob, finish_reason), or None at the end.")
+      .def(
+          "submit_shared",
+          [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
+            const specdec::Request request = request_from(prompt, options);
+            warn(self.get().note_of(request));
+            return SharedRequest(self.submit_shared(request));
+          },
+          "prompt"_a, "Submits a request beside those of other threads. Takes the options of start().")
+      .def("close", &GuardedGenerator::close, "Ends all requests for good.")
       .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
       .def_property_readonly("turn", &GuardedGenerator::turn,
@@ -315,7 +425,7 @@ void register_generator(py::module_& m) {
           "chat_tokens",
           [](GuardedGenerator& self, std::string messages, std::string tools, bool add_generation_prompt) {
             const specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
-            return self.run([&](const Generator& generator) { return generator.chat_tokens(conversation); });
+            return self.chat_tokens(conversation);
           },
           "messages"_a, "tools"_a, "add_generation_prompt"_a,
           "The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.")

@@ -110,9 +110,9 @@ void Generator::set_cancel_check(std::function<bool()> cancelled) {
   cancelled_ = std::move(cancelled);
 }
 
-std::vector<Token> Generator::prompt_tokens(const Request& request) const {
+std::vector<Token> Generator::prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const {
   std::vector<Token> tokens = request.prompt_tokens;
-  if (tokens.empty()) tokens = tokenize_prompt(target_model_->vocabulary(), request.prompt, n_ctx(), cancelled_);
+  if (tokens.empty()) tokens = tokenize_prompt(target_model_->vocabulary(), request.prompt, n_ctx(), cancelled);
   if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
   for (const Token token : tokens) check_range("a prompt token", token, token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx());
@@ -133,8 +133,8 @@ MarkedText Generator::chat_prompt(const Conversation& conversation) const {
                         : ChatTemplate::of(*target_model_).render(conversation, target_model_->vocabulary());
 }
 
-std::vector<Token> Generator::chat_tokens(const Conversation& conversation) const {
-  return tokenize_prompt(target_model_->vocabulary(), chat_prompt(conversation), n_ctx(), cancelled_);
+std::vector<Token> Generator::chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
+  return tokenize_prompt(target_model_->vocabulary(), chat_prompt(conversation), n_ctx(), cancelled);
 }
 
 void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
@@ -146,16 +146,16 @@ void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bi
   if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
 }
 
-std::shared_ptr<Text> Generator::make_text(const Request& request) {
+std::shared_ptr<Text> Generator::prepare(const Request& request, const std::function<bool()>& cancelled) {
   request.validate();
   check_bias(request.sampling.logit_bias);
   const int num_draft_tokens = proposer_ ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
-  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request), seed, num_draft_tokens);
+  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request, cancelled), seed, num_draft_tokens);
 }
 
 void Generator::start(const Request& request) {
-  const std::shared_ptr<Text> text = make_text(request);
+  const std::shared_ptr<Text> text = prepare(request, cancelled_);
   stop();
   std::atomic_store(&text_, text);
   scheduler_->add(text);
@@ -172,10 +172,10 @@ void Generator::start(const Request& request) {
 
 std::optional<Piece> Generator::next() {
   try {
-    const std::optional<Event> event = scheduler_->next();
+    std::optional<Event> event = scheduler_->next();
     if (!event) return std::nullopt;
     event->text->rethrow_error();
-    return event->piece;
+    return std::move(event->piece);
   } catch (...) {
     stop();
     throw;
@@ -210,9 +210,18 @@ bool Generator::is_repeatable() const {
 }
 
 std::int64_t Generator::submit(const Request& request) {
-  const std::shared_ptr<Text> text = make_text(request);
+  const std::shared_ptr<Text> text = prepare(request, cancelled_);
   scheduler_->add(text);
   return text->id();
+}
+
+std::unique_ptr<Executor> Generator::make_executor() {
+  stop();
+  Executor::Options options;
+  options.max_unfinished = static_cast<std::size_t>(options_.max_sequences + options_.max_queue_size);
+  options.max_prompt_tokens = options_.n_batch;
+  const auto set_check = [this](std::function<bool()> cancelled) { set_cancel_check(std::move(cancelled)); };
+  return std::make_unique<Executor>(*scheduler_, set_check, options);
 }
 
 PassTimes Generator::time_passes(int max_tokens, int repeats) {

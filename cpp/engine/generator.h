@@ -1,6 +1,7 @@
 // The public C++ interface: generates text with a target and a draft. Python and the command line are thin layers over this.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/executor.h"
 #include "engine/generator_options.h"
 #include "engine/pass_times.h"
 #include "engine/request.h"
@@ -77,13 +79,22 @@ class Generator {
   // is ended. Throws as next() does.
   PassTimes time_passes(int max_tokens, int repeats);
 
+  // Requests of several threads at once.
+
+  // The only user of the Generator until it is closed.
+  std::unique_ptr<Executor> make_executor();
+  // The state of a request for its submit(). May be called on any thread, at any time. cancelled: as in set_cancel_check(), for the
+  // tokenizing. Throws as submit() does.
+  std::shared_ptr<Text> prepare(const Request& request, const std::function<bool()>& cancelled = {});
+
   // Templates of conversations: the model's own, unless another is set.
   bool has_chat_template() const { return chat_template_ || specdec::has_chat_template(*target_model_); }
   void set_chat_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
   // The conversation as a prompt. Throws ModelError, std::invalid_argument.
   MarkedText chat_prompt(const Conversation& conversation) const;
   // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
-  std::vector<Token> chat_tokens(const Conversation& conversation) const;
+  std::vector<Token> chat_tokens(const Conversation& conversation) const { return chat_tokens(conversation, cancelled_); }
+  std::vector<Token> chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const;
 
   // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
   // throw Cancelled.
@@ -105,8 +116,7 @@ class Generator {
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
-  std::vector<Token> prompt_tokens(const Request& request) const;
-  std::shared_ptr<Text> make_text(const Request& request);
+  std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
 
   GeneratorOptions options_;
   std::vector<std::string> notes_;
@@ -121,7 +131,7 @@ class Generator {
 
   std::unique_ptr<Scheduler> scheduler_;
   std::shared_ptr<Text> text_;  // the running or last request of start()
-  std::int64_t num_texts_ = 0;
+  std::atomic<std::int64_t> num_texts_{0};
 };
 
 }  // namespace specdec

@@ -121,6 +121,8 @@ const Table<GeneratorOptions>& generator_options() {
             "requests that run at once, 1 to 256, each with a context of -c tokens (default: 8 with --prompts)"},
            !is_optional,
            !changes_texts}),
+      generator_row<&GeneratorOptions::max_queue_size>(
+          {"max_queue_size", Whole{whole_numbers(0, 1 << 20)}, {}, !is_optional, !changes_texts}),
   };
   return table;
 }

@@ -10,7 +10,8 @@ namespace specdec {
 namespace {
 
 constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
-constexpr int worth_copying = 32;   // tokens; reading fewer is faster than copying a slot
+constexpr int no_limit = std::numeric_limits<int>::max();
+constexpr int worth_copying = 32;  // tokens; reading fewer is faster than copying a slot
 
 bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 
@@ -31,12 +32,12 @@ void Scheduler::add(std::shared_ptr<Text> text) {
 std::optional<Event> Scheduler::next() {
   for (;;) {
     if (auto event = take_event()) return event;
-    if (!step()) return std::nullopt;
+    if (!step(no_limit)) return std::nullopt;
   }
 }
 
 void Scheduler::read_prompt_of(const Text& text) {
-  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) read_prompts();
+  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) read_prompts(no_limit);
 }
 
 std::optional<Event> Scheduler::take_event() {
@@ -57,9 +58,8 @@ std::optional<Event> Scheduler::take_event() {
   return std::nullopt;
 }
 
-// Returns false if nothing is left to do.
-bool Scheduler::step() {
-  const bool read = read_prompts();
+bool Scheduler::step(int max_prompt_tokens) {
+  const bool read = read_prompts(max_prompt_tokens);
   if (!any_is(Text::State::running)) return read;
   cycle();
   return true;
@@ -69,16 +69,16 @@ bool Scheduler::any_is(Text::State state) const {
   return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state() == state; });
 }
 
-// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. Returns false if there was
-// none to read.
-bool Scheduler::read_prompts() {
+// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: of a prompt that no
+// running request waits for. Returns false if there was none to read.
+bool Scheduler::read_prompts(int max_tokens) {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
     if (!any_is(Text::State::reading)) begin_next_text();
     const auto is_reading = [](const auto& text) { return text && text->state() == Text::State::reading; };
     const auto reading = std::find_if(slots_.begin(), slots_.end(), is_reading);
     if (reading == slots_.end()) break;
-    left -= read_prompt(**reading, any_is(Text::State::running) ? left : std::numeric_limits<int>::max());
+    left -= read_prompt(**reading, any_is(Text::State::running) ? left : max_tokens);
   }
   return any;
 }

@@ -31,6 +31,10 @@ class Scheduler {
   // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that request.
   // Throws Cancelled; then all requests can continue.
   std::optional<Event> next();
+  // next() in parts: an event that is ready; and running the models once, for one cycle of all requests and at most max_prompt_tokens
+  // of prompts (fewer while other requests generate). step() returns false if nothing is left to do, and throws as next() does.
+  std::optional<Event> take_event();
+  bool step(int max_prompt_tokens);
   // Reads prompts until that of `text` is read, or failed. Throws Cancelled. A slot must be available for it.
   void read_prompt_of(const Text& text);
 
@@ -41,12 +45,10 @@ class Scheduler {
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
  private:
-  bool step();
-  std::optional<Event> take_event();
   void begin_next_text();
   int common_prefix(const Text* cached, const Text& text) const;
   bool any_is(Text::State state) const;
-  bool read_prompts();
+  bool read_prompts(int max_tokens);
   int read_prompt(Text& text, int max_tokens);
   void cycle();
   void run_cycle();

@@ -8,8 +8,9 @@
 """
 
 from . import mxfp6, sampling
-from ._core import Cancelled, ContextFull, Error, ModelError, VocabularyMismatch, __version__
+from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, VocabularyMismatch, __version__
 from ._generator import Generator
+from ._handles import RequestHandle
 from ._options import Request, StreamOptions
 from ._results import Completion, Event, Piece, Stats
 from ._streams import EventStream, Stream
@@ -24,7 +25,9 @@ __all__ = [
     "Generator",
     "ModelError",
     "Piece",
+    "QueueFull",
     "Request",
+    "RequestHandle",
     "Stats",
     "Stream",
     "StreamOptions",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from . import _core
 from ._chat import Message, Tool, conversation
 from ._core import Generator as _Engine
+from ._handles import RequestHandle
 from ._hub import companion, local_model
 from ._options import Drafting, Request, StreamOptions, Verification
-from ._results import Completion, Event, Piece, Stats, VerificationMode
+from ._results import Completion, Event, Piece, Stats, VerificationMode, completion_of
 from ._streams import EventStream, Stream
 
 if TYPE_CHECKING:
@@ -48,16 +50,17 @@ class Generator:
     draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked: a
         faster draft, and the target decides as before. "file" leaves them.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
-    max_sequences: requests that run at once (`stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx tokens,
-        whose memory is allocated here.
+    max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx
+        tokens, whose memory is allocated here.
+    max_queue_size: submitted requests that may wait beside those that run; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token whether
         it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
 
-    Only one thread at a time may use a Generator (any thread may close a stream), and only in the process that created it,
-    not in a forked one; several Generators can run in several threads. A Generator is a context manager; `close` releases its
-    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary,
-    Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for
-    an argument of the wrong type.
+    Any number of threads may submit requests (`submit`, and the async methods, which use it). For everything else only one
+    thread at a time may use a Generator (any thread may close a stream), and not while submitted requests run. A forked process
+    cannot use its parent's Generators. A Generator is a context manager; `close` releases its memory before Python does. Raises
+    ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary, Error for a failed download,
+    ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for one of the wrong type.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Generator:
         draft_weights: str = "4-bit",
         kv_type: str = "f16",
         max_sequences: int = 1,
+        max_queue_size: int = 1024,
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
         options = {name: value for name, value in locals().items() if name != "self"}
@@ -106,7 +110,7 @@ class Generator:
         """
         engine, self._engine = self._engine, None
         if engine is not None:
-            engine.stop()
+            engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -166,15 +170,7 @@ class Generator:
         """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
         with self.stream(prompt, **options) as stream:
             pieces = list(stream)
-        return Completion(
-            text="".join(piece.text for piece in pieces),
-            tokens=[piece.token for piece in pieces],
-            pieces=pieces,
-            finish_reason=pieces[-1].finish_reason if pieces else None,
-            stats=self.stats,
-            seed=self.seed,
-            verification=self.verification,
-        )
+        return completion_of(pieces, self.stats, self.seed, self.verification)
 
     def apply_chat_template(
         self, messages: Sequence[Message], add_generation_prompt: bool = True, tools: Sequence[Tool] | None = None
@@ -241,18 +237,54 @@ class Generator:
                 if event.stats is not None:
                     ends[event.index] = event
         return [
-            Completion(
-                text="".join(piece.text for piece in pieces[index]),
-                tokens=[piece.token for piece in pieces[index]],
-                pieces=pieces[index],
-                finish_reason=pieces[index][-1].finish_reason if pieces[index] else None,
-                stats=end.stats or Stats(),
-                seed=end.seed,
-                verification=end.verification,
-                error=end.error,
-            )
+            completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error)
             for index, end in sorted(ends.items())
         ]
+
+    def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
+        """Start a request that runs beside others, and return its handle at once; arguments and errors as for `stream`.
+
+        Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of arrival; each
+        output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation or a slow reader of
+        one request does not affect the others. Ends the stream that is running on this Generator, if there is one. Raises
+        QueueFull if max_queue_size requests wait already.
+        """
+        return RequestHandle(self, self._core.submit_shared(prompt, **options))
+
+    def submit_chat(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+    ) -> RequestHandle:
+        """`submit` for the assistant's answer; messages, tools and errors as for `stream_chat`."""
+        return self.submit(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+
+    async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
+        """`stream` for asyncio, beside other requests (`submit`): `async for piece in gen.astream(...)`.
+
+        Cancelling the task, or closing the iterator, cancels the request.
+        """
+        with await asyncio.to_thread(self.submit, prompt, **options) as handle:
+            async for piece in handle:
+                yield piece
+
+    async def astream_chat(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+    ) -> AsyncIterator[Piece]:
+        """`stream_chat` for asyncio, as `astream`."""
+        with await asyncio.to_thread(self.submit_chat, messages, tools=tools, **options) as handle:
+            async for piece in handle:
+                yield piece
+
+    async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
+        """`generate` for asyncio, beside other requests (`submit`). Cancelling the task cancels the request."""
+        with await asyncio.to_thread(self.submit, prompt, **options) as handle:
+            return await handle.aresult()
+
+    async def achat(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+    ) -> Completion:
+        """`chat` for asyncio, as `agenerate`."""
+        with await asyncio.to_thread(self.submit_chat, messages, tools=tools, **options) as handle:
+            return await handle.aresult()
 
     @property
     def stats(self) -> Stats:

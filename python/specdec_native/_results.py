@@ -76,6 +76,25 @@ class Completion:
     error: Exception | None = None
 
 
+def completion_of(
+    pieces: list[Piece],
+    stats: Stats,
+    seed: int | None,
+    verification: VerificationMode | None,
+    error: Exception | None = None,
+) -> Completion:
+    return Completion(
+        text="".join(piece.text for piece in pieces),
+        tokens=[piece.token for piece in pieces],
+        pieces=pieces,
+        finish_reason=pieces[-1].finish_reason if pieces else None,
+        stats=stats,
+        seed=seed,
+        verification=verification,
+        error=error,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """A piece of one of several requests, or the `error` that ended it. The last event of a request has its `stats`."""

@@ -43,6 +43,7 @@ GeneratorOptions changed_generator() {
   options.draft_weights = "file";
   options.kv_type = "q8_0";
   options.max_sequences = 5;
+  options.max_queue_size = 6;
   options.num_draft_tokens = 4;
   return options;
 }
@@ -86,7 +87,7 @@ TEST(what_does_not_change_a_text) {
   for (const GeneratorOption& row : generator_options()) {
     if (!row.changes_texts) same.insert(row.name);
   }
-  CHECK((same == std::set<std::string>{"n_threads", "n_batch", "mmap", "max_sequences"}));
+  CHECK((same == std::set<std::string>{"n_threads", "n_batch", "mmap", "max_sequences", "max_queue_size"}));
 }
 
 TEST(requests_are_checked_by_the_table) {

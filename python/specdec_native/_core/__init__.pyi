@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_news']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -25,10 +25,50 @@ class ContextFull(Error):
     """
     The prompt does not fit into the context.
     """
+class QueueFull(Error):
+    """
+    More submitted requests run and wait than max_queue_size allows.
+    """
 class Cancelled(Error):
     """
     The generation was cancelled; the Generator stays usable.
     """
+class SharedRequest:
+    """
+    A submitted request. Dropping it ends the request.
+    """
+    def cancel(self) -> None:
+        """
+        Asks for the end of the request.
+        """
+    def peek(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+        """
+        As wait(), but None if the piece is not there yet.
+        """
+    def stats(self) -> dict[str, typing.Any]:
+        ...
+    def wait(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+        """
+        Waits for (token, text, from_draft, logprob, finish_reason) of piece `index`; None if the request ends before it.
+        """
+    def watch(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        take_news() tells `id` after every new piece and at the end.
+        """
+    @property
+    def done(self) -> bool:
+        ...
+    @property
+    def error(self) -> typing.Any:
+        """
+        What ended the request early; None: nothing so far.
+        """
+    @property
+    def seed(self) -> int:
+        ...
+    @property
+    def verification(self) -> str:
+        ...
 class Generator:
     """
     The engine behind specdec_native.Generator.
@@ -48,6 +88,10 @@ class Generator:
     def chat_tokens(self, messages: str, tools: str, add_generation_prompt: bool) -> list[int]:
         """
         The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.
+        """
+    def close(self) -> None:
+        """
+        Ends all requests for good.
         """
     def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
@@ -78,6 +122,10 @@ class Generator:
     def submit(self, prompt: typing.Any, **kwargs: typing.Any) -> int:
         """
         Queues a request beside the running ones and returns its id. Takes the options of start().
+        """
+    def submit_shared(self, prompt: typing.Any, **kwargs: typing.Any) -> SharedRequest:
+        """
+        Submits a request beside those of other threads. Takes the options of start().
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
@@ -165,5 +213,9 @@ def render_chat_template(source: str, messages: str, tools: str, add_generation_
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a request: name -> type, requirement, default, command line flags and help.
+    """
+def take_news() -> list[int]:
+    """
+    Waits up to 20 ms for the ids of watched requests that have changed.
     """
 __version__: str = '0.1.0'

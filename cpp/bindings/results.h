@@ -1,0 +1,16 @@
+// Pieces and statistics as Python's package takes them (_results.py).
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/typing.h>
+
+#include <optional>
+
+#include "engine/request.h"
+#include "speculative/stats.h"
+
+// (token, text, from_draft, logprob, finish_reason), or None.
+pybind11::object piece_to_python(const std::optional<specdec::Piece>& piece);
+
+using StatsDict = pybind11::typing::Dict<pybind11::str, pybind11::object>;
+StatsDict stats_to_python(const specdec::Stats& stats);

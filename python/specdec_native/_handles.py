@@ -1,0 +1,153 @@
+"""Requests that were submitted: handles for threads and for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, cast
+
+from . import _core
+from ._results import Completion, Piece, Stats, VerificationMode, completion_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from ._generator import Generator
+
+
+class RequestHandle:
+    """A request that runs beside others (`Generator.submit`). Any number of threads may use it.
+
+    Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the error
+    that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request; so does leaving
+    it as a context manager.
+    """
+
+    def __init__(self, generator: Generator, request: _core.SharedRequest) -> None:
+        self._generator = generator  # models live as long as their requests
+        self._request = request
+
+    def __iter__(self) -> Iterator[Piece]:
+        for index in itertools.count():
+            piece = self._request.wait(index)
+            if piece is None:
+                break
+            yield Piece._make(piece)
+        if self.error is not None and not isinstance(self.error, _core.Cancelled):
+            raise self.error
+
+    def result(self) -> Completion:
+        """Wait for the end and return the whole output. Raises what ended the request early (`Cancelled` after `cancel`)."""
+        return self._completion(list(self))
+
+    async def aresult(self) -> Completion:
+        """`result` for asyncio."""
+        return self._completion([piece async for piece in self])
+
+    def _completion(self, pieces: list[Piece]) -> Completion:
+        if self.error is not None:
+            raise self.error
+        return completion_of(pieces, self.stats, self.seed, self.verification)
+
+    def text(self) -> str:
+        """The text of `result`."""
+        return self.result().text
+
+    def cancel(self) -> None:
+        """End the request and free its place; what it has generated stays readable. Does not wait; harmless after the end."""
+        self._request.cancel()
+
+    @property
+    def done(self) -> bool:
+        """Whether the request has ended: its output is complete, or it was cancelled, or it failed."""
+        return self._request.done
+
+    @property
+    def error(self) -> Exception | None:
+        """What ended the request early (`Cancelled` after `cancel` and after `Generator.close`); None: nothing so far."""
+        return cast("Exception | None", self._request.error)
+
+    @property
+    def stats(self) -> Stats:
+        """Counters and times of the request so far."""
+        return Stats(**self._request.stats())
+
+    @property
+    def seed(self) -> int:
+        """The request's seed: the one that was given, or a random one."""
+        return self._request.seed
+
+    @property
+    def verification(self) -> VerificationMode:
+        """The verification mode in use; never "auto"."""
+        return cast(VerificationMode, self._request.verification)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.cancel()
+
+    async def __aiter__(self) -> AsyncIterator[Piece]:
+        """As `__iter__`, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+        index = 0
+        with _news.sent_to(lambda: loop.call_soon_threadsafe(news.set)) as number:
+            self._request.watch(number)
+            while True:
+                is_done = self.done  # before looking for pieces: none comes after it
+                while (piece := self._request.peek(index)) is not None:
+                    yield Piece._make(piece)
+                    index += 1
+                if is_done:
+                    break
+                await news.wait()
+                news.clear()
+        if self.error is not None and not isinstance(self.error, _core.Cancelled):
+            raise self.error
+
+
+class _News:
+    """Tells listeners that their requests have changed, on one thread for all of them: the threads that run models never wait
+    for Python's lock."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[int, Callable[[], object]] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def sent_to(self, listener: Callable[[], object]) -> Iterator[int]:
+        """The number to watch a request with. `listener` is called, on another thread, for every change."""
+        with self._lock:
+            number = next(self._numbers)
+            self._listeners[number] = listener
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="specdec_native news", daemon=True)
+                self._thread.start()
+        try:
+            yield number
+        finally:
+            with self._lock:
+                del self._listeners[number]
+
+    def _run(self) -> None:
+        while True:
+            changed = _core.take_news()
+            with self._lock:
+                if not self._listeners:
+                    self._thread = None
+                    return
+                listeners = [self._listeners[number] for number in changed if number in self._listeners]
+            for listener in listeners:
+                with contextlib.suppress(RuntimeError):  # its event loop is closed
+                    listener()
+
+
+_news = _News()

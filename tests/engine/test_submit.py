@@ -1,0 +1,249 @@
+"""Generator.submit and the async methods: requests of many threads and tasks, each with the output that it has alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import specdec_native as sd
+
+PROMPTS = ["import os\n", "class Stack:\n    def push", "def bfs(graph, start):", "try:\n    import", "x = [", "# The"]
+LONG = "import os\n" * 300
+ENDLESS = {"max_tokens": 3000, "seed": 5, "temperature": 1.2, "logit_bias": {0: -float("inf")}}
+
+
+def roomy(**options: int) -> sd.Generator:
+    """With a context that requests do not fill while a test runs."""
+    with pytest.warns(RuntimeWarning, match="trained for"):
+        return sd.Generator(n_ctx=8192, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def gen() -> Iterator[sd.Generator]:
+    with roomy(max_sequences=3, n_threads=2) as generator:
+        yield generator
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, sd.Completion]:
+    generator = sd.Generator(n_threads=2)
+    return {prompt: generator.generate(prompt, max_tokens=24, seed=7) for prompt in PROMPTS}
+
+
+def wait_until_idle(gen: sd.Generator) -> None:
+    """Streams are refused while submitted requests run."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            gen.generate("a", max_tokens=1)
+        except sd.Error as error:
+            assert "submitted requests" in str(error)
+            assert time.monotonic() < deadline, "a request still has its place"
+            time.sleep(0.01)
+        else:
+            return
+
+
+def test_many_threads_get_what_each_request_gives_alone(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+    wrong: list[object] = []
+
+    def user(number: int) -> None:
+        for i in range(6):
+            prompt = PROMPTS[(number + i) % len(PROMPTS)]
+            handle = gen.submit(prompt, max_tokens=24, seed=7)
+            streamed = "".join(piece.text for piece in handle)
+            result = handle.result()
+            expected = alone[prompt]
+            same = [piece[:2] + piece[3:] for piece in result.pieces] == [piece[:2] + piece[3:] for piece in expected.pieces]
+            if streamed != expected.text or not same or not handle.done or result.seed != 7 or handle.text() != streamed:
+                wrong.append((prompt, result))
+
+    users = [threading.Thread(target=user, args=(number,)) for number in range(5)]
+    for thread in users:
+        thread.start()
+    for thread in users:
+        thread.join()
+    assert not wrong
+
+
+def test_cancelled_and_failed_requests_do_not_hurt_the_others(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+    endless = [gen.submit(LONG, **ENDLESS) for _ in range(4)]
+    handles = [gen.submit(prompt, max_tokens=24, seed=7) for prompt in PROMPTS]
+    next(iter(endless[0]))
+    for handle in endless:
+        handle.cancel()
+        handle.cancel()
+    for prompt, handle in zip(PROMPTS, handles, strict=True):
+        assert handle.text() == alone[prompt].text
+    for handle in endless:
+        pieces = list(handle)
+        assert handle.done and isinstance(handle.error, sd.Cancelled)
+        assert handle.stats.tokens == len(pieces)
+        with pytest.raises(sd.Cancelled, match="cancelled"):
+            handle.result()
+    wait_until_idle(gen)
+
+
+def test_bad_requests_are_rejected_at_once(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+    handle = gen.submit(PROMPTS[0], max_tokens=24, seed=7)
+    with pytest.raises(ValueError, match="temperature"):
+        gen.submit("a", temperature=-1)
+    with pytest.raises(TypeError, match="prompt"):
+        gen.submit(5)  # type: ignore[arg-type]
+    with pytest.raises(sd.ContextFull):
+        gen.submit("import os\n" * 5000)
+    with pytest.raises(sd.ModelError, match="chat template"):
+        gen.submit_chat([{"role": "user", "content": "Hi"}])
+    assert handle.text() == alone[PROMPTS[0]].text
+    assert gen.submit("a", max_tokens=0).result().tokens == []
+
+
+def test_a_dropped_handle_frees_its_place(gen: sd.Generator) -> None:
+    handle = gen.submit("import os\n", **ENDLESS)
+    next(iter(handle))
+    del handle
+    gc.collect()
+    with gen.submit("import os\n", **ENDLESS) as closed:
+        next(iter(closed))
+    wait_until_idle(gen)
+    assert isinstance(closed.error, sd.Cancelled)
+
+
+def test_a_stream_waits_its_turn_and_is_ended_by_a_submitted_request(gen: sd.Generator) -> None:
+    stream = gen.stream("import os\n", max_tokens=20, seed=1)
+    next(stream)
+    handle = gen.submit("import os\n", max_tokens=20, seed=1)
+    with pytest.raises(sd.Error, match="newer one"):
+        next(stream)
+    text = handle.text()
+    assert gen.generate("import os\n", max_tokens=20, seed=1).text == text
+    running = gen.submit("import os\n", **ENDLESS)
+    with pytest.raises(sd.Error, match="submitted requests are running"):
+        gen.generate("import os\n", max_tokens=20, seed=1)
+    running.cancel()
+
+
+def test_the_queue_is_bounded() -> None:
+    with roomy(max_sequences=1, max_queue_size=1, n_threads=1) as gen:
+        running, waiting = gen.submit("a", **ENDLESS), gen.submit("import os\n", max_tokens=4, seed=1)
+        with pytest.raises(sd.QueueFull, match="2 requests"):
+            gen.submit("b")
+        running.cancel()
+        assert len(waiting.result().tokens) == 4
+        assert len(gen.submit("b", max_tokens=4).result().tokens) == 4
+
+
+def test_closing_ends_every_request_and_joins() -> None:
+    before = threading.active_count()
+    gen = roomy(max_sequences=2, n_threads=1)
+    handles = [gen.submit(LONG, **ENDLESS) for _ in range(5)]
+    readers = [threading.Thread(target=list, args=(handle,)) for handle in handles]
+    for reader in readers:
+        reader.start()
+    gen.close()
+    for reader in readers:
+        reader.join(timeout=20)
+    assert threading.active_count() == before
+    for handle in handles:
+        with pytest.raises(sd.Cancelled, match="closed"):
+            handle.result()
+    with pytest.raises(sd.Error, match="closed"):
+        gen.submit("a")
+
+
+def test_async_methods_give_what_each_request_gives_alone(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+    async def main() -> None:
+        results = await asyncio.gather(*(gen.agenerate(prompt, max_tokens=24, seed=7) for prompt in PROMPTS * 3))
+        assert [result.text for result in results] == [alone[prompt].text for prompt in PROMPTS * 3]
+        pieces = [piece async for piece in gen.astream(PROMPTS[1], max_tokens=24, seed=7)]
+        assert "".join(piece.text for piece in pieces) == alone[PROMPTS[1]].text
+        with pytest.raises(sd.ModelError, match="chat template"):
+            await gen.achat([{"role": "user", "content": "Hi"}])
+        with pytest.raises(ValueError, match="top_p"):
+            await gen.agenerate("a", top_p=3)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_task_cancels_its_request(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+    async def main() -> None:
+        endless = [asyncio.create_task(gen.agenerate("import os\n", **ENDLESS)) for _ in range(5)]
+        other = asyncio.create_task(gen.agenerate(PROMPTS[2], max_tokens=24, seed=7))
+        await asyncio.sleep(0.05)
+        for task in endless:
+            task.cancel()
+        assert (await other).text == alone[PROMPTS[2]].text
+        assert all(
+            isinstance(result, asyncio.CancelledError) for result in await asyncio.gather(*endless, return_exceptions=True)
+        )
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(gen.agenerate("import os\n", **ENDLESS), timeout=0.05)
+        stream = gen.astream("import os\n", **ENDLESS)
+        async for _ in stream:
+            break
+        await stream.aclose()  # type: ignore[attr-defined]
+        await asyncio.to_thread(wait_until_idle, gen)
+
+    asyncio.run(main())
+
+
+def test_the_event_loop_is_not_blocked(gen: sd.Generator) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(gen.agenerate("import os\n", **(ENDLESS | {"max_tokens": 200})))
+        ticks = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            ticks += 1
+        assert ticks > 100
+
+    asyncio.run(main())
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("reader", ["pass", "threading.Thread(target=list, args=(handle,), daemon=True).start()"])
+def test_python_ends_while_requests_run(reader: str) -> None:
+    ended = run(f"""
+        import threading, time
+        import specdec_native as sd
+        gen = sd.Generator(n_threads=2, n_ctx=8192)
+        handle = gen.submit("import os\\n", max_tokens=3000, seed=1)
+        {reader}
+        time.sleep(0.1)
+        print("end")
+    """)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_gets_an_error_and_ends() -> None:
+    ended = run("""
+        import os
+        import specdec_native as sd
+        gen = sd.Generator(n_threads=1, n_ctx=8192)
+        handle = gen.submit("import os\\n", max_tokens=3000, seed=1)
+        child = os.fork()
+        if child == 0:
+            for use in (lambda: gen.submit("a"), handle.result):
+                try:
+                    use()
+                except sd.Error as error:
+                    assert "forked" in str(error), error
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        handle.cancel()
+        print(type(handle.error or sd.Cancelled()).__name__)
+    """)
+    assert (ended.returncode, ended.stdout) == (0, "Cancelled\n"), ended.stderr
