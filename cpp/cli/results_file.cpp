@@ -1,7 +1,7 @@
 #include "cli/results_file.h"
 
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -17,18 +17,31 @@ std::string part_of(const std::string& path) { return path + ".part"; }
 }  // namespace
 
 Json ResultsFile::earlier_run(const std::string& path) {
-  std::ifstream file(part_of(path), std::ios::binary);
+  const std::string part = part_of(path);
+  std::error_code error;
+  if (!std::filesystem::exists(part, error) && !error) return nullptr;
+  return first_line(File::open(part), part);
+}
+
+// Null if it is incomplete. A line that cannot be read is an error, because the file would be begun anew after null.
+Json ResultsFile::first_line(const File& file, const std::string& name) {
   std::string line;
-  if (!file || !std::getline(file, line) || file.eof()) return nullptr;  // the first line is incomplete
-  const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object()) throw Error(part_of(path) + " was not written by an interrupted run; delete it to start again");
-  return json;
+  char chunk[1 << 12];
+  while (const std::size_t count = file.read_some(line.size(), chunk, sizeof chunk)) {
+    const char* const end = std::find(chunk, chunk + count, '\n');
+    line.append(static_cast<const char*>(chunk), end);
+    if (end == chunk + count) continue;
+    Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) throw Error(name + " was not written by an interrupted run; delete it to start again");
+    return json;
+  }
+  return nullptr;
 }
 
 ResultsFile::ResultsFile(std::string path, const Json& begun_with)
     : path_(std::move(path)), part_(part_of(path_)), file_(File::open_or_create(part_)) {
   if (!file_.try_lock()) throw Error(part_ + " is being written by another run");
-  if (earlier_run(path_).is_null()) begin_anew(begun_with);
+  if (first_line(file_, part_).is_null()) begin_anew(begun_with);
   else read_earlier(begun_with);
 }
 

@@ -37,6 +37,7 @@ class ResultsFile {
     std::uint64_t begin;
     std::size_t size;
   };
+  static nlohmann::ordered_json first_line(const File& file, const std::string& name);
   void read_earlier(const nlohmann::ordered_json& begun_with);
   void append(const std::string& line);
   void begin_anew(const nlohmann::ordered_json& begun_with);

@@ -21,11 +21,17 @@ namespace {
 [[noreturn]] void fail_open(const std::string& path) { fail(path, "cannot be opened", "check the path and its permissions"); }
 [[noreturn]] void fail_write(const std::string& path) { fail(path, "cannot be written", "check the disk's free space and limits"); }
 
+// Calls until no signal interrupts: a negative result with EINTR.
+template <class Call>
+auto uninterrupted(Call call) -> decltype(call()) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 int open_file(const std::string& path, int flags) {
-  int file;
-  do file = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  while (file < 0 && errno == EINTR);
-  return file;
+  return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 int descriptor(std::intptr_t handle) { return static_cast<int>(handle); }
@@ -70,9 +76,7 @@ File::~File() {
 }
 
 std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) const {
-  ssize_t count;
-  do count = pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset));
-  while (count < 0 && errno == EINTR);
+  const ssize_t count = uninterrupted([&] { return pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset)); });
   if (count < 0) fail(path_, "cannot be read", "check the disk");
   return static_cast<std::size_t>(count);
 }
@@ -87,41 +91,42 @@ void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
 
 void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t count =
-        pwrite(descriptor(handle_), static_cast<const char*>(from) + done, bytes - done, static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
+    const char* const rest = static_cast<const char*>(from) + done;
+    const ssize_t count = uninterrupted([&] { return pwrite(descriptor(handle_), rest, bytes - done, static_cast<off_t>(offset + done)); });
     if (count <= 0) fail_write(path_);
     done += static_cast<std::size_t>(count);
   }
 }
 
 void File::resize(std::uint64_t bytes) {
-  if (ftruncate(descriptor(handle_), static_cast<off_t>(bytes)) != 0) fail_write(path_);
+  if (uninterrupted([&] { return ftruncate(descriptor(handle_), static_cast<off_t>(bytes)); }) != 0) fail_write(path_);
 }
 
 void File::sync() {
-  if (fsync(descriptor(handle_)) != 0) fail_write(path_);
+  if (uninterrupted([&] { return fsync(descriptor(handle_)); }) != 0) fail_write(path_);
 }
 
 bool File::try_lock() {
-  if (flock(descriptor(handle_), LOCK_EX | LOCK_NB) == 0) return true;
+  if (uninterrupted([&] { return flock(descriptor(handle_), LOCK_EX | LOCK_NB); }) == 0) return true;
   if (errno == EWOULDBLOCK) return false;
   fail(path_, "cannot be locked", "name a file on a local disk");
 }
 
 void File::close() {
-  if (::close(descriptor(std::exchange(handle_, -1))) != 0) fail_write(path_);
+  // After an interruption it is closed, too: calling again might close another thread's file.
+  if (::close(descriptor(std::exchange(handle_, -1))) != 0 && errno != EINTR) fail_write(path_);
 }
 
 void replace_file(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "cannot be replaced", "check the path and its permissions");
+  if (uninterrupted([&] { return std::rename(from.c_str(), to.c_str()); }) != 0)
+    fail(to, "cannot be replaced", "check the path and its permissions");
 }
 
 void sync_folder_of(const std::string& path) {
   const std::string folder = std::filesystem::absolute(path).parent_path().string();
   const int file = open_file(folder, O_RDONLY);
   if (file < 0) return;
-  fsync(file);
+  uninterrupted([&] { return fsync(file); });
   ::close(file);
 }
 
