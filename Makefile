@@ -1,5 +1,5 @@
 # make demo: set up, build, generate with the bundled pair.   make test: set up, build, run every test.
-# The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, wheel-check.
+# The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, fuzz-parsers, wheel-check.
 # make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
 
@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz gguf-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz fuzz-parsers gguf-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -60,7 +60,7 @@ space := $(empty) $(empty)
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
 ASAN_TESTS := argument parallel file cgroup fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
-  decoder ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention
+  decoder ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.ready
 	cmake --preset asan --log-level=WARNING
 	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))
@@ -84,9 +84,16 @@ wheel-check: build
 stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python
 
-# Changed model files through a whole generation: FILES=20000 SEED=1.
-fuzz: build
-	PYTHONPATH=.:tests/gguf $(VENV)/bin/python tests/fuzz/hostile_models.py $(if $(FILES),--files $(FILES)) $(if $(SEED),--seed $(SEED))
+# Coverage-guided fuzzing with clang's libFuzzer, under the address and undefined behaviour sanitizers: a short run of every program,
+# the same every time; or what FUZZ names: make fuzz FUZZ="gguf=1000000 generate=3600s" (inputs or seconds). llama.cpp is built once
+# more for it. fuzz-parsers: a short run of those that need no llama.cpp; `make test` and `make asan` run samples of the others.
+FUZZ_TARGET := fuzzers
+fuzz fuzz-parsers: $(VENV)/.ready
+	cmake --preset fuzz --log-level=WARNING
+	@cmake --build build/fuzz --target $(FUZZ_TARGET)
+	$(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
+fuzz-parsers: FUZZ_TARGET := parser_fuzzers
+fuzz-parsers: FUZZ := gguf requests prompts results
 
 # llama.cpp's own hand-made bad files through our reader; downloads its source package.
 gguf-check: build

@@ -7,6 +7,9 @@
 set(SPECDEC_LLAMA_CPP_DIR "" CACHE PATH "llama.cpp checkout to use instead of the pinned one (a copy is patched and built)")
 set(SPECDEC_CACHE_DIR "${PROJECT_SOURCE_DIR}/.cache" CACHE PATH "where llama.cpp is unpacked and built")
 
+set(SPECDEC_SANITIZE_LLAMA_CPP "" CACHE STRING "Sanitizers for llama.cpp, which is then built once more, for example address")
+set(SPECDEC_SANITIZE_GGML "" CACHE STRING "Sanitizers for ggml alone, which is then built once more, for example thread")
+
 set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
 file(GLOB patches CONFIGURE_DEPENDS "${fetch_dir}/patches/*.patch")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/patches.py" ${patches})
@@ -53,6 +56,13 @@ else()
   list(APPEND LLAMA_OPTIONS -DGGML_NATIVE=ON)
 endif()
 
+# -O1 is compiled in half the time of -O3.
+set(sanitized "-O1 -g1 -DNDEBUG -fno-omit-frame-pointer -fsanitize=")
+if(SPECDEC_SANITIZE_LLAMA_CPP)
+  list(APPEND LLAMA_OPTIONS "-DCMAKE_C_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_LLAMA_CPP}"
+    "-DCMAKE_CXX_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_LLAMA_CPP}")
+endif()
+
 string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
 string(SUBSTRING "${options_hash}" 0 8 options_hash)
 get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
@@ -66,14 +76,28 @@ foreach(library IN LISTS llama_libraries)
   list(APPEND LLAMA_ARCHIVES "${LLAMA_BUILD}/lib/${name}")
 endforeach()
 
-# Configured and built with this build's generator; all archives are in LLAMA_BUILD/lib.
-add_custom_command(
-  OUTPUT ${LLAMA_ARCHIVES}
-  COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${LLAMA_BUILD}" "llama;ggml;ggml-cpu;ggml-rpc"
-    -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${LLAMA_BUILD}/lib" ${LLAMA_OPTIONS}
-  COMMENT "Building llama.cpp (once; a few minutes)"
-  USES_TERMINAL VERBATIM
-)
+# Configured and built with this build's generator; all archives are in BUILD/lib.
+function(add_llama_cpp_build build targets archives)  # options
+  add_custom_command(
+    OUTPUT ${archives}
+    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${build}" "${targets}"
+      -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${build}/lib" ${ARGN}
+    COMMENT "Building llama.cpp (once; a few minutes)"
+    USES_TERMINAL VERBATIM
+  )
+endfunction()
+add_llama_cpp_build("${LLAMA_BUILD}" "llama;ggml;ggml-cpu;ggml-rpc" "${LLAMA_ARCHIVES}" ${LLAMA_OPTIONS})
+if(SPECDEC_SANITIZE_GGML)
+  string(MAKE_C_IDENTIFIER "${SPECDEC_SANITIZE_GGML}" suffix)
+  set(ggml_build "${LLAMA_BUILD}-${suffix}")
+  set(ggml_archives ${LLAMA_ARCHIVES})
+  list(FILTER ggml_archives INCLUDE REGEX "ggml")
+  list(FILTER LLAMA_ARCHIVES EXCLUDE REGEX "ggml")
+  list(TRANSFORM ggml_archives REPLACE "^.*/" "${ggml_build}/lib/")
+  add_llama_cpp_build("${ggml_build}" "ggml;ggml-cpu;ggml-rpc" "${ggml_archives}" ${LLAMA_OPTIONS}
+    "-DCMAKE_C_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}" "-DCMAKE_CXX_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_GGML}")
+  list(APPEND LLAMA_ARCHIVES ${ggml_archives})
+endif()
 add_custom_target(llama_cpp DEPENDS ${LLAMA_ARCHIVES})
 
 find_package(Threads REQUIRED)

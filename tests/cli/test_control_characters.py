@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from gguf_bytes import STRING, string
-from hostile_models import Parsed
+from parsed_gguf import Parsed
 from tests.models.tiny_models import Vocabulary, make
 
 EVIL = "a\x1b[2J\x1b]0;owned\x07\r\x9b5m\x7f"

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from hostile_models import Parsed
+from parsed_gguf import Parsed
 from tests.models.tiny_models import RECIPES, make
 
 import specdec_native as sd

@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 
 import pytest
-from hostile_models import Parsed
+from parsed_gguf import Parsed
 from tests.models.tiny_models import Vocabulary, make
 
 import specdec_native as sd

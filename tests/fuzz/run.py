@@ -1,0 +1,109 @@
+"""Runs the programs of tests/fuzz, and prints how many inputs each has seen.
+
+    python tests/fuzz/run.py --build build/fuzz [PROGRAM[=RUNS] ...] [--seed S]     (make fuzz)
+
+Without RUNS: a short run, the same every time; without programs: of all. RUNS is a number of inputs or of seconds ("600s");
+then inputs that reach new code are kept in BUILD/corpus and used again. A finding is an input after which the program ended: it
+is kept in BUILD/findings, and the exit code is 1. `BUILD/tests/fuzz/fuzz_PROGRAM FILE` runs it again; SPECDEC_FUZZ_SHOW=1
+prints what is changed in a model, SPECDEC_FUZZ_FILE=m.gguf keeps the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).parents[2]
+# Inputs of a short run, and the longest input in bytes.
+PROGRAMS = {
+    "gguf": (20_000, 4096),
+    "models": (2_000, 65),
+    "generate": (150, 65),
+    "requests": (10_000, 256),
+    "prompts": (10_000, 1024),
+    "results": (1_000, 512),
+    "rpc": (500, 512),
+}
+LEAKS = ("generate", "rpc")  # what llama.cpp's functions held when an exception passed through them
+AT_A_TIME = {"generate": 2_000}  # then a new process
+OPTIONS = ["-timeout=120", "-rss_limit_mb=4096", "-print_final_stats=1", "-reload=0"]
+# For the dictionaries, in libFuzzer's notation.
+GGUF_WORDS = ["GGUF\\x03\\x00\\x00\\x00", "general.architecture", "general.alignment", "split.count", "\\xff" * 8]
+JSON_WORDS = ['{\\"prompt\\":', '\\"', "null", "true", "1e999", "-1", "18446744073709551615", *"[]{}", "\\\\u0000", "\\\\ud800"]
+OPTION_WORDS = [
+    f'\\"{option}\\":' for option in ("max_tokens", "temperature", "top_k", "stop", "seed", "logit_bias", "drafting", "id")
+]
+WORDS = {
+    "gguf": GGUF_WORDS,
+    "requests": JSON_WORDS,
+    "prompts": JSON_WORDS + OPTION_WORDS,
+    "results": [*JSON_WORDS, '\\"index\\":'],
+}
+
+
+def run(program: str, amount: str, seed: int, build: pathlib.Path, corpus: pathlib.Path | None) -> tuple[int, float, bool]:
+    """Inputs run, seconds, and whether all was well."""
+    findings = build / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"SPECDEC_FUZZ_MODELS": str(build / "sound")}
+    environment["ASAN_OPTIONS"] = f"allocator_may_return_null=1:detect_leaks={int(program not in LEAKS)}"
+    environment["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+    seconds = int(amount[:-1]) if amount.endswith("s") else 0
+    left = None if seconds else int(amount)
+    begin, done = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as temporary:
+        environment["TMPDIR"] = temporary
+        words = pathlib.Path(temporary) / "words.txt"
+        words.write_text("".join(f'"{word}"\n' for word in WORDS.get(program, [])), encoding="utf-8")
+        new = pathlib.Path(temporary) / "corpus"
+        new.mkdir()
+        while (time.monotonic() - begin < seconds) if left is None else done < left:
+            at_once = AT_A_TIME.get(program, 1 << 30)
+            bounds = [f"-runs={min(at_once, left - done if left is not None else at_once)}"]
+            bounds += [f"-max_total_time={max(1, int(seconds - (time.monotonic() - begin)))}"] if seconds else []
+            command = [build / "tests" / "fuzz" / f"fuzz_{program}", *OPTIONS, *bounds, f"-seed={seed}"]
+            command += [f"-dict={words}"] if program in WORDS else []
+            command += [f"-max_len={PROGRAMS[program][1]}", "-len_control=0", f"-artifact_prefix={findings}/{program}-"]
+            command += [corpus or new] + [seeds for seeds in [build / "sound" / "seeds" / program] if seeds.exists()]
+            result = subprocess.run(
+                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace"
+            )
+            match = re.search(r"number_of_executed_units: (\d+)", result.stderr)
+            done += int(match[1]) if match else 0
+            seed += 1
+            if result.returncode != 0 or not match:
+                print(result.stderr[-20_000:])
+                return done, time.monotonic() - begin, False
+    return done, time.monotonic() - begin, True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM[=RUNS]")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, ROOT / "tests" / "fuzz" / "make_models.py", build / "sound"], check=True, env=environment)
+    all_well = True
+    for word in options.programs or PROGRAMS:
+        program, _, amount = word.partition("=")
+        corpus = build / "corpus" / program if amount else None
+        if corpus:
+            corpus.mkdir(parents=True, exist_ok=True)
+        amount = amount or str(PROGRAMS[program][0])
+        done, seconds, is_well = run(program, amount, options.seed, build, corpus)
+        print(f"| `fuzz_{program}` | {done:,} | {'no report' if is_well else 'A REPORT'} | {seconds:.0f} s |", flush=True)
+        all_well &= is_well
+    sys.exit(0 if all_well else 1)
+
+
+if __name__ == "__main__":
+    main()
