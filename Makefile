@@ -67,8 +67,8 @@ asan: $(VENV)/.ready
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) \
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
 
-# The programs of tests/ that have threads, and the loop and the scheduler.
-TSAN_TESTS := parallel executor scheduler scheduler_random text_stream pass_times decoder
+# The programs of tests/ that have threads, and the loop and the scheduler. ggml, whose threads run the models, is built for it, too.
+TSAN_TESTS := parallel executor generator_threads scheduler scheduler_random text_stream pass_times decoder
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
