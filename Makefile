@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs fuzz fuzz-parsers gguf-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers gguf-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -80,6 +80,14 @@ wheel-check: build
 	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
 	  --config-settings=build-dir=build/wheel-portable --config-settings=cmake.define.SPECDEC_PORTABLE=ON .
 	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
+
+# The documentation as a site: build/docs/index.html.
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	touch $@
+
+docs: build $(VENV)/.docs
+	$(VENV)/bin/mkdocs build --strict --quiet
 
 stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python

@@ -44,6 +44,12 @@ def test_the_readmes_example_prints_what_it_says() -> None:
     assert output.getvalue().strip() == expected.strip()
 
 
+def test_every_page_is_in_the_site() -> None:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = re.findall(r": ([\w-]+\.md)$", text, re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
 def test_links_lead_to_files_that_exist() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):

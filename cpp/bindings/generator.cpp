@@ -18,6 +18,7 @@
 #include "bindings/without_gil.h"
 #include "engine/bundled_models.h"
 #include "engine/generator_options.h"
+#include "engine/prefix_file.h"
 #include "engine/request_options.h"
 #include "platform/process.h"
 #include "sampling/derived_seed.h"
@@ -388,6 +389,23 @@ void register_generator(py::module_& m) {
           },
           "The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when "
           "all requests are finished.")
+      .def(
+          "save_prefix",
+          [](GuardedGenerator& self, const std::string& path) {
+            return self.run([&](const Generator& generator) { return generator.save_prefix(path); });
+          },
+          "path"_a, "Writes the caches of the running or last request of start(); returns its number of tokens.")
+      .def(
+          "load_prefix",
+          [](GuardedGenerator& self, const std::string& path) {
+            self.start_many();  // ends what is running
+            try {
+              return std::make_pair(self.run([&](Generator& generator) { return generator.load_prefix(path); }), std::string());
+            } catch (const specdec::UnusablePrefix& error) {
+              return std::make_pair(0, std::string(error.what()));
+            }
+          },
+          "path"_a, "Fills the caches from a file; returns its number of tokens, and why it cannot be used.")
       .def(
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
           "Ends a request.")

@@ -27,7 +27,8 @@ constexpr Flags table[] = {
      "thinking is not set apart; it is part of the answer"},
     {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
      "when the context is full, `specdec chat` leaves out the oldest turns and `specdec generate` ends; -c sets its size"},
-    {"--prompt-cache --prompt-cache-all --prompt-cache-ro", "prompts are kept in memory only, while a command runs"},
+    {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
+    {"--prompt-cache-all --prompt-cache-ro", "--prompt-cache keeps the prompt, and writes only what it lacks"},
     {"--simple-io", "what is piped is read without editing"},
     // Drafts
     {"--draft", "-md takes the draft model"},

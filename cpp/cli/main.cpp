@@ -64,7 +64,8 @@ std::string overview() {
   }
   return text +
          "\nOptions:\n"
-         "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own\n"
+         "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own,\n"
+         "              `specdec COMMAND --help-all` all of its options\n"
          "  --version   show the version\n\n"
          "Without a model, bench, chat, generate and race use the bundled pair of small\nmodels.\n";
 }
@@ -82,7 +83,7 @@ int run(int argc, const char* const* argv) {
     return 2;
   }
   const std::string word = argv[0];
-  if (word == "-h" || word == "--help" || word == "help") {
+  if (word == "-h" || word == "--help" || word == "--help-all" || word == "help") {
     const Command* command = word == "help" && argc > 1 ? find_command(argv[1]) : nullptr;
     if (command == nullptr) {
       write(overview());
@@ -92,7 +93,7 @@ int run(int argc, const char* const* argv) {
     return command->run(1, help);
   }
   if (word == "--version") {
-    write("specdec " SPECDEC_VERSION "\n");
+    write("specdec " SPECDEC_VERSION "\n" SPECDEC_BUILD "\n");
     return 0;
   }
   const Command* command = find_command(word);

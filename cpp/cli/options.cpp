@@ -28,7 +28,18 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
   return result;
 }
 
-Option help_option() { return {{"-h", "--help"}, "", "show this help", nullptr}; }
+Option help_option(bool has_basics) {
+  return {{"-h", "--help"}, "", has_basics ? "show this help; --help-all: all options" : "show this help", nullptr};
+}
+
+// The help up to its first semicolon, and the default.
+std::string brief(const std::string& help) {
+  const std::size_t end = std::min(help.find("; "), help.find(". "));
+  const std::size_t standard = help.find(" (default");
+  if (end == std::string::npos || standard < end) return help.substr(0, end);
+  const std::size_t close = help.find(')', standard == std::string::npos ? help.size() : standard);
+  return help.substr(0, end) + (close == std::string::npos ? "" : help.substr(standard, close + 1 - standard));
+}
 
 // Breaks text into lines of at most `columns`, each after the first indented.
 std::string wrap(const std::string& text, std::size_t columns, std::size_t indent) {
@@ -70,7 +81,7 @@ const Option* find(const CommandLine& line, const std::string& name) {
 }
 
 std::vector<std::string> all_names(const CommandLine& line) {
-  std::vector<std::string> names = help_option().names;
+  std::vector<std::string> names = {"-h", "--help", "--help-all"};
   for (const Group& group : line.groups) {
     for (const Option& option : group.options) names.insert(names.end(), option.names.begin(), option.names.end());
   }
@@ -201,8 +212,8 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
       only_positionals = true;
       continue;
     }
-    if (argument == "-h" || argument == "--help") {
-      parsed.help = true;
+    if (argument == "-h" || argument == "--help" || argument == "--help-all") {
+      parsed.help = argument == "--help-all" ? Help::all : Help::basics;
       return parsed;
     }
     const Written written = split_option(argument);
@@ -219,15 +230,26 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
   return parsed;
 }
 
-std::string help_text(const CommandLine& line) {
+std::string help_text(const CommandLine& line, Help help) {
+  const bool shows_all = help == Help::all || line.basics.empty();
   std::string result = "usage: " + line.command + (line.arguments.empty() ? "" : " " + line.arguments) + "\n";
   std::istringstream paragraphs(line.about);
   for (std::string paragraph; std::getline(paragraphs, paragraph);) result += "\n" + wrap(paragraph, width, 0) + "\n";
+  if (!shows_all) {
+    result += "\n";
+    for (const std::string& name : line.basics) {
+      Option option = *find(line, name);
+      option.help = brief(option.help);
+      option.names = {name};
+      result += help_line(option);
+    }
+    return result + help_line(help_option(true));
+  }
   for (const Group& group : line.groups) {
     result += "\n" + group.title + ":\n";
     for (const Option& option : group.options) result += help_line(option);
   }
-  return result + (line.groups.empty() ? "\n" : "") + help_line(help_option());
+  return result + (line.groups.empty() ? "\n" : "") + help_line(help_option(!line.basics.empty()));
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {

@@ -64,20 +64,23 @@ struct CommandLine {
   std::string arguments;  // what follows it in the usage line
   std::string about;      // paragraphs, separated by newlines
   std::vector<Group> groups;
+  std::vector<std::string> basics;  // names of the options that --help shows, --help-all shows all; none: both show all
   std::size_t num_positionals = 0;  // at most
   std::string positional_hint;      // for the error when there are more
 };
 
+enum class Help { none, basics, all };
+
 struct Parsed {
   std::vector<std::string> positionals;
-  bool help = false;  // -h or --help was given; everything else is ignored
+  Help help = Help::none;  // -h, --help or --help-all was given; everything else is ignored
 };
 
 // argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals follow).
 Parsed parse(const CommandLine& line, int argc, const char* const* argv);
 
-// At most 80 columns wide.
-std::string help_text(const CommandLine& line);
+// At most 80 columns wide. basics: fits a screen; of each option the first part of its text.
+std::string help_text(const CommandLine& line, Help help);
 
 // "; did you mean X?" for the candidate closest to `word`, or "" if none is close.
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);

@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/isa.h"
 #include "base/utf8.h"
+#include "engine/prefix_file.h"
 #include "engine/prompt.h"
+#include "gguf/fingerprint.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
 #include "speculative/draft_model_proposer.h"
@@ -222,6 +225,53 @@ std::unique_ptr<Executor> Generator::make_executor() {
   options.max_prompt_tokens = options_.n_batch;
   const auto set_check = [this](std::function<bool()> cancelled) { set_cancel_check(std::move(cancelled)); };
   return std::make_unique<Executor>(*scheduler_, set_check, options);
+}
+
+// What the cache of a model depends on, beside the tokens.
+std::string Generator::cache_key(const std::string& path) const {
+  const Isa* isa = default_isa().isa;
+  return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) + " sequences, " +
+         (isa == nullptr ? "" : feature_names(isa->usable()));
+}
+
+int Generator::save_prefix(const std::string& path) const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  const int count = text && scheduler_->is_cached(*text) ? target_->length(text->sequence().slot) : 0;
+  if (count == 0) throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
+  const Sequence& sequence = text->sequence();
+  PrefixFile prefix;
+  prefix.target_key = cache_key(options_.target);
+  prefix.tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + count);
+  prefix.target_state = target_->state(sequence.slot);
+  if (draft_ && draft_->length(sequence.slot) <= count) {
+    prefix.draft_key = cache_key(*draft_path(options_.draft)) + options_.draft_weights;
+    prefix.num_draft_tokens = static_cast<std::uint64_t>(draft_->length(sequence.slot));
+    prefix.draft_state = draft_->state(sequence.slot);
+  }
+  write_prefix_file(path, prefix);
+  return count;
+}
+
+int Generator::load_prefix(const std::string& path) {
+  const PrefixFile prefix = read_prefix_file(path);
+  if (prefix.target_key != cache_key(options_.target)) throw UnusablePrefix(path + ": is of another model, kind of cache or processor");
+  const int count = static_cast<int>(prefix.tokens.size());
+  if (count > n_ctx()) {
+    throw UnusablePrefix(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));
+  }
+  for (const Token token : prefix.tokens) check_range("a token of " + path, token, token_ids());
+  stop();
+  Request request;
+  const auto text = std::make_shared<Text>(num_texts_++, request, prefix.tokens, 0, 0);
+  scheduler_->adopt(text);
+  decoder_->keep_prefix(0, 0);
+  if (!target_->restore(0, prefix.target_state, count)) throw UnusablePrefix(path + ": is of another kind of cache");
+  const int draft_count = static_cast<int>(prefix.num_draft_tokens);
+  if (draft_ && draft_count <= draft_->context_length() &&
+      prefix.draft_key == cache_key(*draft_path(options_.draft)) + options_.draft_weights) {
+    draft_->restore(0, prefix.draft_state, draft_count);  // else it reads the prompt
+  }
+  return count;
 }
 
 PassTimes Generator::time_passes(int max_tokens, int repeats) {

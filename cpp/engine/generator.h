@@ -96,6 +96,15 @@ class Generator {
   std::vector<Token> chat_tokens(const Conversation& conversation) const { return chat_tokens(conversation, cancelled_); }
   std::vector<Token> chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const;
 
+  // Prompts on disk (engine/prefix_file.h).
+
+  // Writes what is cached of the running or last request of start(): its prompt, if called after start(), and what followed. Returns
+  // the number of tokens. Throws Error.
+  int save_prefix(const std::string& path) const;
+  // Ends all requests and fills the caches from a file; a request that begins with its tokens does not read them again, and its output
+  // is the same, bit for bit. Throws UnusablePrefix for a file that is damaged or of other models or options.
+  int load_prefix(const std::string& path);
+
   // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
   // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
@@ -117,6 +126,7 @@ class Generator {
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
+  std::string cache_key(const std::string& path) const;
 
   GeneratorOptions options_;
   std::vector<std::string> notes_;

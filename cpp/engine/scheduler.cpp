@@ -197,6 +197,17 @@ void Scheduler::cancel(std::int64_t id) {
   }
 }
 
+bool Scheduler::is_cached(const Text& text) const {
+  const int slot = text.sequence().slot;
+  return slot >= 0 && slots_[static_cast<std::size_t>(slot)].get() == &text;
+}
+
+void Scheduler::adopt(std::shared_ptr<Text> text) {
+  text->begin_reading(0);
+  text->end();
+  slots_.front() = std::move(text);
+}
+
 void Scheduler::cancel_all() {
   for (const std::shared_ptr<Text>& text : slots_) {
     if (is_active(text)) finish(*text);

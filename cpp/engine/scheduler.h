@@ -42,6 +42,11 @@ class Scheduler {
   void cancel(std::int64_t id);
   void cancel_all();
 
+  // Whether its slot's cache is still that of this request, which may have ended.
+  bool is_cached(const Text& text) const;
+  // The cache of slot 0 was filled from outside with the text's tokens; nothing may be running.
+  void adopt(std::shared_ptr<Text> text);
+
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
  private:

@@ -245,6 +245,30 @@ void Context::copy(int from, int to) {
   lengths_[static_cast<std::size_t>(to)] = length(from);
 }
 
+std::string Context::state(int slot) const {
+  std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
+  auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
+  bytes.resize(llama_state_seq_get_data(context_.get(), data, bytes.size(), slot));
+  return bytes;
+}
+
+bool Context::restore(int slot, const std::string& state, int length) {
+  truncate(slot, 0);
+  llama_memory_t memory = llama_get_memory(context_.get());
+  bool is_restored = false;
+  try {
+    const AbortsAsErrors guard;
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
+    is_restored = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size() &&
+                  llama_memory_seq_pos_min(memory, slot) == 0 && llama_memory_seq_pos_max(memory, slot) == length - 1;
+  } catch (const std::exception&) {  // a failed assertion
+  }
+  take_backend_errors();
+  if (is_restored) lengths_[static_cast<std::size_t>(slot)] = length;
+  else llama_memory_seq_rm(memory, slot, -1, -1);
+  return is_restored;
+}
+
 // Called between the operations of a pass. The caller's check may take microseconds, so it is called only now and then.
 bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 16 == 0 && cancelled_(); }
 

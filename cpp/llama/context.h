@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "llama/model.h"
@@ -55,6 +56,11 @@ class Context final : public LanguageModel {
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
+
+  // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it; false, with an empty
+  // cache, where the bytes do not suit this context. They must be those of state(): llama.cpp checks little.
+  std::string state(int slot) const;
+  bool restore(int slot, const std::string& state, int length);
 
   // Called regularly while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }

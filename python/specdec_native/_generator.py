@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pathlib
+import warnings
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -285,6 +286,31 @@ class Generator:
         """`chat` for asyncio, as `agenerate`."""
         with await asyncio.to_thread(self.submit_chat, messages, tools=tools, **options) as handle:
             return await handle.aresult()
+
+    def save_prefix(self, path: str | os.PathLike[str]) -> int:
+        """Write the KV caches of the running or last request of `stream` or `generate` to a file, for `load_prefix`.
+
+        After `stream(prompt)`, before its first piece, that is the prompt without its last token; later also what followed.
+        The file is replaced in one step. It takes the bytes of the caches: for one token of a 1.5B model 28 KB, with
+        kv_type="q8_0" 15 KB, and as much for the draft. Returns the number of tokens. Raises Error if nothing was read or the
+        file cannot be written.
+        """
+        return self._core.save_prefix(os.fspath(path))
+
+    def load_prefix(self, path: str | os.PathLike[str]) -> int:
+        """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them again.
+
+        Output is the same, bit for bit, as without. Ends all requests. Returns the number of tokens; 0 if there is no such file
+        and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model, `kv_type`, `max_sequences`,
+        processor or version. Damage is found, malice is not: load only files that you or programs that you trust have written.
+        """
+        engine = self._core
+        if not os.path.exists(path):
+            return 0
+        count, problem = engine.load_prefix(os.fspath(path))
+        if problem:
+            warnings.warn(f"the prompt is read anew: {problem}", RuntimeWarning, stacklevel=2)
+        return count
 
     @property
     def stats(self) -> Stats:

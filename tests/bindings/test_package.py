@@ -1,6 +1,7 @@
 """The wheel in a clean environment, and the type stubs."""
 
 import filecmp
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -43,7 +44,19 @@ def test_the_wheel_holds_everything(wheel: pathlib.Path) -> None:
         assert f"specdec_native/{wanted}" in names
     assert any(name.startswith("specdec_native/_core.") and name.endswith((".so", ".pyd")) for name in names)
     assert any(name.endswith(".data/scripts/specdec") for name in names)
+    for name in ["LICENSE", "THIRD_PARTY_LICENSES"]:
+        assert any(member.endswith(f".dist-info/licenses/{name}") for member in names)
     assert wheel.stat().st_size < 40e6
+
+
+def test_the_licences_are_those_of_what_is_inside() -> None:
+    """The texts that come with the pinned versions."""
+    text = (ROOT / "THIRD_PARTY_LICENSES").read_text()
+    (llama_cpp,) = {path.read_text().strip() for path in (ROOT / ".cache").glob("llama.cpp-*/LICENSE")}
+    assert llama_cpp in text
+    files = importlib.metadata.files("pybind11") or []
+    (pybind11,) = [file.read_text() for file in files if file.name == "LICENSE"]
+    assert pybind11.strip() in text
 
 
 def test_the_wheel_works_in_a_clean_environment(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -214,7 +214,7 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
     wrong = run(specdec, "chat", "--chat-template", "chatlm", code=2).stderr
     names = re.sub(r".* or one of (.*), got \"chatlm\"\n.*", r"\1", wrong, flags=re.DOTALL).split(", ")
     assert {"chatml", "llama3", "gemma"} < set(names)
-    listed = " ".join(run(specdec, "chat", "--help").stdout.split())
+    listed = " ".join(run(specdec, "chat", "--help-all").stdout.split())
     assert ", ".join(names) in listed
     options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
     prompts = {

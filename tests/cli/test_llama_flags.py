@@ -31,7 +31,7 @@ def error(specdec: pathlib.Path, command: str, flag: str) -> str:
 
 
 def options(specdec: pathlib.Path, command: str) -> set[str]:
-    text = subprocess.run([specdec, command, "--help"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([specdec, command, "--help-all"], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", "\n".join(re.findall(r"^  (-.*?)(?:  .*)?$", text, re.MULTILINE))))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import pty
+import re
 import subprocess
 
 import pytest
@@ -17,8 +18,10 @@ def run(specdec: pathlib.Path, *arguments: object, stdin: str | None = None) -> 
 def test_version(specdec: pathlib.Path) -> None:
     result = run(specdec, "--version")
     assert (result.returncode, result.stderr) == (0, "")
-    name, version = result.stdout.split()
+    first, build = result.stdout.splitlines()
+    name, version = first.split()
     assert name == "specdec"
+    assert re.fullmatch(r"(commit [0-9a-f]{9,}, )?llama\.cpp [0-9a-f]{9} of \d{4}-\d\d-\d\d, patched", build)
     assert all(part.isdigit() for part in version.split("."))
 
 
@@ -43,8 +46,18 @@ def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("command", ["generate", "chat", "bench", "race", "info", "quantize", "perplexity", "rpc-server"])
+def test_help_fits_a_screen(specdec: pathlib.Path, command: str) -> None:
+    basics, everything = run(specdec, command, "--help").stdout, run(specdec, command, "--help-all").stdout
+    assert len(basics.splitlines()) <= 30
+    assert max(map(len, everything.splitlines())) <= 80
+    options = re.compile(r"^  (-[\w-]+)", re.MULTILINE)
+    assert set(options.findall(basics)) - set(re.findall(r"(?<![\w-])--?[\w-]+", everything)) == set()
+    assert basics == everything or "--help-all: all options" in basics
+
+
 def test_help_names_every_option_with_its_range(specdec: pathlib.Path) -> None:
-    text = run(specdec, "generate", "--help").stdout
+    text = run(specdec, "generate", "--help-all").stdout
     names = "-m -md -p -f -n -c -t -s --temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n --presence-penalty -ngl"
     names += " --frequency-penalty -l --logit-bias -r --stop -k --draft-max --spec-draft-n-max -b --json --color"
     names += " --no-display-prompt --no-stats --model-draft --spec-draft-model --n-predict --verification"

@@ -70,6 +70,7 @@ CommandLine command_line(Arguments& arguments) {
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
         text({"--plot"}, "FILE", arguments.plot, "also plot the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
+  line.basics = {"-p", "-f", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-t", "--temp", "--mxfp6", "--also", "--repeat", "--json", "--plot"};
   return line;
 }
 
@@ -197,8 +198,8 @@ int run_bench(int argc, const char* const* argv) {
   arguments.request.max_tokens = 64;
   arguments.request.verification = Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
-  if (parse(line, argc, argv).help) {
-    write(help_text(line));
+  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
+    write(help_text(line, help));
     return 0;
   }
   const std::vector<std::string> texts = prompts(arguments);

@@ -95,6 +95,7 @@ CommandLine command_line(Arguments& arguments) {
         flag({"--no-history"}, arguments.keeps_history, "do not keep what is typed for the next run", false),
         color_option(arguments.color)}},
   };
+  line.basics = {"-p", "-sys", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s"};
   return line;
 }
 
@@ -320,8 +321,8 @@ int run_chat(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.request.max_tokens = 512;
   const CommandLine line = command_line(arguments);
-  if (parse(line, argc, argv).help) {
-    write(help_text(line));
+  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
+    write(help_text(line, help));
     return 0;
   }
   arguments.request.prompt = "?";

@@ -1,9 +1,11 @@
 #include "cli/commands/generate.h"
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "cli/terminal/color.h"
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
+#include "engine/prefix_file.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -29,6 +32,7 @@ struct GenerateOptions {
   std::optional<bool> display_prompt;  // none: when standard output is a terminal
   bool json = false;
   bool statistics = true;
+  std::string prompt_cache;  // path; empty: none
 };
 
 CommandLine command_line(GenerateOptions& options) {
@@ -47,14 +51,18 @@ CommandLine command_line(GenerateOptions& options) {
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim", set_prompt},
         {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input); one trailing newline is removed", set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
+        text({"--prompt-cache"}, "FILE", options.prompt_cache,
+             "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the same. It is for one "
+             "pair of models and one processor; a damaged one is replaced"),
         predict_option(options.request, 0),
         stop_option(options.request)}},
       model_group(options.generator),
       sampling_group(options.request),
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
-             "JSON Lines (-: standard input), one request per line: {\"prompt\": \"...\"}, optionally with options named as in Python "
-             "(max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the first line, those of the "
+             "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally with options named as "
+             "in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the first line, those of "
+             "the "
              "others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, stats or error. "
@@ -62,13 +70,14 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
-             "one JSON object per token (token, text, from_draft, logprob), then one with finish_reason, seed, verification "
-             "and stats"),
+             "JSON instead of text; one object per token (token, text, from_draft, logprob), then one with finish_reason, seed, "
+             "verification and stats"),
         color_option(options.color),
         {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "print only the output", display(false)},
         flag({"--no-stats", "--no-perf"}, options.statistics, "do not print statistics to standard error", false)}},
   };
+  line.basics = {"-p", "-f", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s", "--prompt-cache", "--prompts", "--json"};
   return line;
 }
 
@@ -137,12 +146,36 @@ class JsonSink : public Sink {
   static void put(const nlohmann::ordered_json& json) { write(json.dump() + "\n"); }
 };
 
+void load_prompt_cache(Generator& generator, const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return;
+  try {
+    generator.load_prefix(path);
+  } catch (const UnusablePrefix& error) {
+    note(std::string("note: the prompt is read anew: ") + error.what() + "\n");
+  }
+}
+
+// Unless the whole prompt came from there.
+void save_prompt_cache(const Generator& generator, const std::string& path) {
+  const Stats stats = generator.stats();
+  if (path.empty() || stats.prompt_cached_tokens + 1 >= stats.prompt_tokens) return;
+  try {
+    generator.save_prefix(path);
+  } catch (const Error& error) {
+    note(std::string("note: the prompt is not cached: ") + error.what() + "\n");
+  }
+}
+
 // Returns the finish reason.
-std::string generate(Generator& generator, const Request& request, Sink& sink) {
+std::string generate(Generator& generator, const GenerateOptions& options, Sink& sink) {
+  const Request& request = options.request;
   try {
     if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
     sink.begin(request.prompt);
+    load_prompt_cache(generator, options.prompt_cache);
     generator.start(request);
+    save_prompt_cache(generator, options.prompt_cache);
     std::string reason;
     while (const std::optional<Piece> piece = generator.next()) {
       sink.add(*piece);
@@ -162,15 +195,16 @@ int run_generate(int argc, const char* const* argv) {
   GenerateOptions options;
   options.generator.max_sequences = 0;  // not chosen
   const CommandLine line = command_line(options);
-  if (parse(line, argc, argv).help) {
-    write(help_text(line));
+  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
+    write(help_text(line, help));
     return 0;
   }
   if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output must be given together");
   if (!options.many.prompts.empty()) {
     if (options.prompt.text || options.prompt.file) throw UsageError("give only one of -p, -f and --prompts");
-    if (options.json || options.display_prompt || options.prompt.escapes) {
-      throw UsageError("--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt or -e");
+    if (options.json || options.display_prompt || options.prompt.escapes || !options.prompt_cache.empty()) {
+      throw UsageError(
+          "--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt, --prompt-cache or -e");
     }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);
@@ -188,7 +222,7 @@ int run_generate(int argc, const char* const* argv) {
   std::unique_ptr<Sink> sink;
   if (options.json) sink = std::make_unique<JsonSink>();
   else sink = std::make_unique<TextSink>(options);
-  const std::string reason = generate(generator, options.request, *sink);
+  const std::string reason = generate(generator, options, *sink);
   sink->end(reason, generator);
   return reason == "cancelled" ? exit_interrupted : 0;
 }

@@ -61,8 +61,8 @@ int run_info(int argc, const char* const* argv) {
   InfoOptions options;
   const CommandLine line = command_line(options);
   const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help) {
-    write(help_text(line));
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
   if (parsed.positionals.empty()) throw UsageError("no file given");

@@ -91,8 +91,8 @@ int run_perplexity(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
   const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help) {
-    write(help_text(line));
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
   if (parsed.positionals.empty()) throw UsageError("no model given");

@@ -203,8 +203,8 @@ int run_quantize(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
   const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help) {
-    write(help_text(line));
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
   if (parsed.positionals.size() != 2) throw UsageError("give the model and the file to write");

@@ -64,6 +64,7 @@ CommandLine command_line(Arguments& arguments) {
       model_group(arguments.comparison.generator),
       sampling_group(arguments.request),
   };
+  line.basics = {"-p", "-f", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-t", "--temp", "-s", "--mxfp6", "--speed"};
   return line;
 }
 
@@ -249,8 +250,8 @@ int run_race(int argc, const char* const* argv) {
   arguments.request.max_tokens = 128;
   arguments.request.verification = Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
-  if (parse(line, argc, argv).help) {
-    write(help_text(line));
+  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
+    write(help_text(line, help));
     return 0;
   }
   if (!arguments.prompt.text && !arguments.prompt.file) arguments.prompt.text = default_prompt;

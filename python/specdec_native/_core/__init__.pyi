@@ -95,6 +95,10 @@ class Generator:
         """
     def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
+    def load_prefix(self, path: str) -> tuple[int, str]:
+        """
+        Fills the caches from a file; returns its number of tokens, and why it cannot be used.
+        """
     def next(self) -> typing.Any:
         """
         The next (token, text, from_draft, logprob, finish_reason), or None at the end.
@@ -102,6 +106,10 @@ class Generator:
     def next_event(self) -> typing.Any:
         """
         The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when all requests are finished.
+        """
+    def save_prefix(self, path: str) -> int:
+        """
+        Writes the caches of the running or last request of start(); returns its number of tokens.
         """
     def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
         """
