@@ -86,7 +86,7 @@ $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	touch $@
 
-docs: build $(VENV)/.docs
+docs: $(VENV)/.docs
 	$(VENV)/bin/mkdocs build --strict --quiet
 
 stubs: build

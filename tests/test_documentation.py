@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+import specdec_native as sd
+
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TOP_FOLDERS = "bench|cmake|cpp|docs|models|python|requirements|tests|third_party"
@@ -48,6 +50,11 @@ def test_every_page_is_in_the_site() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = re.findall(r": ([\w-]+\.md)$", text, re.MULTILINE)
     assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert [name for name in sd.__all__ if not re.search(rf"\b{name}\b", text) and name != "__version__"] == []
 
 
 def test_links_lead_to_files_that_exist() -> None:

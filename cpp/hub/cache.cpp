@@ -75,6 +75,7 @@ std::string hub_token() {
     const std::string path = environment("HF_TOKEN_PATH");
     token = first_line(path.empty() ? hub_home() / "token" : with_home(path));
   }
+  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())) != 0) token.pop_back();
   const bool is_printable = std::all_of(token.begin(), token.end(), [](char letter) { return letter > ' ' && letter < '\x7f'; });
   if (!is_printable) throw Error("HF_TOKEN contains blanks or control characters; check it");
   return token;

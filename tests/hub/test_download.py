@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
 import time
 
 import pytest
@@ -220,3 +221,13 @@ def test_without_huggingface_hub(python: Client, tmp_path: pathlib.Path) -> None
     (tmp_path / "huggingface_hub.py").write_text("raise ImportError")
     error = python.error("hf:some/tiny", PYTHONPATH=str(tmp_path))
     assert error == '"hf:some/tiny" is on the Hugging Face hub: pip install "specdec_native[hub]", or give the path of a file'
+
+
+def test_info_and_quantize_take_names(binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path) -> None:
+    hub.add("some/tiny", {"tiny-F32.gguf": tiny})
+    specdec, out = str(binary.specdec), tmp_path / "out.gguf"
+    commands = [["info", "hf:some/tiny"], ["quantize", "hf:some/tiny:F32", str(out)]]
+    for command in commands:
+        result = subprocess.run([specdec, *command], env=binary.environment, capture_output=True, text=True, timeout=100)
+        assert result.returncode == 0 and result.stdout, result.stderr
+    assert out.exists() and len(hub.downloads()) == 1

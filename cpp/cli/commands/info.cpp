@@ -9,6 +9,7 @@
 #include "cli/commands/gguf_summary.h"
 #include "cli/commands/info_json.h"
 #include "cli/commands/info_text.h"
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
@@ -67,7 +68,7 @@ int run_info(int argc, const char* const* argv) {
   }
   if (parsed.positionals.empty()) throw UsageError("no file given");
   if (default_isa().isa == nullptr) throw Error(default_isa().error);
-  const Parts parts = read(parsed.positionals[0]);
+  const Parts parts = read(local_model(parsed.positionals[0]));
   const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {
     write(info_json(parts, options.metadata ? UINT64_MAX : few_elements));

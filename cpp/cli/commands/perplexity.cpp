@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 #include "cli/terminal/format.h"
@@ -97,7 +98,7 @@ int run_perplexity(int argc, const char* const* argv) {
   }
   if (parsed.positionals.empty()) throw UsageError("no model given");
   if (arguments.file.empty()) throw UsageError("no text given (-f)");
-  arguments.evaluation.model = parsed.positionals[0];
+  arguments.evaluation.model = local_model(parsed.positionals[0]);
   const std::string text = read_prompt({std::nullopt, arguments.file, false});
 
   catch_interrupt();

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 #include "cli/terminal/format.h"
@@ -211,13 +212,14 @@ int run_quantize(int argc, const char* const* argv) {
   arguments.quantize.type = arguments.type == "mxfp6_e2m3" ? mxfp6::Type::e2m3 : mxfp6::Type::e3m2;
   arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
 
+  const std::string model = local_model(parsed.positionals[0]);
   catch_termination();
   try {
     QuantizeProgressLine progress;
     arguments.quantize.progress = [&](const QuantizeProgress& at) { return progress.update(at); };
-    const auto calibrated = calibrated_quantizer(arguments, parsed.positionals[0], progress);
+    const auto calibrated = calibrated_quantizer(arguments, model, progress);
     arguments.quantize.quantizer = calibrated.get();
-    const QuantizeReport report = quantize_gguf(parsed.positionals[0], parsed.positionals[1], arguments.quantize);
+    const QuantizeReport report = quantize_gguf(model, parsed.positionals[1], arguments.quantize);
     progress.clear();
     write(arguments.json ? json_text(report) : table(report));
     return 0;
