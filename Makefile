@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers gguf-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers soak gguf-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -102,6 +102,11 @@ fuzz fuzz-parsers: $(VENV)/.ready
 	$(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
 fuzz-parsers: FUZZ_TARGET := parser_fuzzers
 fuzz-parsers: FUZZ := gguf requests prompts results
+
+# Mixed requests on Generators that come and go; six hours.
+SOAK_SECONDS ?= 21600
+soak: build
+	PYTHONPATH=python $(VENV)/bin/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
 
 # llama.cpp's own hand-made bad files through our reader; downloads its source package.
 gguf-check: build
