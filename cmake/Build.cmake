@@ -1,7 +1,7 @@
 # SPECDEC_BUILD: what `specdec --version` says of the sources: our commit, where they are in a repository, and llama.cpp's.
 set(commit "")
 find_package(Git QUIET)
-if(GIT_FOUND)
+if(GIT_FOUND AND EXISTS "${PROJECT_SOURCE_DIR}/.git")  # not of a repository around an unpacked source package
   execute_process(COMMAND "${GIT_EXECUTABLE}" -C "${PROJECT_SOURCE_DIR}" rev-parse --short=9 HEAD
     OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   # Every commit adds a line to this file.

@@ -20,9 +20,11 @@ double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_se
 }  // namespace
 
 std::string statistics_text(const Stats& stats) {
-  std::string text = format("prompt   %lld tokens (%lld of them cached) in %.2f s, %.1f tokens/s\n", whole(stats.prompt_tokens),
-                            whole(stats.prompt_cached_tokens), stats.prompt_seconds,
-                            per_second(stats.prompt_tokens - stats.prompt_cached_tokens, stats.prompt_seconds));
+  const std::int64_t num_read = stats.prompt_tokens - stats.prompt_cached_tokens;
+  std::string text = "prompt   " + counted(stats.prompt_tokens, "token") +
+                     format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
+  if (num_read > 1) text += format(", %.1f tokens/s", per_second(num_read, stats.prompt_seconds));  // the last one is read with the output
+  text += "\n";
   text += format("output   %lld tokens in %.2f s, %.1f tokens/s\n", whole(stats.tokens), stats.seconds, stats.tokens_per_second());
   if (stats.drafted > 0) {
     text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),

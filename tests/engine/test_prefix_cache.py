@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import warnings
 from typing import Any
@@ -188,6 +189,13 @@ def test_the_command_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert notes == f"note: the prompt is read anew: {cache}: is damaged\n"
     (*fourth, end), _ = generate(specdec, cache)  # it was made anew
     assert fourth == expected and end["stats"]["prompt_cached_tokens"] > 0
+
+
+def test_the_statistics_have_no_speed_for_what_was_not_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    command = [str(specdec), "generate", "-p", PROMPT, "-n", "2", "-k", "0", "--prompt-cache", str(tmp_path / "cache")]
+    lines = [subprocess.run(command, capture_output=True, text=True, timeout=100).stderr.splitlines()[0] for _ in range(2)]
+    assert re.fullmatch(r"prompt   \d+ tokens \(0 of them cached\) in \d+\.\d+ s, \d+\.\d tokens/s", lines[0])
+    assert re.fullmatch(r"prompt   \d+ tokens \(\d\d+ of them cached\) in \d+\.\d+ s", lines[1])
 
 
 def test_a_place_that_cannot_be_written_is_a_note(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
