@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +39,7 @@ void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, 
   others.reserve(static_cast<std::size_t>(num_threads));
   try {
     for (int thread = 1; thread < num_threads && thread < num_pieces; ++thread) others.emplace_back(run, thread);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no more threads, or no memory for one
   }
   run(0);
   for (std::thread& other : others) other.join();

@@ -77,8 +77,14 @@ ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
   start_backend();
   ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
   params.poll = 1;  // poll for about 2 ms, then sleep; the default's 100 ms would take a core from other generators
-  pool_.reset(ggml_threadpool_new(&params));
-  if (!pool_) throw Error("cannot start " + std::to_string(num_threads) + " threads");
+  const std::string problem = "cannot start " + std::to_string(num_threads) + " threads: the system has a limit; ask for fewer";
+  try {
+    const AbortsAsErrors guard;  // of those that it has started, which sleep from then on, nothing is freed
+    pool_.reset(ggml_threadpool_new(&params));
+  } catch (const std::runtime_error&) {
+    throw Error(problem);
+  }
+  if (!pool_) throw Error(problem);
 }
 
 void Context::Free::operator()(llama_context* context) const { llama_free(context); }

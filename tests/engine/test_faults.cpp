@@ -1,0 +1,256 @@
+// The Generator and the quantizer when the system has no more: memory, threads, mappings, or a sane clock. A call does its work or
+// throws; what comes after is as if it had not happened.
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "check.h"
+#include "engine/generator.h"
+#include "llama.h"
+#include "quantize/gguf_quantizer.h"
+
+namespace faults {
+
+// Counts down at each call; the call that reaches 0 fails. Negative: none.
+thread_local int allocation = -1;
+std::atomic<int> thread{-1}, mapping{-1};
+std::atomic<bool> clock_jumps{false};
+
+template <class Counter>
+bool fails(Counter& counter) {
+  return counter > 0 && --counter == 0;
+}
+
+// llama.cpp's own allocations within a pass succeed.
+class Pause {
+ public:
+  Pause() : before_(allocation) { allocation = -1; }
+  ~Pause() { allocation = before_; }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  int before_;
+};
+
+template <class Function>
+Function real(Function, const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace faults
+
+// The array and nothrow forms call this one.
+void* operator new(std::size_t size) {
+  void* const memory = faults::fails(faults::allocation) ? nullptr : std::malloc(size > 0 ? size : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+// The executable's functions go before those of the C library, also for calls from libstdc++.
+#define FAULTY extern "C" __attribute__((visibility("default")))
+FAULTY int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+  static const auto call = faults::real(&pthread_create, "pthread_create");
+  return faults::fails(faults::thread) ? EAGAIN : call(thread, attributes, run, argument);
+}
+FAULTY void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  static const auto call = faults::real(&mmap, "mmap");
+  if (!faults::fails(faults::mapping)) return call(at, bytes, protection, flags, file, offset);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+FAULTY int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static const auto call = faults::real(&clock_gettime, "clock_gettime");
+  static std::atomic<int> calls{0};
+  const int result = call(clock, time);
+  if (faults::clock_jumps) time->tv_sec += calls++ % 3 == 0 ? -3600 : calls % 5 == 0 ? 86400 : 0;
+  return result;
+}
+extern "C" {
+std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
+std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
+  const faults::Pause theirs;
+  return __real_llama_decode(context, batch);
+}
+}
+
+namespace {
+
+using namespace specdec;
+namespace fs = std::filesystem;
+
+const std::string model = std::string(MODELS) + "stdlib-draft-f16.gguf";
+
+GeneratorOptions options(int num_threads) {
+  GeneratorOptions options;
+  options.target = model;
+  options.draft = DraftModel{model};
+  options.n_ctx = 128;
+  options.n_threads = num_threads;
+  options.max_sequences = 2;
+  return options;
+}
+
+Request request() {
+  Request request;
+  request.prompt = "def f(x):\n    return";
+  request.max_tokens = 5;
+  request.seed = 3;
+  request.stop = {"no such text"};
+  return request;
+}
+
+std::string text_of(Generator& generator) {
+  generator.start(request());
+  std::string text;
+  while (const auto piece = generator.next()) text += piece->text;
+  return text;
+}
+
+TEST(any_allocation_of_a_request_fails) {
+  Generator generator(options(1));
+  const std::string expected = text_of(generator);
+  int at = 1;
+  for (bool has_failed = true; has_failed; ++at) {
+    faults::allocation = at;
+    try {
+      text_of(generator);
+    } catch (const std::exception&) {  // bad_alloc, or what became of it
+    }
+    has_failed = faults::allocation == 0;
+    faults::allocation = -1;
+    CHECK(text_of(generator) == expected);
+  }
+  CHECK(at > 20);
+}
+
+TEST(any_allocation_fails_while_two_requests_run) {
+  Generator generator(options(1));
+  const std::string expected = text_of(generator);
+  int at = 1;
+  for (bool has_failed = true; has_failed; ++at) {
+    std::string texts[2];
+    bool has_ended[2] = {false, false};
+    std::int64_t first = -1;
+    faults::allocation = at;
+    try {
+      first = generator.submit(request());
+      generator.submit(request());
+      while (const auto event = generator.next_event()) {
+        const std::size_t of = event->text->id() == first ? 0 : 1;
+        if (event->piece) texts[of] += event->piece->text;
+        if (event->is_last() && !event->text->has_failed()) has_ended[of] = true;
+      }
+    } catch (const std::exception&) {
+    }
+    has_failed = faults::allocation == 0;
+    faults::allocation = -1;
+    generator.stop();
+    for (int i = 0; i < 2; ++i) CHECK(!has_ended[i] || texts[i] == expected);  // nothing lost, nothing repeated
+    CHECK(has_failed || (has_ended[0] && has_ended[1]));
+    CHECK(text_of(generator) == expected);
+  }
+  CHECK(at > 20);
+}
+
+TEST(any_allocation_of_the_quantizer_fails) {
+  const fs::path folder = fs::temp_directory_path() / ("specdec-faults-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const std::string output = (folder / "out.gguf").string();
+  QuantizeOptions options;
+  options.num_threads = 2;
+  int at = 1;
+  for (bool has_failed = true; has_failed; at += 1 + at / 10) {
+    faults::allocation = at;
+    try {
+      quantize_gguf(model, output, options);
+    } catch (const std::exception&) {
+    }
+    has_failed = faults::allocation == 0;
+    faults::allocation = -1;
+    CHECK(fs::exists(output) || has_failed);
+    for (const auto& file : fs::directory_iterator(folder)) CHECK(file.path() == output);  // no temporary file is left
+    if (fs::exists(output)) GgufFile::read(output);
+    fs::remove(output);
+  }
+  CHECK(at > 20);
+  fs::remove_all(folder);
+}
+
+TEST(an_allocation_fails_while_threads_are_started) {
+  for (int at = 1; at < 12; ++at) {
+    std::atomic<int> done{0};
+    faults::allocation = at;
+    try {
+      for_each_piece(4, 100, [&](std::int64_t) { ++done; });
+      CHECK(done == 100);
+    } catch (const std::bad_alloc&) {
+    }
+    faults::allocation = -1;
+  }
+}
+
+TEST(a_thread_cannot_be_started) {
+  std::string expected;
+  for (int at = 1; at < 8; ++at) {
+    faults::thread = at;
+    try {
+      Generator generator(options(3));
+      faults::thread = -1;
+      const std::string text = text_of(generator);
+      if (expected.empty()) expected = text;
+      CHECK(text == expected);
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find("threads") != std::string::npos);
+    }
+    faults::thread = -1;
+  }
+  CHECK(!expected.empty());
+}
+
+TEST(a_mapping_fails) {
+  std::string expected;
+  int at = 1;
+  for (bool has_failed = true; has_failed; ++at) {
+    faults::mapping = at;
+    try {
+      Generator generator(options(1));
+      const std::string text = text_of(generator);
+      if (expected.empty()) expected = text;
+      CHECK(text == expected);
+    } catch (const Error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    has_failed = faults::mapping == 0;
+    faults::mapping = -1;
+  }
+  CHECK(at > 1 && !expected.empty());
+}
+
+TEST(the_clock_jumps) {
+  Generator generator(options(1));
+  const std::string expected = text_of(generator);
+  faults::clock_jumps = true;
+  for (int times = 0; times < 10; ++times) CHECK(text_of(generator) == expected);
+  faults::clock_jumps = false;
+}
+
+}  // namespace
+
+TEST_MAIN()
