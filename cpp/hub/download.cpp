@@ -98,13 +98,14 @@ class Download {
   [[noreturn]] void fail(const HttpResponse& response) const {
     const std::string page = endpoint_ + "/" + name_.repository;
     const std::string code = " (HTTP " + std::to_string(response.status) + ")";
-    if (response.status == 401 || response.status == 404 || response.header("x-error-code") == "RepoNotFound") {
-      throw Error(name_.repository + " does not exist, or is private" + code + "; check the name at " + page +
-                  (token_.empty() ? ", or set HF_TOKEN to a token that may read it" : "; HF_TOKEN may not read it"));
-    }
-    if (response.status == 403) {
+    const bool is_unknown = response.status == 401 || response.status == 404;  // private ones, without a token, are 401
+    if (response.status == 403 || (is_unknown && response.header("x-error-code") == "GatedRepo")) {
       throw Error(name_.repository + " is gated" + code + "; accept its conditions at " + page +
                   " and set HF_TOKEN to a token of that account");
+    }
+    if (is_unknown) {
+      throw Error(name_.repository + " does not exist, or is private" + code + "; check the name at " + page +
+                  (token_.empty() ? ", or set HF_TOKEN to a token that may read it" : "; HF_TOKEN may not read it"));
     }
     throw Error(page + ": the server answered with HTTP " + std::to_string(response.status) + "; try again later");
   }

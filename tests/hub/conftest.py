@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import pathlib
 from collections.abc import Iterator
 
@@ -24,13 +26,25 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return make("llama", seed=1).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf").read_bytes()
 
 
-@pytest.fixture(params=CLIENTS)
+def has_libcurl() -> bool:
+    for name in ("libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"):
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name) is not None
+    return False
+
+
+needs_libcurl = pytest.mark.skipif(not has_libcurl(), reason="no libcurl, which the binary downloads with")
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=needs_libcurl if kind == "binary" else ()) for kind in CLIENTS])
 def client(request: pytest.FixtureRequest, specdec: pathlib.Path, hub: FakeHub, tmp_path: pathlib.Path) -> Client:
     return client_of(request.param, specdec, hub, tmp_path)
 
 
 @pytest.fixture
 def binary(specdec: pathlib.Path, hub: FakeHub, tmp_path: pathlib.Path) -> Client:
+    if not has_libcurl():
+        pytest.skip("no libcurl, which the binary downloads with")
     return client_of("binary", specdec, hub, tmp_path)
 
 

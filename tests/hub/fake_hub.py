@@ -108,7 +108,7 @@ class _HubHandler(_Handler):
         if path.startswith("api/models/"):
             return self.describe(name, repository)
         if repository.is_gated:
-            return self.answer(403, b'{"error": "gated"}', {"X-Error-Code": "GatedRepo"})
+            return self.answer(403 if is_known else 401, b'{"error": "gated"}', {"X-Error-Code": "GatedRepo"})
         file = "/".join(parts[4:])
         if parts[2] != "resolve" or parts[3] not in ("main", repository.commit) or file not in repository.files:
             return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})

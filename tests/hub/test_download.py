@@ -133,8 +133,11 @@ def test_the_token_of_a_login_is_used(client: Client, hub: FakeHub, tiny: bytes)
 
 def test_a_gated_model_says_what_to_do(client: Client, hub: FakeHub, tiny: bytes) -> None:
     hub.add("some/gated", {"tiny.gguf": tiny}, is_gated=True)
-    error = client.error("hf:some/gated")
-    assert "some/gated is gated" in error and f"accept its conditions at {hub.endpoint}/some/gated and set HF_TOKEN" in error
+    for environment in ({}, {"HF_TOKEN": fake_hub.TOKEN}):  # 401, then 403
+        error = client.error("hf:some/gated", **environment)
+        assert (
+            "some/gated is gated" in error and f"accept its conditions at {hub.endpoint}/some/gated and set HF_TOKEN" in error
+        )
 
 
 def test_what_the_server_asks_to_wait_is_waited(client: Client, hub: FakeHub, tiny: bytes) -> None:
