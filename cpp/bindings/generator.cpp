@@ -412,6 +412,18 @@ void register_generator(py::module_& m) {
       .def(
           "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last request.")
       .def(
+          "drafting", [](GuardedGenerator& self) { return self.run([](const Generator& generator) { return generator.drafting(); }); },
+          "Whether the running or last request uses drafts, and if not why.")
+      .def(
+          "score",
+          [](GuardedGenerator& self, const py::object& object) {
+            const specdec::Request request = request_from(object, {});
+            warn(self.get().note_of(request));
+            specdec::Score score = self.run([&](Generator& generator) { return generator.score(request); });
+            return std::make_tuple(std::move(score.tokens), std::move(score.logprobs), std::move(score.most_likely));
+          },
+          "text"_a, "(tokens, logprobs, most_likely) of a str or token ids; the second and third are about tokens[1:].")
+      .def(
           "tokenize",
           [](const GuardedGenerator& self, const py::object& object, bool special) {
             const std::string text = string_from("text", object);

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_core, m) {
   spare_closed_streams();
   pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(finish_work_without_gil));
   register_errors(m);
+  register_log(m);
   register_chat_template(m);
   register_metadata(m);
   register_hub(m);

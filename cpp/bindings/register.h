@@ -14,6 +14,7 @@ pybind11::str text_from_bytes(const std::string& text);
 pybind11::object exception_of(const std::exception_ptr& failure);
 
 void register_errors(pybind11::module_& m);
+void register_log(pybind11::module_& m);
 void register_chat_template(pybind11::module_& m);
 void register_metadata(pybind11::module_& m);
 void register_hub(pybind11::module_& m);

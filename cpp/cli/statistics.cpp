@@ -1,5 +1,7 @@
 #include "cli/statistics.h"
 
+#include <sstream>
+
 #include "cli/terminal/format.h"
 
 namespace specdec::cli {
@@ -17,9 +19,24 @@ std::string share(const char* name, double seconds, double all) {
 // Time outside passes and sampling: bookkeeping, text and printing.
 double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
 
+// Breaks lines between words, for the column after a label.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t label = 9, width = 80 - label;
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t at = 0;
+  while (words >> word) {
+    if (at > 0 && at + 1 + word.size() > width) result += "\n" + std::string(label, ' '), at = 0;
+    if (at > 0) result += " ", ++at;
+    result += word;
+    at += word.size();
+  }
+  return result;
+}
+
 }  // namespace
 
-std::string statistics_text(const Stats& stats) {
+std::string statistics_text(const Stats& stats, const std::string& drafting) {
   const std::int64_t num_read = stats.prompt_tokens - stats.prompt_cached_tokens;
   std::string text = "prompt   " + counted(stats.prompt_tokens, "token") +
                      format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
@@ -30,6 +47,7 @@ std::string statistics_text(const Stats& stats) {
     text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),
                    stats.acceptance_rate());
   }
+  text += "drafting " + wrapped(drafting) + "\n";
   text += format("target   %lld calls, %.2f tokens per call\n", whole(stats.target_calls), stats.tokens_per_target_call());
   return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
          share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +

@@ -8,7 +8,8 @@
 
 namespace specdec::cli {
 
-std::string statistics_text(const Stats& stats);             // 80 columns
+// 80 columns. drafting: a sentence about the use of drafts.
+std::string statistics_text(const Stats& stats, const std::string& drafting);
 nlohmann::ordered_json statistics_json(const Stats& stats);  // the names are those of Stats in Python
 
 }  // namespace specdec::cli

@@ -76,8 +76,8 @@ Executor::Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_ca
       set_cancel_check_(std::move(set_cancel_check)),
       options_(options),
       commands_(std::make_shared<ExecutorCommands>(options.max_unfinished)) {
+  worker_ = std::thread([this] { work(); });  // may throw; it runs no model before the first request
   set_cancel_check_([this] { return must_interrupt(); });
-  worker_ = std::thread([this] { work(); });
 }
 
 std::shared_ptr<RequestHandle> Executor::submit(std::shared_ptr<Text> text) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/isa.h"
 #include "base/utf8.h"
+#include "engine/drafting_report.h"
 #include "engine/prefix_file.h"
 #include "engine/prompt.h"
 #include "gguf/fingerprint.h"
@@ -216,6 +217,20 @@ std::int64_t Generator::submit(const Request& request) {
   const std::shared_ptr<Text> text = prepare(request, cancelled_);
   scheduler_->add(text);
   return text->id();
+}
+
+std::string Generator::drafting() const {
+  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
+  const int num_draft_tokens = text && proposer_ ? text->sequence().num_draft_tokens : options_.num_draft_tokens;
+  return drafting_report(proposer_ != nullptr, num_draft_tokens, draft_length_.outlook());
+}
+
+Score Generator::score(const Request& request) {
+  request.validate();
+  std::vector<Token> tokens = prompt_tokens(request, cancelled_);
+  stop();
+  decoder_->keep_prefix(0, 0);
+  return specdec::score(*target_, std::move(tokens));
 }
 
 std::unique_ptr<Executor> Generator::make_executor() {

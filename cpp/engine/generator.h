@@ -16,6 +16,7 @@
 #include "engine/pass_times.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "engine/score.h"
 #include "engine/text.h"
 #include "llama/chat_template.h"
 #include "llama/context.h"
@@ -49,10 +50,12 @@ class Generator {
   // Ends all requests; the caches keep the delivered tokens.
   void stop();
 
-  // Of the running or last request of start(). All but stats() may be called on any thread.
+  // Of the running or last request of start(). All but stats() and drafting() may be called on any thread.
   Stats stats() const;
   // What a token takes without drafts, estimated from all passes so far; 0: unknown.
   double plain_seconds_per_token() const { return draft_length_.plain_seconds(); }
+  // In a sentence: whether the running or last request of start() uses drafts, and if not why, from measured costs.
+  std::string drafting() const;
   std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
   Verification verification() const;  // the mode in use
@@ -74,6 +77,9 @@ class Generator {
 
   // Throws ModelError once an RPC server is lost: all further requests will fail.
   void check_rpc_servers() const { target_model_->check_rpc_servers(); }
+
+  // The log-probabilities of the tokens of the request's prompt under the target. Ends all running requests. Throws as start() does.
+  Score score(const Request& request);
 
   // Times passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last request, which must exist and
   // is ended. Throws as next() does.

@@ -1,5 +1,6 @@
 #include "llama/backend.h"
 
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <stdexcept>
@@ -27,7 +28,41 @@ void on_abort(const char* message) {
   (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
 }
 
-void keep_errors(ggml_log_level level, const char* text, void*) {
+std::atomic<LogSink> log_sink{nullptr};
+
+// A line may come in several pieces; those after the first have no level of their own.
+class LogLine {
+ public:
+  void add(ggml_log_level level, const char* text) {
+    if (level != GGML_LOG_LEVEL_CONT) level_ = level_of(level);
+    line_ += text;
+    if (line_.empty() || line_.back() != '\n') return;
+    line_.pop_back();
+    if (const LogSink sink = log_sink; sink != nullptr && !line_.empty()) sink(level_, line_);
+    line_.clear();
+  }
+
+ private:
+  static LogLevel level_of(ggml_log_level level) {
+    switch (level) {
+      case GGML_LOG_LEVEL_ERROR:
+        return LogLevel::error;
+      case GGML_LOG_LEVEL_WARN:
+        return LogLevel::warning;
+      case GGML_LOG_LEVEL_INFO:
+        return LogLevel::info;
+      default:
+        return LogLevel::debug;
+    }
+  }
+
+  LogLevel level_ = LogLevel::info;
+  std::string line_;
+};
+thread_local LogLine log_line;
+
+void on_log(ggml_log_level level, const char* text, void*) {
+  log_line.add(level, text);
   if (level != GGML_LOG_LEVEL_ERROR) return;
   std::string line(text);
   while (!line.empty() && line.back() == '\n') line.pop_back();
@@ -37,11 +72,13 @@ void keep_errors(ggml_log_level level, const char* text, void*) {
 
 }  // namespace
 
+void set_log_sink(LogSink sink) { log_sink = sink; }
+
 void start_backend() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (default_isa().isa == nullptr) throw Error(default_isa().error);
-    llama_log_set(keep_errors, nullptr);
+    llama_log_set(on_log, nullptr);
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook();

@@ -8,6 +8,12 @@ namespace specdec {
 // Initialises llama.cpp and installs our kernels. Call before loading any model; repeated calls do nothing.
 void start_backend();
 
+enum class LogLevel { debug, info, warning, error };
+using LogSink = void (*)(LogLevel level, const std::string& line);
+
+// Gets every line that llama.cpp logs, on the thread that logs it: it must return soon and throw nothing. Null, the default: none does.
+void set_log_sink(LogSink sink);
+
 // Whether llama.cpp was built with a GPU backend that found a GPU here.
 bool has_gpu();
 

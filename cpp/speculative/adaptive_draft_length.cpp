@@ -217,4 +217,20 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + std::max(0.0, propose_seconds - draft_seconds_);
 }
 
+DraftingOutlook AdaptiveDraftLength::outlook() const {
+  DraftingOutlook outlook;
+  outlook.plain_seconds = plain_seconds();
+  if (outlook.plain_seconds <= 0.0 || typical_ <= 0.0) return outlook;
+  outlook.cost_of_8 = target_costs_.seconds(8) / outlook.plain_seconds;
+  outlook.cost_of_draft = draft_costs_.seconds(1) / outlook.plain_seconds;
+  outlook.acceptance = typical_;
+  double tokens = 1.0, next = 1.0;
+  for (int k = 1; k <= options_.longest_tried; ++k) {
+    tokens += next *= typical_;
+    const double time = k * outlook.cost_of_draft + target_costs_.seconds(k + 1) / outlook.plain_seconds;
+    outlook.speedup = std::max(outlook.speedup, tokens / time);
+  }
+  return outlook;
+}
+
 }  // namespace specdec

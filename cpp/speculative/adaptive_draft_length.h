@@ -12,6 +12,15 @@
 
 namespace specdec {
 
+// What drafting is worth to one sequence, by the costs measured so far; times are relative to a cycle without drafting.
+struct DraftingOutlook {
+  double plain_seconds = 0.0;  // of a cycle without drafting; 0: unknown
+  double cost_of_8 = 0.0;      // of the target's pass over 8 tokens
+  double cost_of_draft = 0.0;  // of the draft model's pass
+  double acceptance = 0.0;     // expected, of a typical draft
+  double speedup = 0.0;        // expected tokens per second with the best number of drafts, over those without drafts; 0: unknown
+};
+
 // Drafts while the expected number of accepted tokens exceeds what the current rate would make in the same time. Let R be the
 // current tokens per second, s the probability that all drafts so far are accepted, a that of the next one, t the measured
 // costs. Adding m drafts to a pass of n tokens gains
@@ -29,6 +38,7 @@ class AdaptiveDraftLength final : public DraftLength {
 
   // Of a cycle of one sequence without drafting, as measured so far or concluded from other cycles; 0: unknown.
   double plain_seconds() const { return target_costs_.seconds(1); }
+  DraftingOutlook outlook() const;
 
   void begin_cycle(int num_sequences) override;
   bool worth_a_row(const Sequence& sequence) override;

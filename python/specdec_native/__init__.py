@@ -12,7 +12,7 @@ from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, Vocabul
 from ._generator import Generator
 from ._handles import RequestHandle
 from ._options import Request, StreamOptions
-from ._results import Completion, Event, Piece, Stats
+from ._results import Completion, Event, Piece, Score, Stats
 from ._streams import EventStream, Stream
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "QueueFull",
     "Request",
     "RequestHandle",
+    "Score",
     "Stats",
     "Stream",
     "StreamOptions",

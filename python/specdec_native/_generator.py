@@ -6,7 +6,7 @@ import asyncio
 import os
 import pathlib
 import warnings
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -15,8 +15,9 @@ from ._chat import Message, Tool, conversation
 from ._core import Generator as _Engine
 from ._handles import RequestHandle
 from ._hub import companion, local_model
+from ._log import publish
 from ._options import Drafting, Request, StreamOptions, Verification
-from ._results import Completion, Event, Piece, Stats, VerificationMode, completion_of
+from ._results import Completion, Event, Piece, Score, Stats, VerificationMode, completion_of
 from ._streams import EventStream, Stream
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Generator:
             if target is not None:
                 raise
             raise _core.VocabularyMismatch(f"{error}. No target was given, so it is the bundled one: give target=...") from None
+        finally:
+            publish()
 
     @property
     def _core(self) -> _Engine:
@@ -112,6 +115,7 @@ class Generator:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
+            publish()
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +169,7 @@ class Generator:
         """
         options = {name: value for name, value in locals().items() if name not in {"self", "prompt"}}
         self._core.start(prompt, **options)
+        publish()
         return Stream(self)
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
@@ -225,9 +230,16 @@ class Generator:
         return EventStream(self, requests, options)
 
     def generate_many(
-        self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
+        self,
+        requests: Iterable[str | Sequence[int] | Request],
+        *,
+        progress: Callable[[int], object] | None = None,
+        **options: Unpack[StreamOptions],
     ) -> list[Completion]:
-        """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`."""
+        """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`.
+
+        progress: called with 1 whenever a request has ended, such as `update` of a tqdm bar, in a terminal or a notebook.
+        """
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
         with self.stream_many(requests, **options) as events:
@@ -237,10 +249,21 @@ class Generator:
                     text.append(event.piece)
                 if event.stats is not None:
                     ends[event.index] = event
+                    if progress is not None:
+                        progress(1)
         return [
             completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error)
             for index, end in sorted(ends.items())
         ]
+
+    def score(self, text: str | Sequence[int]) -> Score:
+        """The log-probability of every token of a text, given those before it, under the target without any transform.
+
+        text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the same bits
+        for every n_batch, max_sequences and number of threads. Ends what is running on this Generator. Raises as `stream` does.
+        """
+        tokens, logprobs, most_likely = self._core.score(text)
+        return Score(tokens, [None, *logprobs], [None, *most_likely])
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
         """Start a request that runs beside others, and return its handle at once; arguments and errors as for `stream`.
@@ -327,6 +350,12 @@ class Generator:
     def verification(self) -> VerificationMode:
         """The verification mode of the running or last request; never "auto"."""
         return cast(VerificationMode, self._core.verification)
+
+    @property
+    def drafting(self) -> str:
+        """Whether the running or last request of `stream` or `generate` uses drafts and what they gain, or why not, from the
+        costs measured so far; a sentence that starts with "on", "off" or "undecided"."""
+        return self._core.drafting()
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from . import _core
+from ._log import publish
 from ._results import Completion, Piece, Stats, VerificationMode, completion_of
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class RequestHandle:
         return self._completion([piece async for piece in self])
 
     def _completion(self, pieces: list[Piece]) -> Completion:
+        publish()
         if self.error is not None:
             raise self.error
         return completion_of(pieces, self.stats, self.seed, self.verification)

@@ -76,6 +76,20 @@ class Completion:
     error: Exception | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The tokens of a text and, for each but the first, the natural log of its probability given those before it."""
+
+    tokens: list[int]
+    logprobs: list[float | None]  #: of tokens[i]; None for the first
+    most_likely: list[int | None]  #: the most likely token in place of tokens[i]; None for the first
+
+    @property
+    def total(self) -> float:
+        """The log-probability of the whole text, given its first token."""
+        return sum(logprob for logprob in self.logprobs if logprob is not None)
+
+
 def completion_of(
     pieces: list[Piece],
     stats: Stats,

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from . import _core
+from ._log import publish
 from ._options import Request, StreamOptions, prompt_and_options
 from ._results import Event, Piece, Stats
 
@@ -57,6 +58,7 @@ class _Turn(Iterator[T]):
                 self._generator._core.stop()
         finally:
             self._generator = None
+            publish()
 
     def __enter__(self) -> Self:
         return self

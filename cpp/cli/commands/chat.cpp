@@ -247,7 +247,7 @@ class Chat {
   void undo(const std::string&) {
     note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
   }
-  void statistics(const std::string&) { note(statistics_text(generator_.stats())); }
+  void statistics(const std::string&) { note(statistics_text(generator_.stats(), generator_.drafting())); }
   void save(const std::string& path) {
     if (path.empty()) return note("/save needs the name of a file\n");
     try {

@@ -71,7 +71,7 @@ CommandLine command_line(GenerateOptions& options) {
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, logprob), then one with finish_reason, seed, "
-             "verification and stats"),
+             "verification, drafting (whether drafts are used, or why not) and stats"),
         color_option(options.color),
         {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "print only the output", display(false)},
@@ -113,8 +113,8 @@ class TextSink : public Sink {
   void end(const std::string& reason, const Generator& generator) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(generator.stats()) + "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" +
-         how_to_repeat(generator));
+    note((terminal_ ? "\n" : "") + statistics_text(generator.stats(), generator.drafting()) + "ended    by " +
+         (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(generator));
   }
 
  private:
@@ -139,6 +139,7 @@ class JsonSink : public Sink {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
          {"seed", generator.seed()},
          {"verification", name(generator.verification())},
+         {"drafting", generator.drafting()},
          {"stats", statistics_json(generator.stats())}});
   }
 

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_news']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -95,6 +95,10 @@ class Generator:
         """
     def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
+    def drafting(self) -> str:
+        """
+        Whether the running or last request uses drafts, and if not why.
+        """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
         Fills the caches from a file; returns its number of tokens, and why it cannot be used.
@@ -110,6 +114,10 @@ class Generator:
     def save_prefix(self, path: str) -> int:
         """
         Writes the caches of the running or last request of start(); returns its number of tokens.
+        """
+    def score(self, text: typing.Any) -> tuple[list[int], list[float], list[int]]:
+        """
+        (tokens, logprobs, most_likely) of a str or token ids; the second and third are about tokens[1:].
         """
     def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
         """
@@ -221,6 +229,10 @@ def render_chat_template(source: str, messages: str, tools: str, add_generation_
 def request_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a request: name -> type, requirement, default, command line flags and help.
+    """
+def take_log() -> list[tuple[int, str]]:
+    """
+    The (level, line) logged since the last call, oldest first; levels are those of logging. The latest 10,000.
     """
 def take_news() -> list[int]:
     """
