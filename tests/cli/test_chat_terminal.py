@@ -123,6 +123,18 @@ def test_a_line_longer_than_the_terminal(specdec: pathlib.Path, tmp_path: pathli
         assert chat.asked() == ["word " * 30]
 
 
+@pytest.mark.parametrize("command", ["/clear", "/system brief", "/load {}"])
+def test_every_conversation_warns_of_a_full_context(specdec: pathlib.Path, tmp_path: pathlib.Path, command: str) -> None:
+    saved = tmp_path / "saved.json"
+    saved.write_text("[]")
+    with Chat(specdec, tmp_path, "-c", 128) as chat:
+        for conversation in (1, 2):
+            for _ in range(12):
+                chat.say("one two three four five six")
+            assert chat.terminal.text.count("tokens of context are used") == conversation
+            chat.say(command.format(saved))
+
+
 @pytest.mark.parametrize("end", ["\x04", "/quit\r", signal.SIGTERM])
 def test_the_terminal_is_as_it_was(specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals) -> None:
     with Chat(specdec, tmp_path) as chat:

@@ -234,6 +234,7 @@ class Chat {
   }
   void system(const std::string& text) {
     conversation_.set_system(text);
+    has_warned_ = false;
     note(text.empty() ? "(a new conversation without a system prompt)\n" : "(a new conversation with this system prompt)\n");
   }
   void again(const std::string&) {
@@ -267,6 +268,7 @@ class Chat {
       PromptSource source;
       source.file = path;
       conversation_.from_json(read_prompt(source));
+      has_warned_ = false;
       note("(loaded " + printable(path) + ")\n");
     } catch (const Error& error) {
       note(std::string(error.what()) + "\n");
@@ -297,7 +299,7 @@ class Chat {
   }
 
   Request request_;
-  bool color_, is_typed_, has_warned_ = false;
+  bool color_, is_typed_, has_warned_ = false;  // the last: of this conversation's full context
   Generator generator_;
   ChatConversation conversation_;
 };
