@@ -20,6 +20,8 @@ from tests.models.mxfp6_files import quantize
 import specdec_native as sd
 
 QUICK = ["-p", "def bfs(graph, start):", "-n", "24", "-t", "1", "-s", "7", "-k", "3"]
+FILE_ONLY = ["F16", "F16 + speculation"]
+WITH_MXFP6 = [*FILE_ONLY, "MXFP6", "MXFP6 + speculation"]
 
 
 @pytest.fixture
@@ -84,18 +86,26 @@ def check_consistent(result: dict[str, Any]) -> None:
 
 
 def test_the_bundled_pair(specdec: pathlib.Path, folder: pathlib.Path) -> None:
-    result = run_json(specdec, folder, *QUICK, "-k", 3, "--repeat", 3)
-    assert names(result) == ["F16", "MXFP6", "MXFP6 + speculation"]
+    result = run_json(specdec, folder, *QUICK, "-k", 3, "--repeat", 3, "--mxfp6", "auto")
+    assert names(result) == WITH_MXFP6
     assert [len(file["pass_seconds"]) for file in result["files"]] == [4, 4]
     assert all(seconds > 0 for file in result["files"] for seconds in file["pass_seconds"])
     assert (result["interleaved"], result["rounds"], result["seed"], result["threads"]) == (True, 3, 7, 1)
     check_consistent(result)
 
 
+def test_the_weights_that_the_target_has(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    """Nothing is quantized unless asked for: the pair as it is, e.g. as downloaded."""
+    result = run_json(specdec, folder, *QUICK, "--repeat", 1)
+    assert names(result) == FILE_ONLY
+    assert len(result["files"]) == 1
+    check_consistent(result)
+
+
 def test_predicted_speedup_is_the_formula(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     result = run_json(specdec, folder, *QUICK[:4], "-t", 1, "--temp", 0, "-n", 25, "-k", 1, "--repeat", 1)
-    mode = result["modes"][2]
-    stats, seconds = mode["stats"], result["files"][1]["pass_seconds"]
+    mode = result["modes"][1]
+    stats, seconds = mode["stats"], result["files"][0]["pass_seconds"]
     if stats["drafted"] == stats["target_calls"]:  # else the end of the text cut a draft
         rate = stats["tokens_per_target_call"] / 2
         expected = sd.sampling.predicted_speedup(rate, 1, result["draft"]["pass_seconds"], seconds[0], seconds[1])
@@ -106,9 +116,9 @@ def test_predicted_speedup_is_the_formula(specdec: pathlib.Path, folder: pathlib
 def test_other_files_one_after_another(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
     result = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--also", target_path, "--sequential", "-md", "ngram")
     other = "stdlib-target-f16"
-    assert names(result) == ["F16", "MXFP6", "MXFP6 + speculation", other, f"{other} + speculation"]
+    assert names(result) == [*FILE_ONLY, other, f"{other} + speculation"]
     assert not result["interleaved"]
-    assert [len(file["pass_seconds"]) for file in result["files"]] == [3, 3, 3]
+    assert [len(file["pass_seconds"]) for file in result["files"]] == [3, 3]
     assert result["draft"] == {"path": "ngram", "pass_seconds": 0.0}
     check_consistent(result)
 
@@ -120,30 +130,30 @@ def test_a_file_in_mxfp6(
     shutil.copy(target_path, source)
     quantized = quantize(specdec, source)
     given = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--mxfp6", quantized)
-    assert names(given) == ["F16", "MXFP6", "MXFP6 + speculation"]
+    assert names(given) == WITH_MXFP6
     assert given["files"][1]["path"] == str(quantized)
     alone = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "-m", quantized, "-md", "ngram")
     assert names(alone) == ["MXFP6", "MXFP6 + speculation"]
     rejected = run(specdec, folder, *QUICK, "-m", quantized, "-md", "ngram", "--mxfp6", quantized, code=2)
-    assert "is MXFP6 already" in rejected.stderr
+    assert "is MXFP6 already; leave --mxfp6 out" in rejected.stderr
 
 
 def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
-    text = run(specdec, folder, *QUICK, "-k", 3, "--repeat", 2).stdout
+    text = run(specdec, folder, *QUICK, "-k", 3, "--repeat", 2, "--mxfp6", "auto").stdout
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     assert all(
         term in text for term in ("tokens/s", "speedup", "accepted", "tokens/call", "ms per pass of", "predicted", "measured")
     )
     rows = {}
-    for name in ("F16", "MXFP6", "MXFP6 + speculation"):
+    for name in WITH_MXFP6:
         row = re.compile(re.escape(name) + r" +([\d.]+) +([\d.]+) - ([\d.]+) +([\d.]+)x +(-|0\.\d+) +([\d.]+)")
         (rows[name],) = [match for match in map(row.fullmatch, lines) if match]
     first = float(rows["F16"][1])
     for name, row in rows.items():
         assert float(row[2]) <= float(row[1]) <= float(row[3])
         assert float(row[4]) == pytest.approx(float(row[1]) / first, abs=0.02)
-        assert (row[5] == "-") == (name != "MXFP6 + speculation")
+        assert (row[5] == "-") == ("speculation" not in name)
 
 
 # ---- Errors before the start
@@ -160,22 +170,22 @@ def test_too_little_memory_for_the_context(specdec: pathlib.Path, folder: pathli
     if not meminfo.exists() or int(meminfo.read_text().split("MemAvailable:")[1].split()[0]) > 60 << 20:
         pytest.skip("this machine has room for it, or does not tell")
     message = run(specdec, folder, *QUICK, "-c", 16 << 20, code=1).stderr
-    assert "needs 64.0 GiB of memory: weights 14.1 MiB, caches 64.0 GiB" in message and "-c" in message
+    assert "needs 64.0 GiB of memory: weights 15.8 MiB, caches 64.0 GiB" in message and "-c" in message
 
 
 def test_too_little_disk(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     huge = zeros(tmp_path / "huge.gguf", 4096, 2**29)
     if shutil.disk_usage(tmp_path).free > 1.5 * 2**40:
         pytest.skip("this disk is large enough")
-    message = run(specdec, folder, *QUICK, "-m", huge, "-md", "ngram", code=1).stderr
+    message = run(specdec, folder, *QUICK, "-m", huge, "-md", "ngram", "--mxfp6", "auto", code=1).stderr
     assert f"needs 1.56 TiB in {folder}, which has " in message
-    assert "--mxfp6 FILE" in message and "TMPDIR" in message
+    assert "--mxfp6 FILE" in message and "leave --mxfp6 out" in message and "TMPDIR" in message
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["-k", "0"], "nothing to compare with: give a draft"),
+        (["-k", "0"], "nothing to compare with: -k 0 turns drafts off"),
         (["--repeat", "0"], "--repeat: expected a whole number from 1"),
         (["-n", "0"], "-n: expected a whole number from 1"),
         (["-p", ""], "the prompt is empty"),
@@ -218,7 +228,7 @@ def test_a_draft_larger_than_its_target(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interruption_leaves_nothing(specdec: pathlib.Path, folder: pathlib.Path, number: signal.Signals) -> None:
-    command = [str(specdec), "bench", "-t", "1", "-n", "2000", "-l", "0-inf"]
+    command = [str(specdec), "bench", "-t", "1", "-n", "2000", "-l", "0-inf", "--mxfp6", "auto"]
     with subprocess.Popen(
         command, env={**os.environ, "TMPDIR": str(folder)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

@@ -7,12 +7,13 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import unicodedata
 
 import pytest
 from tests.cli.terminal import Terminal
 
-NAMES = ["F16", "MXFP6", "MXFP6 + speculation"]
+NAMES = ["F16", "F16 + speculation"]
 QUICK = ["-p", "def bfs(graph, start):", "-n", "40", "-t", "1", "-s", "7", "-k", "3"]
 SHOWN, HIDDEN = "\x1b[?25h", "\x1b[?25l"
 SECOND_SCREEN, FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
@@ -45,12 +46,12 @@ def check_frame(frame: list[str], columns: int, rows: int) -> None:
     assert max(map(width, frame)) <= columns
     assert [name.strip() for name in frame[0].split("│")] == NAMES
     rule = max(i for i, line in enumerate(frame) if line.startswith("─"))
-    assert all(line.count("│") == 2 for line in frame[2:rule])
+    assert all(line.count("│") == len(NAMES) - 1 for line in frame[2:rule])
     assert len({width(line) for line in frame[: rule + 1]}) == 1
     assert all(re.fullmatch(r" *([\d.]+ tokens/s)? *", cell) for cell in frame[rule + 1].split("│"))
 
 
-def test_three_columns_in_80(specdec: pathlib.Path) -> None:
+def test_two_columns_in_80(specdec: pathlib.Path) -> None:
     with Terminal([specdec, "race", *QUICK], columns=80, rows=20) as terminal:
         text, code = terminal.read_all()
     assert code == 0
@@ -63,9 +64,9 @@ def test_three_columns_in_80(specdec: pathlib.Path) -> None:
     *lines, winner, end = final_lines(text)
     assert end == ""
     check_frame(lines, 80, 10**6)
-    assert re.match(r"(F16|MXFP6|MXFP6 \+ speculation) wins: ", winner)
+    assert re.match(r"F16( \+ speculation)? wins: ", winner)
     assert all("tokens/s" in cell for cell in lines[-1].split("│"))
-    columns = ["".join(line.split("│")[i] for line in lines[2:-2]).replace(" ", "") for i in range(3)]
+    columns = ["".join(line.split("│")[i] for line in lines[2:-2]).replace(" ", "") for i in range(len(NAMES))]
     assert all(column.startswith("defbfs(graph,start):") for column in columns)
 
 
@@ -77,26 +78,34 @@ def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
     parts = re.split(r"^== (.*)\n", piped.stdout, flags=re.MULTILINE)
     assert parts[0] == "" and parts[1::2] == NAMES
     texts = [re.fullmatch(r"(.*?)\n?[\d.]+ tokens/s\n\n(.* wins: .*\n)?", part, re.DOTALL) for part in parts[2::2]]
-    assert all(texts) and texts[2] is not None and texts[2][2]
+    assert all(texts) and texts[-1] is not None and texts[-1][2]
     with Terminal([specdec, "race", *greedy], columns=80) as terminal:
         lines = final_lines(terminal.read_all()[0])[2:-4]
     for i, text in enumerate(texts):
         assert text is not None
         column = "".join(line.split("│")[i] for line in lines)
         assert "".join(column.split()) == "".join((QUICK[1] + text[1]).split())
-    assert texts[1] is not None and texts[1][1] == texts[2][1], "greedy text does not depend on the draft"
+    assert texts[0] is not None and texts[0][1] == texts[1][1], "greedy text does not depend on the draft"
+
+
+def test_mxfp6_on_request(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [specdec, "race", *QUICK, "--mxfp6", "auto"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=environment).stdout
+    names = re.findall(r"^== (.*)$", shown, flags=re.MULTILINE)
+    assert names == [*NAMES, "MXFP6", "MXFP6 + speculation"] and list(tmp_path.iterdir()) == []
 
 
 def test_few_tokens_are_not_timed(specdec: pathlib.Path) -> None:
     for tokens, is_timed in ((7, False), (8, True)):
         options = [*QUICK[:2], "-n", str(tokens), "-t", "1", "-l", "0-inf"]
         shown = subprocess.run([specdec, "race", *options], capture_output=True, text=True, timeout=120, check=True).stdout
-        assert shown.count(" tokens/s") == (3 if is_timed else 0)
-        assert shown.count("too few tokens to time") == (0 if is_timed else 4)
+        assert shown.count(" tokens/s") == (2 if is_timed else 0)
+        assert shown.count("too few tokens to time") == (0 if is_timed else 3)
         assert (" wins: " in shown) == is_timed and shown.endswith("no winner: too few tokens to time\n") != is_timed
     with Terminal([specdec, "race", *QUICK[:2], "-n", "1", "-t", "1"], columns=80) as terminal:
         *_, speeds, winner, _ = final_lines(terminal.read_all()[0])
-    assert speeds.count("too few tokens to time") == 3 and winner.startswith("no winner")
+    assert speeds.count("too few tokens to time") == 2 and winner.startswith("no winner")
 
 
 def test_colors_can_be_off(specdec: pathlib.Path) -> None:
@@ -141,7 +150,7 @@ def test_a_resized_terminal(specdec: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interruption_restores_the_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path, number: signal.Signals) -> None:
-    slow = [*QUICK, "--speed", "0.01"]
+    slow = [*QUICK, "--speed", "0.01", "--mxfp6", "auto"]
     with Terminal([specdec, "race", *slow], env={"TMPDIR": str(tmp_path)}) as terminal:
         terminal.read_until(lambda text: SECOND_SCREEN in text and len(frames(text)) >= 2)
         assert HIDDEN in terminal.text and SHOWN not in terminal.text
@@ -158,11 +167,28 @@ def test_a_reader_that_leaves(specdec: pathlib.Path) -> None:
     assert result.stdout == "== F16\n0\n"
 
 
+def test_make_demo(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """`make demo` with a smaller shape: its last line is who wins, and both columns have the same text."""
+    root = pathlib.Path(__file__).parents[2]
+    virtual_environment = pathlib.Path(sys.prefix)
+    model = tmp_path / "demo.gguf"
+    names = {"SPECDEC": specdec, "DEMO_SHAPE": "115m", "DEMO_MODEL": model, "VENV": virtual_environment}
+    settings = [f"{name}={value}" for name, value in names.items()]
+    make = ["make", "--silent", "-C", root, "-o", "build", *settings, "demo"]
+    shown = subprocess.run(make, capture_output=True, text=True, timeout=300, check=True).stdout
+    parts = re.split(r"^== (.*)\n", shown, flags=re.MULTILINE)
+    assert parts[1::2] == ["MXFP6", "MXFP6 + speculation"]
+    plain, speculative = (re.split(r"\n[\d.]+ tokens/s\n", part)[0] for part in parts[2::2])
+    assert plain == speculative and len(plain) > 100
+    assert re.match(r"MXFP6( \+ speculation)? wins: ", shown.splitlines()[-1])
+    assert list(tmp_path.iterdir()) == [model], "the F16 file on the way is removed"
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (["--speed", "0"], "--speed: expected a number above 0"),
-        (["-k", "0"], "nothing to compare with"),
+        (["-k", "0"], "nothing to compare with: -k 0 turns drafts off"),
         (["-p", "a", "-f", "b"], "give -p or -f, not both"),
         (["prompt"], 'unexpected argument "prompt"; a prompt goes after -p'),
     ],

@@ -47,8 +47,8 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec bench";
   line.arguments = "[options]";
   line.about =
-      "Measures the tokens per second of the target, of its MXFP6 version, and of the MXFP6 version with a draft, and compares "
-      "the speedup with a prediction from the times of single passes. Every round runs all modes, so that changes in the "
+      "Measures the tokens per second of the target without and with a draft, and compares the speedup with a prediction from "
+      "the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all modes, so that changes in the "
       "machine's speed affect all of them. Reading prompts is not timed.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
@@ -92,6 +92,7 @@ class Bench {
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
     // The given target comes first in the table but is measured last: its runs do not show K, which its pass times need.
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });
+    share_draft_time();
     result_.draft = to_text(arguments_.comparison.generator.draft);
     result_.num_prompts = prompts_.size();
     result_.max_tokens = arguments_.request.max_tokens;
@@ -178,6 +179,13 @@ class Bench {
       result.target.push_back(over_rounds([i](const PassTimes& times) { return times.target[i]; }));
     }
     return result;
+  }
+
+  // All files have the same draft.
+  void share_draft_time() {
+    std::vector<double> seconds;
+    for (const BenchResult::File& file : result_.files) seconds.push_back(file.passes.draft);
+    for (BenchResult::File& file : result_.files) file.passes.draft = median(seconds);
   }
 
   const Arguments& arguments_;

@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* automatic = "auto";  // --mxfp6 auto
+
 std::string mxfp6_type() { return find_ggml_type(type_id::mxfp6_e2m3)->name; }
 
 // The type that most of a model's bytes have: "F16".
@@ -49,7 +51,7 @@ void check_disk(const std::string& target, std::uint64_t bytes) {
   const std::uint64_t available = fs::space(folder).available;
   if (bytes <= available) return;
   throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " + size_text(available) +
-              " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE)");
+              " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE), or leave --mxfp6 out");
 }
 
 // All files in one load if they fit into memory, otherwise one load per file. needs: memory of each file.
@@ -83,44 +85,43 @@ void quantize(const std::string& in, const std::string& out, ProgressLine& progr
   try {
     quantize_gguf(in, out, options);
   } catch (const ModelError& error) {
-    throw ModelError(std::string(error.what()) + "; or name a quantized file (--mxfp6 FILE)");
+    throw ModelError(std::string(error.what()) + "; name a quantized file (--mxfp6 FILE), or leave --mxfp6 out");
   }
 }
 
-void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options, bool speculation) {
+// Without, then with a draft.
+void add_file(Comparison& comparison, const std::string& name, const GeneratorOptions& options) {
   const std::size_t file = comparison.files.size();
   comparison.files.push_back({name, options});
-  if (!speculation) comparison.files.back().options.draft = NoDraft();
   comparison.modes.push_back({name, file, false});
-  if (speculation) comparison.modes.push_back({name + " + speculation", file, true});
+  comparison.modes.push_back({name + " + speculation", file, true});
 }
 
 }  // namespace
 
 Option mxfp6_option(ComparisonOptions& options) {
-  return text({"--mxfp6"}, "FILE", options.mxfp6,
-              "MXFP6 version of the target (default: quantize to a temporary file in TMPDIR, removed at the end)");
+  return text({"--mxfp6"}, "FILE|auto", options.mxfp6,
+              "also compare the target's MXFP6 version: this file; auto: quantize to a temporary file in TMPDIR, removed at the end");
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (!has_draft(given.draft))
-    throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram) and a -k above 0");
-  const bool is_mxfp6 = weight_type(given.target) == mxfp6_type();
-  if (is_mxfp6 && !options.mxfp6.empty())
-    throw UsageError("--mxfp6 names a second file, but the target " + given.target + " is MXFP6 already");
+  if (given.num_draft_tokens == 0) throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
+  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram)");
+  if (!options.mxfp6.empty() && weight_type(given.target) == mxfp6_type())
+    throw UsageError("--mxfp6 adds the target's MXFP6 version, but the target " + given.target + " is MXFP6 already; leave --mxfp6 out");
 
-  add_file(comparison, weight_name(given.target), given, is_mxfp6);
-  const bool make_file = !is_mxfp6 && options.mxfp6.empty();
-  if (!is_mxfp6) {
+  add_file(comparison, weight_name(given.target), given);
+  const bool make_file = options.mxfp6 == automatic;
+  if (!options.mxfp6.empty()) {
     GeneratorOptions quantized = given;
     if (!make_file) quantized.target = options.mxfp6;
-    add_file(comparison, make_file ? "MXFP6" : weight_name(options.mxfp6), quantized, true);
+    add_file(comparison, make_file ? "MXFP6" : weight_name(options.mxfp6), quantized);
   }
   for (const std::string& path : options.also) {
     GeneratorOptions other = given;
     other.target = path;
-    add_file(comparison, shorten(printable(fs::path(path).stem().string()), 20), other, true);
+    add_file(comparison, shorten(printable(fs::path(path).stem().string()), 20), other);
   }
 
   std::vector<MemoryNeed> needs;

@@ -1,4 +1,5 @@
-// The modes that `bench` and `race` compare: the target, its MXFP6 version (a given or temporary file), and that with a draft.
+// The modes that `bench` and `race` compare: the target without and with a draft, and on request its MXFP6 version (a given or a
+// temporary file) likewise.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,7 @@ constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
 
 struct ComparisonOptions {
   GeneratorOptions generator;     // resolved: target and draft are named
-  std::string mxfp6;              // the target in MXFP6; empty: quantized into a temporary folder
+  std::string mxfp6;              // the target in MXFP6; "auto": quantized into a temporary folder; empty: not compared
   std::vector<std::string> also;  // further targets
   bool sequential = false;        // one file in memory at a time, even if all fit
 };
@@ -24,7 +25,7 @@ Option mxfp6_option(ComparisonOptions& options);
 
 struct ComparedFile {
   std::string name;          // "F16", "MXFP6", or the name of the file
-  GeneratorOptions options;  // with a draft unless this file runs without one only
+  GeneratorOptions options;  // with a draft
 };
 
 // A way to generate: a file, with or without a draft.
@@ -41,7 +42,7 @@ struct Comparison {
   std::optional<TemporaryFolder> temporary;     // has the file that we quantized
 };
 
-// Checks that disk and memory suffice, then quantizes if no MXFP6 file was given. The caller handles termination signals.
+// Checks that disk and memory suffice, then quantizes for "auto". The caller handles termination signals.
 // Throws UsageError, Error (stating what is needed and what is available), ModelError, Cancelled.
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison);
 
