@@ -133,12 +133,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="recordings to make; the one with the median speedup is kept")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/race.svg")
     parser.add_argument("--specdec", type=pathlib.Path, default=ROOT / "build/default/specdec", help="the program")
+    parser.add_argument("--title", help="what stands above the picture (default: the command)")
     arguments, options = parser.parse_known_args()
     recordings = [record([arguments.specdec, "race", "--color", "always", *options]) for _ in range(arguments.runs)]
     for recording in recordings:
         print(recording.result)
     chosen = sorted(recordings, key=lambda recording: recording.speedup)[len(recordings) // 2]
-    arguments.output.write_text(svg(chosen, " ".join(["specdec race", *options])), encoding="utf-8")
+    arguments.output.write_text(svg(chosen, arguments.title or " ".join(["specdec race", *options])), encoding="utf-8")
 
 
 if __name__ == "__main__":
