@@ -115,6 +115,9 @@ class Generator {
   // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
+  // false: suffix decoding does not copy from outputs that end from now on (default: true).
+  void set_remembers_outputs(bool remembers) { scheduler_->set_remembers_outputs(remembers); }
+
   // special: control tokens written in the text are recognised.
   std::vector<Token> tokenize(const std::string& text, bool special = true) const {
     return target_model_->vocabulary().tokenize(text, special);

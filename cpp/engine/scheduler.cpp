@@ -176,7 +176,7 @@ void Scheduler::close_gaps() {
 void Scheduler::finish(Text& text) {
   text.end();
   decoder_.truncate(text.sequence(), text.num_delivered());
-  decoder_.remember(text.sequence(), static_cast<int>(text.sequence().stats.prompt_tokens));
+  if (remembers_outputs_) decoder_.remember(text.sequence(), static_cast<int>(text.sequence().stats.prompt_tokens));
 }
 
 void Scheduler::fail(Text& text, std::exception_ptr error) {

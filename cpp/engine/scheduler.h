@@ -49,6 +49,9 @@ class Scheduler {
 
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
+  // false: outputs that end from now on are not proposed to later requests, so that measurements do not depend on their order.
+  void set_remembers_outputs(bool remembers) { remembers_outputs_ = remembers; }
+
  private:
   void begin_next_text();
   int common_prefix(const Text* cached, const Text& text) const;
@@ -66,7 +69,8 @@ class Scheduler {
   std::deque<std::shared_ptr<Text>> waiting_;
   std::vector<std::shared_ptr<Text>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
   std::deque<std::shared_ptr<Text>> ended_;   // ended without a last piece, not reported yet
-  std::size_t next_slot_ = 0;                 // the slot whose pieces are delivered next
+  bool remembers_outputs_ = true;
+  std::size_t next_slot_ = 0;  // the slot whose pieces are delivered next
   std::vector<Sequence*> running_, group_;
 };
 

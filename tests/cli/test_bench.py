@@ -102,6 +102,15 @@ def test_the_weights_that_the_target_has(specdec: pathlib.Path, folder: pathlib.
     check_consistent(result)
 
 
+def test_rounds_do_not_copy_from_each_other(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
+    options = [*QUICK, "--temp", 0, "-m", target_path, "-md", "suffix"]
+    measured = run_json(specdec, folder, *options, "--repeat", 2)["modes"][1]["stats"]
+    command = [str(specdec), "generate", *map(str, options), "--json"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    alone = json.loads(lines[-1])["stats"]
+    assert measured["tokens_per_target_call"] == pytest.approx(alone["tokens_per_target_call"])
+
+
 def test_predicted_speedup_is_the_formula(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     result = run_json(specdec, folder, *QUICK[:4], "-t", 1, "--temp", 0, "-n", 25, "-k", 1, "--repeat", 1)
     mode = result["modes"][1]

@@ -96,6 +96,19 @@ def test_mxfp6_on_request(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert names == [*NAMES, "MXFP6", "MXFP6 + speculation"] and list(tmp_path.iterdir()) == []
 
 
+def test_drafts_do_not_know_the_other_outputs(specdec: pathlib.Path) -> None:
+    """Suffix decoding copies from earlier outputs: not from the warm-up's, and not from those of the modes before."""
+    options = [*QUICK[:4], "-t", "1", "--temp", "0", "-k", "3", "-md", "suffix", "--color", "always"]
+    models = specdec.parent / "models"
+    options += ["-m", str(models / "stdlib-target-f16.gguf")]
+    alone, race = (
+        subprocess.run([specdec, command, *options], capture_output=True, text=True, timeout=120, check=True).stdout
+        for command in ("generate", "race")
+    )
+    shown = re.split(r"\n[\d.]+ tokens/s\n", race.split("== F16 + speculation\n")[1])[0]
+    assert shown.split("\x1b[32m") == alone.removesuffix("\n").split("\x1b[32m")
+
+
 def test_few_tokens_are_not_timed(specdec: pathlib.Path) -> None:
     for tokens, is_timed in ((7, False), (8, True)):
         options = [*QUICK[:2], "-n", str(tokens), "-t", "1", "-l", "0-inf"]

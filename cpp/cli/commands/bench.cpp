@@ -112,6 +112,7 @@ class Bench {
       generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
       show_notes(*generators_[file]);
       generators_[file]->set_cancel_check(interrupted);
+      generators_[file]->set_remembers_outputs(false);  // a draft must not copy what another round wrote
       threads_ = generators_[file]->threads();
     }
     for (const BenchResult::Mode& mode : result_.modes) warm_up(mode);

@@ -107,6 +107,7 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
       generator = std::make_unique<Generator>(comparison.files[mode.file].options);
       show_notes(*generator);
       generator->set_cancel_check(interrupted);
+      generator->set_remembers_outputs(false);  // the draft must not copy what another mode wrote
     }
     Request request = arguments.request;
     if (!mode.speculation) request.num_draft_tokens = 0;
