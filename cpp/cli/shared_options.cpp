@@ -82,7 +82,8 @@ Option stop_option(Request& request, const std::string& help) {
 Option parallel_option(GeneratorOptions& options) { return option_of(*option::find(generator_options(), "max_sequences"), options); }
 
 Option color_option(std::string& mode) {
-  return choice({"--color"}, {"auto", "always", "never"}, mode, "show accepted draft tokens in green; auto: on a terminal");
+  return choice({"--color"}, {"auto", "always", "never"}, mode,
+                "show accepted drafts in green, copies of text in cyan; auto: on a terminal");
 }
 
 void resolve_models(GeneratorOptions& options) {

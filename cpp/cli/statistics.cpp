@@ -46,6 +46,9 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
   if (stats.drafted > 0) {
     text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),
                    stats.acceptance_rate());
+    if (stats.drafted_copies > 0) {
+      text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies), whole(stats.accepted_copies));
+    }
   }
   text += "drafting " + wrapped(drafting) + "\n";
   text += format("target   %lld calls, %.2f tokens per call\n", whole(stats.target_calls), stats.tokens_per_target_call());

@@ -16,6 +16,7 @@
 #include "gguf/fingerprint.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
+#include "speculative/combined_proposer.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
@@ -95,7 +96,8 @@ void Generator::load_draft_model(const std::string& path) {
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
-  proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
+  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(*draft_, target_->vocabulary_size());
+  else proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
 }
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.

@@ -35,6 +35,13 @@ const Table<GeneratorOptions>& generator_options() {
             "occurrence of the last 1 to 3 tokens; or \"auto\": a small model of the target's family, downloaded from the Hugging Face "
             "hub, or else \"suffix\" (default with -m: none)"}},
           draft, set_draft),
+      generator_row<&GeneratorOptions::suffix>({"suffix",
+                                                Flag{},
+                                                {"Models",
+                                                 {"--no-suffix"},
+                                                 "",
+                                                 "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
+                                                 "as with -md suffix, where that is faster"}}),
       row<GeneratorOptions>({"num_draft_tokens",
                              DraftTokens{},
                              {"Models",

@@ -27,6 +27,7 @@ struct GeneratorOptions {
   bool repack = true;                        // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
   std::string draft_weights = "4-bit";       // of repacked weights of a draft model; or file: as they are
   std::string kv_type = "f16";               // of both models' caches: f16, q8_0
+  bool suffix = true;                        // beside a draft model, copies of text are drafts too
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
   int max_queue_size = 1024;                 // requests that may wait for an Executor beside those that run
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own

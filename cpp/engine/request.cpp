@@ -28,6 +28,19 @@ const char* name(Verification verification) {
 
 const char* name(Drafting drafting) { return drafting == Drafting::argmax ? "argmax" : "sampled"; }
 
+const char* name(DraftOrigin origin) {
+  switch (origin) {
+    case DraftOrigin::model:
+      return "model";
+    case DraftOrigin::suffix:
+      return "suffix";
+    case DraftOrigin::ngram:
+      return "ngram";
+    default:
+      return "";
+  }
+}
+
 const char* name(FinishReason reason) {
   switch (reason) {
     case FinishReason::length:

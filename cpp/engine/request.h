@@ -34,6 +34,7 @@ std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
 const char* name(Verification verification);
 const char* name(Drafting drafting);
+const char* name(DraftOrigin origin);  // "model", "suffix", "ngram"; none: ""
 
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);
@@ -42,9 +43,11 @@ const char* name(FinishReason reason);
 struct Piece {
   Token token = 0;
   std::string text;
-  bool from_draft = false;
+  DraftOrigin origin = DraftOrigin::none;     // of an accepted draft
   double logprob = 0.0;                       // natural log, target's raw probability
   std::optional<FinishReason> finish_reason;  // on the last piece
+
+  bool from_draft() const { return origin != DraftOrigin::none; }
 };
 
 }  // namespace specdec

@@ -52,7 +52,7 @@ Piece Text::next_piece(const Vocabulary& vocabulary) {
   ++num_delivered_;
   Piece piece;
   piece.token = emission.token;
-  piece.from_draft = emission.from_draft;
+  piece.origin = emission.origin;
   piece.logprob = emission.logprob;
   vocabulary.piece(emission.token, token_bytes_);
   piece.text = stream_.push(token_bytes_);

@@ -12,32 +12,54 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
+AdaptiveDraftLength::Acceptance::Acceptance(const AutoOptions& options) : by_row(options.acceptance), by_draft(options.acceptance) {
+  row_confidences.fill(options.first_confidence);
+}
+
+double AdaptiveDraftLength::Acceptance::typical() const {
+  double sum = 0.0;
+  for (const double confidence : row_confidences) sum += by_row.probability(confidence);
+  return sum / static_cast<double>(row_confidences.size());
+}
+
+void AdaptiveDraftLength::Acceptance::add_row(double confidence) {
+  row_confidences[next_row] = confidence;
+  next_row = (next_row + 1) % row_confidences.size();
+}
+
+void AdaptiveDraftLength::Acceptance::learn(const DraftPlan::Confidence& confidence, bool accepted) {
+  by_row.learn(confidence.row, accepted);
+  by_draft.learn(confidence.draft, accepted);
+}
+
+void AdaptiveDraftLength::Acceptance::forget() {
+  by_row.forget();
+  by_draft.forget();
+}
+
+void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
+  tokens += share * other.tokens;
+  seconds += share * other.seconds;
+  sequence_seconds += share * other.sequence_seconds;
+}
+
 // The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of plain
-// decoding.
-double AdaptiveDraftLength::tokens_per_second() const {
+// decoding. Beside a draft model, mostly of cycles of this kind.
+double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
-  if (recent_seconds_ <= 0.0) return plain;
-  const double left = std::min(1.0, num_sequences_ * recent_seconds_ / recent_sequence_seconds_);
-  return std::max(plain, left * recent_tokens_ / recent_seconds_);
+  Recent recent = recent_[kind];
+  recent.add(has_model_ ? options_.other_kind : 1.0, recent_[1 - kind]);
+  if (recent.seconds <= 0.0) return plain;
+  const double left = std::min(1.0, num_sequences_ * recent.seconds / recent.sequence_seconds);
+  return std::max(plain, left * recent.tokens / recent.seconds);
 }
 
 AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
-    : options_(options),
-      target_costs_(options.costs),
-      draft_costs_(options.costs),
-      accepted_by_row_(options.acceptance),
-      accepted_by_draft_(options.acceptance) {
-  row_confidences_.fill(options.first_confidence);
+    : options_(options), target_costs_(options.costs), draft_costs_(options.costs), model_(options), text_(options) {
   standing_.reserve(max_draft_tokens + 1);
   const std::size_t num_lengths = static_cast<std::size_t>(options.longest_tried) + 1;
   target_pass_.reserve(num_lengths);
   losses_.reserve(num_lengths);
-}
-
-double AdaptiveDraftLength::typical_acceptance() const {
-  double sum = 0.0;
-  for (const double confidence : row_confidences_) sum += accepted_by_row_.probability(confidence);
-  return sum / static_cast<double>(row_confidences_.size());
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {
@@ -45,7 +67,8 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   num_sequences_ = num_sequences;
   standing_.assign(1, num_sequences);
   longest_ = num_proposing_ = num_not_asked_ = 0;
-  draft_seconds_ = 0.0;
+  draft_seconds_ = catch_up_seconds_ = 0.0;
+  is_copying_ = false;
   trial_ = -1;
   if (!as_before || budget_ >= next_trial_ || ++plan_age_ >= options_.plan_lasts) plan();
 }
@@ -53,7 +76,7 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
 void AdaptiveDraftLength::plan() {
   plan_age_ = 0;
   plan_follows_ = target_costs_.latest();
-  typical_ = typical_acceptance();
+  typical_ = has_model_ ? model_.typical() : text_.typical();
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
   // The first cycles are plain, to have a cost to compare with.
@@ -86,7 +109,7 @@ void AdaptiveDraftLength::add_changes() {
 // Fills losses_ for drafts of typical acceptance. Returns the length that loses least.
 std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   losses_.clear();
-  const double rate = tokens_per_second();
+  const double rate = tokens_per_second(by_model);
   double tokens = num_sequences_, next = num_sequences_;
   for (const double pass : target_pass_) {
     losses_.push_back(pass + static_cast<double>(losses_.size()) * draft_pass_ - tokens / rate);
@@ -96,7 +119,7 @@ std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
 }
 
 // Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and not drafting
-// is best, chooses the draft length that loses least, to check whether drafting still does not pay.
+// is best, chooses the draft length that loses least, to check whether drafting still does not pay. Copies teach that anyway.
 void AdaptiveDraftLength::choose_trial() {
   const auto best = weigh();
   double most = 0.0;
@@ -109,7 +132,7 @@ void AdaptiveDraftLength::choose_trial() {
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
-  if (trial_ >= 0 || best != losses_.cbegin() || losses_.size() < 2) return;
+  if (trial_ >= 0 || best != losses_.cbegin() || losses_.size() < 2 || !has_model_) return;
   const auto cheapest = std::min_element(losses_.cbegin() + 1, losses_.cend());
   if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
 }
@@ -122,74 +145,140 @@ double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
-bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, bool row_is_known) const {
-  const std::size_t num_drafted = static_cast<std::size_t>(s.num_drafted()), longest = static_cast<std::size_t>(longest_);
-  if (row_is_known && num_drafted < longest) return true;  // another sequence's longer draft has paid for this column
-  const double rate = tokens_per_second();
+// Seconds that a pass takes longer if this sequence, with num_drafted drafts, gets more. The longest draft has paid for its columns.
+double AdaptiveDraftLength::longer_pass(int num_drafted, int more) const {
+  const auto longest = static_cast<std::size_t>(std::max(longest_, num_drafted));
+  return target_pass_[std::max(longest, static_cast<std::size_t>(num_drafted + more))] - target_pass_[longest];
+}
+
+// Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read once, if
+// the model is used again at all, so the cycles that will use it share the price.
+double AdaptiveDraftLength::catch_up(int num_unread) const {
+  if (num_unread <= 2) return 0.0;
+  return std::max(0.0, draft_costs_.seconds(num_sequences_ - 1 + num_unread) - draft_pass_) / options_.catch_up_lasts;
+}
+
+// drafting: seconds of the draft's passes before the next draft.
+bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, double drafting, bool row_is_known) const {
+  const int num_drafted = s.num_drafted();
+  if (row_is_known && num_drafted < longest_) return true;  // another sequence's longer draft has paid for this column
+  const double rate = tokens_per_second(by_model);
   double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_;
-  double drafting = row_is_known ? 0.0 : draft_pass_;
-  for (std::size_t then = num_drafted + 1; then < target_pass_.size(); ++then) {
+  for (int more = 1; static_cast<std::size_t>(num_drafted + more) < target_pass_.size(); ++more) {
     tokens += next;
-    if (tokens > rate * (drafting + target_pass_[std::max(longest, then)] - target_pass_[longest])) return true;
+    if (tokens > rate * (drafting + longer_pass(num_drafted, more))) return true;
     next *= typical_;
     drafting += draft_pass_;
   }
   return false;
 }
 
-bool AdaptiveDraftLength::goes_on(const Sequence& s, double next_acceptance, bool row_is_known) {
-  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, next_acceptance, row_is_known)) return true;
-  standing_[static_cast<std::size_t>(s.num_drafted())] -= s.plan.survival;
+bool AdaptiveDraftLength::stops(const Sequence& s) {
+  standing_[s.plan.places.size()] -= s.plan.survival;
   return false;
 }
 
-bool AdaptiveDraftLength::worth_a_row(const Sequence& s) {
-  const bool is_worth = goes_on(s, typical_, false);
-  if (!is_worth && s.num_drafted() == 0) ++num_not_asked_;
-  return is_worth;
+// The most seconds that drafts of the model can save behind num_drafted drafts. tokens: expected from the first of them.
+double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted, int num_unread, double rate) const {
+  double most = 0.0, tokens = 0.0, drafting = catch_up(num_unread);
+  for (int more = 1; static_cast<std::size_t>(num_drafted + more) < target_pass_.size(); ++more) {
+    tokens += next;
+    next *= typical_;
+    drafting += draft_pass_;
+    most = std::max(most, tokens / rate - drafting - longer_pass(num_drafted, more));
+  }
+  return most;
+}
+
+int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vector<Copy>& copies, int num_unread) const {
+  const int num_drafted = s.num_drafted();
+  const double copying_rate = tokens_per_second(by_copying), drafting_rate = tokens_per_second(by_model);
+  const bool has_model = num_unread > 0;
+  double tokens = 0.0, survival = s.plan.survival, others = survival_of_others(s);
+  double most = has_model ? seconds_gained_by_model(typical_ * (survival + others), num_drafted, num_unread, copying_rate) : 0.0;
+  int best = 0;
+  for (int count = 1; count <= static_cast<int>(copies.size()); ++count) {
+    if (static_cast<std::size_t>(num_drafted + count) >= target_pass_.size()) break;
+    survival *= text_.of_draft(copies[static_cast<std::size_t>(count - 1)].confidence);
+    others *= typical_;
+    tokens += survival + others;
+    double gained = tokens / copying_rate - longer_pass(num_drafted, count);
+    if (has_model)
+      gained += seconds_gained_by_model(typical_ * (survival + others), num_drafted + count, num_unread + count, drafting_rate);
+    if (gained > most) most = gained, best = count;
+  }
+  return best;
+}
+
+int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& copies, int num_unread) {
+  const int num_drafted = s.num_drafted(), num_copies = static_cast<int>(copies.size());
+  int count = target_pass_.empty() ? 0 : best_number_of_copies(s, copies, num_unread);
+  if (has_model_) {
+    if (count > 0) trial_ = -1;  // trials are for drafts of the model
+  } else if (trial_ >= 0) {
+    count = std::clamp(trial_ - num_drafted, 0, num_copies);
+  }
+  if (num_drafted == 0 && (count > 0 || !has_model_)) ++num_proposing_;
+  is_copying_ = is_copying_ || count > 0;
+  for (int i = 0; i < count; ++i) {
+    const double confidence = copies[static_cast<std::size_t>(i)].confidence;
+    text_.add_row(confidence);
+    add_place(s, {confidence, confidence}, text_.of_draft(confidence));
+  }
+  if (count == num_copies) return count;
+  const Copy& next = copies[static_cast<std::size_t>(count)];
+  text_.add_row(next.confidence);
+  s.plan.withheld.push_back({num_drafted + count, next.token, next.confidence});
+  if (num_unread == 0) stops(s);
+  return count;
+}
+
+bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
+  has_model_ = true;
+  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, draft_pass_ + catch_up(num_unread), false)) return true;
+  if (s.num_drafted() == 0) ++num_not_asked_;
+  return stops(s);
 }
 
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
-  const double acceptance = accepted_by_row_.probability(row_confidence);
+  const double acceptance = model_.of_row(row_confidence);
   if (s.num_drafted() == 0) ++num_proposing_;
-  row_confidences_[next_row_] = row_confidence;
-  next_row_ = (next_row_ + 1) % row_confidences_.size();
-  return goes_on(s, acceptance, true);
+  model_.add_row(row_confidence);
+  return (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, acceptance, 0.0, true)) || stops(s);
 }
 
-void AdaptiveDraftLength::drafted(Sequence& s, double row_confidence, double confidence) {
+void AdaptiveDraftLength::drafted(Sequence& s, DraftPlan::Confidence confidence) {
+  add_place(s, confidence, model_.of_draft(confidence.draft));
+}
+
+void AdaptiveDraftLength::add_place(Sequence& s, DraftPlan::Confidence confidence, double acceptance) {
   const std::size_t place = s.plan.places.size();
   standing_.resize(std::max(standing_.size(), place + 2));
   standing_[place] -= s.plan.survival;
-  s.plan.survival *= accepted_by_draft_.probability(confidence);
+  s.plan.survival *= acceptance;
   standing_[place + 1] += s.plan.survival;
-  s.plan.places.push_back({row_confidence, confidence});
+  s.plan.places.push_back(confidence);
   longest_ = std::max(longest_, static_cast<int>(place) + 1);
 }
 
-void AdaptiveDraftLength::withheld(Sequence& s, double row_confidence, Token token) {
-  s.plan.withheld = token;
-  s.plan.withheld_confidence = row_confidence;
-}
-
-void AdaptiveDraftLength::record_draft_pass(int num_rows, double seconds) {
-  draft_costs_.record(num_rows, seconds);
-  draft_seconds_ += draft_costs_.seconds(num_rows);
-}
-
-void AdaptiveDraftLength::learn(const DraftPlan::Confidence& confidence, bool accepted) {
-  accepted_by_row_.learn(confidence.row, accepted);
-  accepted_by_draft_.learn(confidence.draft, accepted);
+void AdaptiveDraftLength::record_draft_pass(int num_rows, int num_tokens, double seconds) {
+  const int size = num_tokens <= 2 * num_rows ? num_rows : num_tokens;  // one token more than usual follows a cycle that accepted all
+  draft_costs_.record(size, seconds);
+  draft_seconds_ += draft_costs_.seconds(size);
+  catch_up_seconds_ += draft_costs_.seconds(size) - draft_costs_.seconds(num_rows);
 }
 
 // Drafts after the first rejected one were not judged.
 void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token target_token) {
   const int num_drafted = static_cast<int>(s.plan.places.size());
   for (int place = 0; place < std::min(num_accepted + 1, num_drafted); ++place) {
-    learn(s.plan.places[static_cast<std::size_t>(place)], place < num_accepted);
+    const auto i = static_cast<std::size_t>(place);
+    acceptance_of(s.origins[i]).learn(s.plan.places[i], place < num_accepted);
   }
-  if (s.plan.withheld >= 0 && num_accepted == num_drafted) {
-    learn({s.plan.withheld_confidence, s.plan.withheld_confidence}, s.plan.withheld == target_token);
+  for (const DraftPlan::Withheld& copy : s.plan.withheld) {
+    if (copy.place > num_accepted) continue;
+    const Token token = copy.place == num_accepted ? target_token : s.tokens[static_cast<std::size_t>(s.num_committed + copy.place)];
+    text_.learn({copy.confidence, copy.confidence}, copy.token == token);
   }
 }
 
@@ -200,12 +289,13 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
   target_costs_.record(num_scored, seconds - propose_seconds);
-  accepted_by_row_.forget();
-  accepted_by_draft_.forget();
+  model_.forget();
+  text_.forget();
   const double undisturbed = target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
-  recent_tokens_ = options_.rate_memory * recent_tokens_ + num_made;
-  recent_seconds_ = options_.rate_memory * recent_seconds_ + undisturbed;
-  recent_sequence_seconds_ = options_.rate_memory * recent_sequence_seconds_ + num_sequences_ * undisturbed;
+  for (Recent& recent : recent_) {
+    recent.tokens *= options_.rate_memory, recent.seconds *= options_.rate_memory, recent.sequence_seconds *= options_.rate_memory;
+  }
+  recent_[is_copying_ ? by_copying : by_model].add(1.0, {static_cast<double>(num_made), undisturbed, num_sequences_ * undisturbed});
   const int num_asked = num_sequences_ - num_not_asked_;
   if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, options_.share_window);
 
@@ -214,7 +304,7 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   const double one_trial = options_.trial_savings * (target_costs_.seconds(num_sequences_) + draft_pass_);
   budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
-  if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + std::max(0.0, propose_seconds - draft_seconds_);
+  if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + catch_up_seconds_ + std::max(0.0, propose_seconds - draft_seconds_);
 }
 
 DraftingOutlook AdaptiveDraftLength::outlook() const {

@@ -30,6 +30,10 @@ struct DraftingOutlook {
 // over the sequences that may continue. A pass whose size differs from the one before (or from the expected next one) also
 // costs PassCosts::change().
 //
+// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So beside a draft model, every place is
+// asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone? A token is worth
+// the time that it usually takes in cycles of the same kind, with copies or without: where the text is copied, tokens are cheap.
+//
 // Exploration: some cycles (trials) use another length than the best known one: a length that its uncertainty allows to be
 // better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
 class AdaptiveDraftLength final : public DraftLength {
@@ -41,11 +45,12 @@ class AdaptiveDraftLength final : public DraftLength {
   DraftingOutlook outlook() const;
 
   void begin_cycle(int num_sequences) override;
-  bool worth_a_row(const Sequence& sequence) override;
+  int longest_draft() const override { return options_.longest_tried; }
+  int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) override;
+  bool worth_a_row(const Sequence& sequence, int num_unread) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
-  void drafted(Sequence& sequence, double row_confidence, double confidence) override;
-  void withheld(Sequence& sequence, double row_confidence, Token token) override;
-  void record_draft_pass(int num_rows, double seconds) override;
+  void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;
+  void record_draft_pass(int num_rows, int num_tokens, double seconds) override;
   void observe(const Sequence& sequence, int num_accepted, Token target_token) override;
   void end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) override;
 
@@ -56,26 +61,52 @@ class AdaptiveDraftLength final : public DraftLength {
     void add(double outcome, double window);
   };
 
+  enum Kind : std::size_t { by_model, by_copying };  // of drafts, and of cycles
+
+  // What is known about drafts of one kind.
+  struct Acceptance {
+    explicit Acceptance(const AutoOptions& options);
+    double typical() const;  // of rows like the latest
+    void add_row(double confidence);
+    void learn(const DraftPlan::Confidence& confidence, bool accepted);
+    void forget();
+    double of_row(double confidence) const { return by_row.probability(confidence); }
+    double of_draft(double confidence) const { return by_draft.probability(confidence); }
+
+    AcceptanceModel by_row, by_draft;
+    std::array<double, 24> row_confidences;  // the latest
+    std::size_t next_row = 0;
+  };
+
+  // Decaying sums over cycles; seconds as predicted, without disturbances.
+  struct Recent {
+    double tokens = 0.0, seconds = 0.0;
+    double sequence_seconds = 0.0;  // seconds times number of sequences
+    void add(double share, const Recent& other);
+  };
+
   void plan();
   void add_changes();
   std::vector<double>::const_iterator weigh();
   void choose_trial();
-  bool pays(const Sequence& sequence, double next_acceptance, bool row_is_known) const;
-  bool goes_on(const Sequence& sequence, double next_acceptance, bool row_is_known);
+  bool pays(const Sequence& sequence, double next_acceptance, double drafting, bool row_is_known) const;
+  bool stops(const Sequence& sequence);
+  void add_place(Sequence& sequence, DraftPlan::Confidence confidence, double acceptance);
   double survival_of_others(const Sequence& sequence) const;
-  double tokens_per_second() const;
-  double typical_acceptance() const;
+  double seconds_gained_by_model(double tokens, int num_drafted, int num_unread, double rate) const;
+  int best_number_of_copies(const Sequence& sequence, const std::vector<Copy>& copies, int num_unread) const;
+  double longer_pass(int num_drafted, int more) const;
+  double catch_up(int num_unread) const;
+  double tokens_per_second(Kind kind) const;
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
-  void learn(const DraftPlan::Confidence& confidence, bool accepted);
+  Acceptance& acceptance_of(DraftOrigin origin) { return origin == DraftOrigin::model ? model_ : text_; }
 
   AutoOptions options_;
-  PassCosts target_costs_;                             // seconds of a cycle without drafting, by columns of the target's pass
-  PassCosts draft_costs_;                              // seconds of a draft pass, by rows
-  double recent_tokens_ = 0.0, recent_seconds_ = 0.0;  // decaying sums; seconds as predicted, without disturbances
-  double recent_sequence_seconds_ = 0.0;               // seconds times number of sequences
-  AcceptanceModel accepted_by_row_, accepted_by_draft_;
-  std::array<double, 24> row_confidences_;  // the latest
-  std::size_t next_row_ = 0;
+  PassCosts target_costs_;  // seconds of a cycle without drafting, by columns of the target's pass
+  PassCosts draft_costs_;   // seconds of a draft pass, by rows
+  Recent recent_[2];        // by kind of cycle
+  Acceptance model_, text_;
+  bool has_model_ = false;
   Share proposing_;       // share of requests for which the proposer had something to propose
   double budget_ = 0.0;   // seconds that trials may cost
   bool is_first_ = true;  // the first cycle has not ended yet
@@ -96,10 +127,11 @@ class AdaptiveDraftLength final : public DraftLength {
   std::vector<double> standing_;               // [number of drafts] survival, summed over the sequences with that many that may continue
   int longest_ = 0;                            // drafts of the sequence with most drafts
   int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
-  double draft_seconds_ = 0.0;
-  int trial_ = -1;              // draft length of this cycle's trial; -1: no trial
-  double trial_loss_ = 0.0;     // seconds that the trial is expected to lose
-  std::vector<double> losses_;  // [drafts] seconds that each length loses compared with the current rate
+  bool is_copying_ = false;
+  double draft_seconds_ = 0.0, catch_up_seconds_ = 0.0;  // the second is a part of the first
+  int trial_ = -1;                                       // draft length of this cycle's trial; -1: no trial
+  double trial_loss_ = 0.0;                              // seconds that the trial is expected to lose
+  std::vector<double> losses_;                           // [drafts] seconds that each length loses compared with the current rate
 };
 
 }  // namespace specdec

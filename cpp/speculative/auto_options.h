@@ -39,6 +39,8 @@ struct AutoOptions {
   double leap = 4.0;              // a pass may have this many times the columns of the largest one measured
   double warm_after = 2e-3;       // seconds of plain cycles before the first draft: caches and pages are cold at first
   int longest_tried = 24;         // drafts
+  double catch_up_lasts = 32.0;   // cycles: a draft model that must read what it did not draft will be used this often afterwards
+  double other_kind = 0.05;       // weight of the cycles without copies in the rate of those with copies, and the other way round
   int plan_lasts = 16;            // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 

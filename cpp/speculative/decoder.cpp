@@ -24,6 +24,11 @@ sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, Targ
   }
 }
 
+void count_accepted(Stats& stats, DraftOrigin origin, int count) {
+  if (origin != DraftOrigin::none) stats.accepted += count;
+  if (is_copy(origin)) stats.accepted_copies += count;
+}
+
 }  // namespace
 
 Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length)
@@ -37,6 +42,7 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
   s.tokens.reserve(s.tokens.size() + room);
   s.emitted.reserve(max_draft_tokens + 1);
   s.plan.places.reserve(max_draft_tokens);
+  s.plan.withheld.reserve(max_draft_tokens + 1);
   try {
     const int left = s.num_committed - 1 - target_.length(s.slot);
     const int end = s.num_committed - 1 - std::max(0, left - max_tokens);
@@ -99,7 +105,7 @@ void Decoder::truncate(Sequence& s, int num_committed) {
   for (; s.num_committed > num_committed; --s.num_committed) {
     if (last == s.emitted.rend()) continue;  // made by an earlier cycle
     --s.stats.tokens;
-    if (last++->from_draft) --s.stats.accepted;
+    count_accepted(s.stats, last++->origin, -1);
   }
   restore(s);
 }
@@ -166,6 +172,7 @@ void Decoder::verify(Sequence& s, int first_row) {
     return;
   }
   s.stats.drafted += s.num_drafted();
+  s.stats.drafted_copies += std::count_if(s.origins.begin(), s.origins.begin() + s.num_drafted(), is_copy);
   if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, decided.num_accepted, decided.next_token);
   commit(s, decided.num_accepted, decided.next_token, first_row);
 }
@@ -207,8 +214,9 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
     const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
     const double logprob = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size(), token);
-    s.emitted.push_back({token, place < num_accepted, logprob});
-    if (place < num_accepted) ++s.stats.accepted;
+    const DraftOrigin origin = place < num_accepted ? s.origins[static_cast<std::size_t>(place)] : DraftOrigin::none;
+    s.emitted.push_back({token, origin, logprob});
+    count_accepted(s.stats, origin, 1);
     ++s.num_committed;
     --s.remaining;
     if (target_.is_end_of_generation(token)) s.finish = Finish::end_of_generation;

@@ -2,9 +2,17 @@
 // It must not withdraw a sampled token because of its value: that would change the output's distribution.
 #pragma once
 
+#include <vector>
+
 #include "speculative/sequence.h"
 
 namespace specdec {
+
+// A token that text proposes. confidence: any monotonic scale in [0, 1]; AcceptanceModel maps it.
+struct Copy {
+  Token token;
+  double confidence;
+};
 
 // Confidences, in [0, 1]. Of a row: the probability of its most likely token. Of a draft: that token's probability.
 class DraftLength {
@@ -12,16 +20,19 @@ class DraftLength {
   virtual ~DraftLength() = default;
 
   virtual void begin_cycle(int num_sequences) = 0;
-  // Called before each pass of the draft: is the row of the sequence's next place worth a pass?
-  virtual bool worth_a_row(const Sequence& sequence) = 0;
+  // No draft is longer than this.
+  virtual int longest_draft() const { return max_draft_tokens; }
+  // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller adds them.
+  // num_unread: tokens that a draft model would have to read before it could propose the next one instead; 0: there is no draft model.
+  virtual int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) = 0;
+  // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread tokens?
+  virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
   // Called when the row is known, before sampling from it: is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
-  // A draft was sampled from that row and will be submitted.
-  virtual void drafted(Sequence& sequence, double row_confidence, double confidence) = 0;
-  // A one-hot proposal was not worth submitting. Comparing it with the target's choice still teaches its acceptance.
-  virtual void withheld(Sequence& sequence, double row_confidence, Token token) = 0;
-  // A pass of the draft model, one or two tokens for each of num_rows sequences; seconds include sampling.
-  virtual void record_draft_pass(int num_rows, double seconds) = 0;
+  // A draft was sampled from that row and added to the sequence.
+  virtual void drafted(Sequence& sequence, DraftPlan::Confidence confidence) = 0;
+  // A pass of the draft model over num_tokens tokens of num_rows sequences; seconds include sampling.
+  virtual void record_draft_pass(int num_rows, int num_tokens, double seconds) = 0;
   // The drafts were verified; they are still in the sequence's tokens. target_token: the last token of the cycle.
   virtual void observe(const Sequence& sequence, int num_accepted, Token target_token) = 0;
   // num_scored: tokens in the target's pass. seconds: of the whole cycle; propose_seconds: the part before that pass.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "base/error.h"
 #include "sampling/gumbel_max.h"
@@ -27,30 +26,29 @@ void DraftModelProposer::truncate(int slot, int length) { draft_.truncate(slot, 
 
 void DraftModelProposer::copy(int from, int to) { draft_.copy(from, to); }
 
-// Computes the rows that the first drafts are sampled from. The draft's cache can be behind: by one token after a cycle that
-// accepted every draft, by more after cycles without drafts. Returns true in the second case, where the pass takes longer.
-bool DraftModelProposer::read_last_tokens(const std::vector<ProposalRequest>& requests) {
-  int tokens = 0;
-  for (const ProposalRequest& request : requests) tokens += request.sequence->num_committed - draft_.length(request.sequence->slot);
-  if (tokens > draft_.batch_size()) {
-    for (const ProposalRequest& request : requests) cache_tokens(draft_, *request.sequence, request.sequence->num_committed - 1);
-  }
-  inputs_.clear();
-  bool far_behind = false;
-  for (const ProposalRequest& request : requests) {
-    const Sequence& s = *request.sequence;
-    const int cached = draft_.length(s.slot);
-    inputs_.push_back({s.slot, s.tokens.data() + cached, s.num_committed - cached, 1});
-    far_behind = far_behind || s.num_committed - cached > 2;
-  }
-  draft_.decode(inputs_);
-  return far_behind;
+bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
+  const Sequence& s = *request.sequence;
+  if (s.num_drafted() >= request.num_tokens || room(static_cast<int>(s.tokens.size())) == 0) return false;
+  if (s.num_drafted() > 0 && draft_.is_end_of_generation(s.tokens.back())) return false;
+  return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
 
-void DraftModelProposer::read_drafts() {
+// Computes the rows that the next drafts are sampled from. Returns the number of tokens read. It is more than one per sequence
+// where the draft's cache is behind: after a cycle that accepted every draft, after copies and after cycles without drafts.
+int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
+  int num_tokens = 0;
+  for (const ProposalRequest& request : requests) num_tokens += num_unread(*request.sequence);
+  if (num_tokens > draft_.batch_size()) {
+    for (const ProposalRequest& request : requests)
+      cache_tokens(draft_, *request.sequence, static_cast<int>(request.sequence->tokens.size()) - 1);
+  }
   inputs_.clear();
-  for (const ProposalRequest& request : running_) inputs_.push_back({request.sequence->slot, &request.sequence->tokens.back(), 1, 1});
+  for (const ProposalRequest& request : requests) {
+    const Sequence& s = *request.sequence;
+    inputs_.push_back({s.slot, s.tokens.data() + draft_.length(s.slot), num_unread(s), 1});
+  }
   draft_.decode(inputs_);
+  return num_tokens;
 }
 
 // Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits.
@@ -88,40 +86,37 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
                 : sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
     confidence = row.probability(token);
   }
-  s.tokens.push_back(token);
-  if (request.adaptive != nullptr) request.adaptive->drafted(s, row_confidence, confidence);
+  s.add_draft(token, DraftOrigin::model);
+  if (request.adaptive != nullptr) request.adaptive->drafted(s, {row_confidence, confidence});
   return true;
 }
 
-void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
-  const auto worth_a_row = [](const ProposalRequest& r) { return r.adaptive == nullptr || r.adaptive->worth_a_row(*r.sequence); };
-  running_.clear();
-  std::copy_if(requests.begin(), requests.end(), std::back_inserter(running_), worth_a_row);
-  for (bool first = true; !running_.empty(); first = false) {
-    double pass_seconds = 0.0;
-    bool catching_up = false;
+void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& stats) {
+  running.erase(std::remove_if(running.begin(), running.end(), [&](const ProposalRequest& r) { return !needs_draft(r); }), running.end());
+  if (running.empty()) return;
+  const auto num_rows = static_cast<int>(running.size());
+  const auto adaptive = std::find_if(running.begin(), running.end(), [](const ProposalRequest& r) { return r.adaptive != nullptr; });
+  DraftLength* const rule = adaptive != running.end() ? adaptive->adaptive : nullptr;
+  double seconds = 0.0;
+  int num_tokens = 0;
+  {
+    Stopwatch pass(seconds);
     {
-      Stopwatch pass(pass_seconds);
-      {
-        Stopwatch watch(stats.draft_seconds);
-        if (first) catching_up = read_last_tokens(running_);
-        else read_drafts();
-        ++stats.draft_calls;
-      }
-      Stopwatch watch(stats.sampling_seconds);
-      going_on_.clear();
-      for (std::size_t row = 0; row < running_.size(); ++row) {
-        const ProposalRequest& r = running_[row];
-        const float* logits = draft_.logits(static_cast<int>(row));
-        if (!draft(r, logits) || r.sequence->num_drafted() >= r.num_tokens || draft_.is_end_of_generation(r.sequence->tokens.back()))
-          continue;
-        if (worth_a_row(r)) going_on_.push_back(r);
-      }
+      Stopwatch watch(stats.draft_seconds);
+      num_tokens = read(running);
+      ++stats.draft_calls;
     }
-    const auto adaptive = std::find_if(running_.begin(), running_.end(), [](const ProposalRequest& r) { return r.adaptive != nullptr; });
-    if (adaptive != running_.end() && !catching_up) adaptive->adaptive->record_draft_pass(static_cast<int>(running_.size()), pass_seconds);
-    running_.swap(going_on_);
+    Stopwatch watch(stats.sampling_seconds);
+    int row = 0;
+    const auto has_ended = [&](const ProposalRequest& r) { return !draft(r, draft_.logits(row++)); };
+    running.erase(std::remove_if(running.begin(), running.end(), has_ended), running.end());
   }
+  if (rule != nullptr) rule->record_draft_pass(num_rows, num_tokens, seconds);
+}
+
+void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  running_ = requests;
+  while (!running_.empty()) extend(running_, stats);
 }
 
 }  // namespace specdec

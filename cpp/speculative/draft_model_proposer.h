@@ -19,15 +19,20 @@ class DraftModelProposer final : public Proposer {
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
+  // One pass for all that need another draft and find it worth a pass. Those that may get a further one remain.
+  void extend(std::vector<ProposalRequest>& running, Stats& stats);
+  // Tokens that the next pass reads for the sequence: 1 or more.
+  int num_unread(const Sequence& sequence) const { return static_cast<int>(sequence.tokens.size()) - draft_.length(sequence.slot); }
+
  private:
-  bool read_last_tokens(const std::vector<ProposalRequest>& requests);
-  void read_drafts();
+  bool needs_draft(const ProposalRequest& request) const;
+  int read(const std::vector<ProposalRequest>& requests);
   bool draft(const ProposalRequest& request, const float* logits);
   bool draw(const ProposalRequest& request, const float* logits);
 
   LanguageModel& draft_;
   int vocabulary_size_;  // the smaller of both models'
-  std::vector<ProposalRequest> running_, going_on_;
+  std::vector<ProposalRequest> running_;
   std::vector<PassInput> inputs_;
 };
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "speculative/one_hot.h"
+#include "speculative/copies.h"
 
 namespace specdec {
 namespace {
@@ -28,8 +28,7 @@ int length_of_copy(const std::vector<Token>& tokens, int end) {
   return static_cast<int>(std::mismatch(copy, copy + limit, tokens.rbegin()).first - copy);
 }
 
-// Confidence in the next token of a repetition of `length` tokens so far: a monotonic scale; AcceptanceModel maps it to
-// acceptance probabilities.
+// Confidence in the next token of a repetition of `length` tokens so far.
 double confidence_in_repetition(int length) { return 1.0 - std::pow(0.9, length); }
 
 }  // namespace
@@ -46,11 +45,12 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
     for (int n = max_ngram_; n >= min_ngram_ && source == 0; --n) source = end_of_earlier_copy(s.tokens, n);
     if (source == 0) continue;
     const int matched = request.adaptive != nullptr ? length_of_copy(s.tokens, source) : 0;
-    const int count = std::min(request.num_tokens, s.num_committed - source);
+    const int count = std::min(most_copies(request), s.num_committed - source);
+    copies_.clear();
     for (int place = 0; place < count; ++place) {
-      const Token token = s.tokens[static_cast<std::size_t>(source + place)];
-      if (!submit_one_hot(request, token, confidence_in_repetition(matched + place))) break;
+      copies_.push_back({s.tokens[static_cast<std::size_t>(source + place)], confidence_in_repetition(matched + place)});
     }
+    add_copies(request, copies_, DraftOrigin::ngram);
   }
 }
 

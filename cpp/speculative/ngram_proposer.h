@@ -20,6 +20,7 @@ class NgramProposer final : public Proposer {
  private:
   int max_ngram_;
   int min_ngram_;
+  std::vector<Copy> copies_;
 };
 
 }  // namespace specdec

@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// Extends the model's cache of the sequence to its first `length` committed tokens. Computes no logits.
+// Extends the model's cache of the sequence to its first `length` tokens. Computes no logits.
 inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   for (int cached = model.length(sequence.slot); cached < length;) {
     const int count = std::min(length - cached, model.batch_size());

@@ -1,6 +1,7 @@
 // The tokens and state of one sequence in the speculative loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -19,20 +20,29 @@ constexpr int auto_draft_tokens = -1;  // DraftLength decides place by place
 
 enum class Finish { none, end_of_generation, max_tokens, context };
 
+// Where a draft comes from: a draft model, or a copy of text (n-gram lookup, suffix decoding).
+enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix };
+constexpr bool is_copy(DraftOrigin origin) { return origin == DraftOrigin::ngram || origin == DraftOrigin::suffix; }
+
 // The adaptive draft length's state of one cycle.
 struct DraftPlan {
   struct Confidence {
     double row, draft;
   };
+  // A copy that was not submitted. Comparing it with the token that stands there in the end still teaches its acceptance.
+  struct Withheld {
+    int place;
+    Token token;
+    double confidence;
+  };
   double survival = 1.0;           // expected probability that every draft so far is accepted
   std::vector<Confidence> places;  // by draft
-  Token withheld = -1;             // a one-hot proposal for the next place that was not submitted; -1: none
-  double withheld_confidence = 0.0;
+  std::vector<Withheld> withheld;
 
   void clear() {
     survival = 1.0;
     places.clear();
-    withheld = -1;
+    withheld.clear();
   }
 };
 
@@ -47,8 +57,8 @@ enum class Drafting { sampled, argmax };
 // A token of the output, in order.
 struct Emission {
   Token token;
-  bool from_draft;  // true: a draft that was accepted; false: sampled from the target
-  double logprob;   // natural log of the target's probability, before any transform
+  DraftOrigin origin;  // of an accepted draft; none: sampled from the target
+  double logprob;      // natural log of the target's probability, before any transform
 };
 
 struct Sequence {
@@ -68,8 +78,9 @@ struct Sequence {
   std::unique_ptr<const sampling::UniformSource> uniforms;
 
   // The current or last cycle.
-  std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy
-  DraftPlan plan;                                   // auto_draft_tokens only
+  std::vector<sampling::Distribution> draft_probs;      // [num_drafted] the distributions sampled from; unused when greedy
+  std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]
+  DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
   std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
 
@@ -81,6 +92,11 @@ struct Sequence {
   sampling::Distribution& draft_row(int place) {
     if (draft_probs.size() <= static_cast<std::size_t>(place)) draft_probs.resize(static_cast<std::size_t>(place) + 1);
     return draft_probs[static_cast<std::size_t>(place)];
+  }
+  // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
+  void add_draft(Token token, DraftOrigin origin) {
+    origins[static_cast<std::size_t>(num_drafted())] = origin;
+    tokens.push_back(token);
   }
   // Keeps the first num_kept drafts of the cycle.
   void drop_drafts_after(int num_kept) { tokens.resize(static_cast<std::size_t>(num_committed + num_kept)); }

@@ -16,9 +16,11 @@ struct Stats {
   // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or because the
   // user ends the text) are subtracted. So at the end these are counts of the text that the user got.
   std::int64_t tokens = 0;
-  std::int64_t drafted = 0;      // scored by the target, those cut off included
-  std::int64_t accepted = 0;     // of `tokens`, those that were drafts
-  std::int64_t draft_calls = 0;  // passes of the draft model
+  std::int64_t drafted = 0;          // scored by the target, those cut off included
+  std::int64_t accepted = 0;         // of `tokens`, those that were drafts
+  std::int64_t drafted_copies = 0;   // of `drafted`, those copied from text, not drafted by a model
+  std::int64_t accepted_copies = 0;  // of `accepted`
+  std::int64_t draft_calls = 0;      // passes of the draft model
   std::int64_t target_calls = 0;
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
@@ -44,6 +46,8 @@ inline constexpr StatsField stats_fields[] = {
     {"tokens", &Stats::tokens},
     {"drafted", &Stats::drafted},
     {"accepted", &Stats::accepted},
+    {"drafted_copies", &Stats::drafted_copies},
+    {"accepted_copies", &Stats::accepted_copies},
     {"draft_calls", &Stats::draft_calls},
     {"target_calls", &Stats::target_calls},
     {"draft_seconds", &Stats::draft_seconds},

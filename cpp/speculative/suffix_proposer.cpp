@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "speculative/one_hot.h"
+#include "speculative/copies.h"
 
 namespace specdec {
 namespace {
@@ -44,11 +44,11 @@ SuffixProposer::Source SuffixProposer::source_at(const SuffixIndex& index, const
   return {&index, match, next, confidence_in(next, match.length)};
 }
 
-// The source with the highest confidence in its next token. The sequence's own text is preferred to equal ones.
-SuffixProposer::Source SuffixProposer::find(const Sequence& s, int longest) const {
-  const int count = std::min(longest, static_cast<int>(s.tokens.size()));
-  const Token* context = s.tokens.data() + s.tokens.size() - count;
-  const auto in = [&](const SuffixIndex& index) { return source_at(index, index.find(context, count)); };
+// The source with the highest confidence in the token that follows the context. The sequence's own text is preferred to equal ones.
+SuffixProposer::Source SuffixProposer::find(const Sequence& s, const std::vector<Token>& context, int longest) const {
+  const int count = std::min(longest, static_cast<int>(context.size()));
+  const Token* const tokens = context.data() + context.size() - count;
+  const auto in = [&](const SuffixIndex& index) { return source_at(index, index.find(tokens, count)); };
   Source best = in(texts_[static_cast<std::size_t>(s.slot)]);
   if (!may_use_earlier_outputs(s)) return best;
   for (const SuffixIndex& half : earlier_.halves()) {
@@ -58,21 +58,28 @@ SuffixProposer::Source SuffixProposer::find(const Sequence& s, int longest) cons
   return best;
 }
 
-void SuffixProposer::propose(const ProposalRequest& request) {
-  Sequence& s = *request.sequence;
+void SuffixProposer::look_up(const Sequence& s, int most, std::vector<Copy>& copies) {
+  copies.clear();
+  if (most <= 0) return;
   prefill(s, s.num_committed);
-  Source source = find(s, SuffixIndex::max_depth - 1);
-  while (source.index != nullptr && s.num_drafted() < request.num_tokens) {
-    if (!submit_one_hot(request, source.next.token, source.confidence)) return;
+  constexpr int longest = SuffixIndex::max_depth - 1;
+  context_.assign(s.tokens.end() - std::min<std::ptrdiff_t>(longest, s.tokens.end() - s.tokens.begin()), s.tokens.end());
+  for (Source source = find(s, context_, longest); source.index != nullptr;) {
+    copies.push_back({source.next.token, source.confidence});
+    if (static_cast<int>(copies.size()) == most) return;
+    context_.push_back(source.next.token);
     source = source_at(*source.index, source.index->advance(source.match));
-    // At the end of the text, or of the index's depth: goes on with a shorter match of the drafts.
-    if (source.index == nullptr) source = find(s, SuffixIndex::max_depth / 2);
+    // At the end of the text, or of the index's depth: goes on with a shorter match of the copies.
+    if (source.index == nullptr) source = find(s, context_, SuffixIndex::max_depth / 2);
   }
 }
 
 void SuffixProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
   Stopwatch watch(stats.draft_seconds);
-  for (const ProposalRequest& request : requests) propose(request);
+  for (const ProposalRequest& request : requests) {
+    look_up(*request.sequence, most_copies(request), copies_);
+    if (!copies_.empty()) add_copies(request, copies_, DraftOrigin::suffix);
+  }
 }
 
 }  // namespace specdec

@@ -24,6 +24,9 @@ class SuffixProposer final : public Proposer {
   void copy(int from, int to) override;
   void remember(const Token* output, int count) override { earlier_.add(output, count); }
 
+  // Writes what the texts propose to follow the sequence's tokens, drafts included; at most `most` tokens.
+  void look_up(const Sequence& sequence, int most, std::vector<Copy>& copies);
+
  private:
   struct Source {
     const SuffixIndex* index = nullptr;
@@ -32,12 +35,13 @@ class SuffixProposer final : public Proposer {
     double confidence = 0.0;  // in the next token
   };
   static Source source_at(const SuffixIndex& index, const SuffixIndex::Match& match);
-  Source find(const Sequence& sequence, int longest) const;
-  void propose(const ProposalRequest& request);
+  Source find(const Sequence& sequence, const std::vector<Token>& context, int longest) const;
   SuffixIndex& text_of(int slot);
 
   std::vector<SuffixIndex> texts_;  // by slot: a prefix of the committed tokens
   EarlierOutputs earlier_;
+  std::vector<Token> context_;  // the sequence's last tokens, and the copies so far
+  std::vector<Copy> copies_;
 };
 
 }  // namespace specdec

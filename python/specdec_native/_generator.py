@@ -16,7 +16,7 @@ from ._core import Generator as _Engine
 from ._handles import RequestHandle
 from ._hub import companion, local_model
 from ._log import publish
-from ._options import Drafting, Request, StreamOptions, Verification
+from ._options import Drafting, Request, StreamOptions, Verification, draft_of
 from ._results import Completion, Event, Piece, Score, Stats, VerificationMode, completion_of
 from ._streams import EventStream, Stream
 
@@ -37,7 +37,9 @@ class Generator:
         followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
         which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a
         Path); "auto" for a small model of the target's family from the Hugging Face hub, or else suffix decoding, with a
-        RuntimeWarning; None: no draft (with target=None: the bundled draft).
+        RuntimeWarning; None: no draft (with target=None: the bundled draft). A list has a model and "suffix", or only a model,
+        and overrides `suffix`.
+    suffix: beside a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
@@ -68,8 +70,9 @@ class Generator:
     def __init__(
         self,
         target: str | os.PathLike[str] | None = None,
-        draft: str | os.PathLike[str] | None = None,
+        draft: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
+        suffix: bool = True,
         n_ctx: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
@@ -83,6 +86,8 @@ class Generator:
         max_queue_size: int = 1024,
         num_draft_tokens: int | Literal["auto"] = "auto",
     ) -> None:
+        if isinstance(draft, Sequence) and not isinstance(draft, str):
+            draft, suffix = draft_of(draft)
         options = {name: value for name, value in locals().items() if name != "self"}
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])

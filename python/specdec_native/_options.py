@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
@@ -38,6 +39,14 @@ class _Prompt(TypedDict):
 
 class Request(_Prompt, StreamOptions, total=False):
     """A prompt with its own options, for `Generator.stream_many` and `generate_many`."""
+
+
+def draft_of(sources: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLike[str], bool]:
+    """The draft and the `suffix` of a Generator for a list of draft sources: a model, or "suffix", or both."""
+    models = [source for source in sources if source != "suffix"]
+    if not sources or len(models) > 1 or "ngram" in models:
+        raise ValueError(f'draft is {list(sources)}; a list holds the path of one model, "suffix", or both')
+    return (models[0] if models else "suffix"), "suffix" in sources
 
 
 def prompt_and_options(

@@ -7,22 +7,29 @@ from typing import Literal, NamedTuple
 
 FinishReason = Literal["stop", "length", "context"]
 VerificationMode = Literal["token", "block", "invariant"]
+DraftOrigin = Literal["model", "suffix", "ngram"]
 
 
 class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold caches, each line of Python takes microseconds
     """One token of the output.
 
     `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible start of
-    a stop string) or include text of earlier tokens. `logprob` is the natural log of the target's probability of the token,
-    before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
-    (max_tokens) or "context" (the context is full).
+    a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft model, or a copy
+    of text ("suffix", "ngram"); None: it was sampled from the target. `logprob` is the natural log of the target's probability
+    of the token, before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string),
+    "length" (max_tokens) or "context" (the context is full).
     """
 
     token: int
     text: str
-    from_draft: bool
+    draft_source: DraftOrigin | None
     logprob: float
     finish_reason: FinishReason | None
+
+    @property
+    def from_draft(self) -> bool:
+        """Whether the token is an accepted draft."""
+        return self.draft_source is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,8 @@ class Stats:
     tokens: int = 0  #: of the output
     drafted: int = 0  #: proposed by the draft and scored by the target
     accepted: int = 0  #: tokens of the output that were drafts
+    drafted_copies: int = 0  #: of `drafted`, those copied from text, not drafted by a model
+    accepted_copies: int = 0  #: of `accepted`
     draft_calls: int = 0  #: passes of the draft model
     target_calls: int = 0
     draft_seconds: float = 0.0

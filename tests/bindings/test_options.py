@@ -23,7 +23,7 @@ TYPES = {
     "draft_tokens": "int | Literal['auto']",
     "choice": "str",
     "path": "str | os.PathLike[str] | None",
-    "draft": "str | os.PathLike[str] | None",
+    "draft": "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
     "texts": "str | Sequence[str] | None",
     "addresses": "str | Sequence[str]",
     "biases": "Mapping[int, float] | None",

@@ -38,13 +38,30 @@ def run_json(specdec: pathlib.Path, *arguments: object) -> tuple[list[dict[str, 
     return pieces, last
 
 
+def test_copies_are_told_from_drafts_of_the_model(specdec: pathlib.Path) -> None:
+    prompt = "".join(f"    self.assertEqual(add({i}, 1), {i + 1})\n" for i in range(12))
+    options = ["-p", prompt, "-n", "60", "--temp", "0", "-k", "4"]
+    pieces, last = run_json(specdec, *options)
+    sources = [piece["draft_source"] for piece in pieces]
+    assert {"model", "suffix", None} == set(sources)
+    assert last["stats"]["accepted_copies"] == sources.count("suffix")
+    assert all(piece["from_draft"] == (piece["draft_source"] is not None) for piece in pieces)
+    coloured = run(specdec, *options, "--color", "always")
+    assert "\x1b[36m" in coloured.stdout and "\x1b[32m" in coloured.stdout
+    assert f"copies   {last['stats']['drafted_copies']} of these proposed" in coloured.stderr
+    without, last = run_json(specdec, *options, "--no-suffix")
+    assert "suffix" not in {piece["draft_source"] for piece in without}
+    assert last["stats"]["drafted_copies"] == 0
+    assert [piece["token"] for piece in without] == [piece["token"] for piece in pieces]
+
+
 @pytest.mark.parametrize("options", [GREEDY, SAMPLED])
 def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
     text = run(specdec, "-p", PROMPT, *options)
     pieces, last = run_json(specdec, "-p", PROMPT, *options)
     assert text.stdout == "".join(piece["text"] for piece in pieces)
     assert len(pieces) == 24
-    assert all(set(piece) == {"token", "text", "from_draft", "logprob"} for piece in pieces)
+    assert all(set(piece) == {"token", "text", "from_draft", "draft_source", "logprob"} for piece in pieces)
     assert all(piece["logprob"] <= 0 for piece in pieces)
     assert set(last) == {"finish_reason", "seed", "verification", "drafting", "stats"}
     assert last["finish_reason"] == "length"

@@ -136,7 +136,7 @@ def test_control_the_drafts_own_law_is_told_apart(draft_path: str, plain_counts:
 
 def test_with_keys_and_values_in_8_bits(library_prompts: list[str]) -> None:
     """Drafts are rejected and rolled back in such a cache, too."""
-    gen, f16 = sd.Generator(kv_type="q8_0"), sd.Generator()
+    gen, f16 = sd.Generator(kv_type="q8_0", suffix=False), sd.Generator()
     for prompt in library_prompts[:3]:
         expected = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=0)
         drafted = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, num_draft_tokens=7)

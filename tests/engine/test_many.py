@@ -80,10 +80,12 @@ def test_texts_are_as_if_alone(alone: sd.Generator, many: sd.Generator, mode: sd
     together = many.generate_many(requests(mode))
     assert all(map(is_same, expected, together))
     assert [c.finish_reason for c in together] == [c.finish_reason for c in expected]
+    # Where drafts cannot change the text, earlier outputs are copied, and there are more of them here.
+    is_free = (
+        mode.get("num_draft_tokens", "auto") == "auto" or not mode["temperature"] or mode.get("verification") == "invariant"
+    )
     for one, other in zip(expected, together, strict=True):
-        assert (other.stats.drafted, other.stats.accepted) == (one.stats.drafted, one.stats.accepted) or (
-            mode.get("num_draft_tokens", "auto") == "auto"
-        )
+        assert is_free or (other.stats.drafted, other.stats.accepted) == (one.stats.drafted, one.stats.accepted)
     # Negative control: the same requests with other seeds.
     if mode["temperature"]:
         others = many.generate_many([{**request, "seed": 7} for request in requests(mode)])

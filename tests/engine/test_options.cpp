@@ -41,6 +41,7 @@ GeneratorOptions changed_generator() {
   options.use_mmap = false;
   options.repack = false;
   options.draft_weights = "file";
+  options.suffix = false;
   options.kv_type = "q8_0";
   options.max_sequences = 5;
   options.max_queue_size = 6;

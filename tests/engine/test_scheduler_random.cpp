@@ -254,7 +254,7 @@ class Run {
     if (event->piece) {
       CHECK(entry.delivered < entry.expected.size() && same(*event->piece, entry.expected[entry.delivered]));
       ++entry.delivered;
-      entry.drafts += event->piece->from_draft ? 1 : 0;
+      entry.drafts += event->piece->from_draft() ? 1 : 0;
     } else {
       CHECK(event->text->has_failed() || entry.expected.empty());
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "speculative/draft_length.h"
@@ -30,15 +31,22 @@ struct Place {
   double share, confidence, acceptance;
 };
 
+// Stretches of the text that repeat earlier text: there, copies up to the stretch's end are proposed.
+struct Repetition {
+  int apart, length;              // tokens
+  double confidence, acceptance;  // of each copy
+};
+
 struct World {
   std::function<double(int)> target_pass;  // seconds by columns
-  std::function<double(int)> draft_pass;   // by rows; null: drafts cost nothing
+  std::function<double(int)> draft_pass;   // by tokens; null: there are copies only, which cost nothing
   std::vector<Place> places;
   int num_sequences = 1;
-  double noise = 0.05;     // passes take longer, by up to ten times this fraction, by half of it on average
-  double drift = 0.0;      // of the machine's speed, per cycle
-  double change = 0.0;     // extra seconds of a target pass whose size differs from the last one's; for one sequence
-  double proposing = 1.0;  // share of cycles in which the proposer has something to propose; for one sequence
+  double noise = 0.05;                        // passes take longer, by up to ten times this fraction, by half of it on average
+  double drift = 0.0;                         // of the machine's speed, per cycle
+  double change = 0.0;                        // extra seconds of a target pass whose size differs from the last one's; for one sequence
+  double proposing = 1.0;                     // share of cycles in which the proposer has something to propose; for one sequence
+  std::optional<Repetition> repetition = {};  // beside a draft model
 
   double acceptance() const {
     double mean = 0.0;
@@ -77,9 +85,20 @@ struct Text {
   }
   Sequence sequence{0, sampling::SamplingParams(), std::make_unique<sampling::PhiloxUniforms>(1, 0)};
   double survival = 1.0;
+  double expected = 0.0;  // accepted drafts
   bool rejected = false;
   int num_accepted = 0;
+  int num_read = 0;  // drafts that the draft model has read, or is to read next
+
+  void take(double acceptance, bool is_right) {
+    survival *= acceptance;
+    expected += survival;
+    rejected = rejected || !is_right;
+    if (!rejected) ++num_accepted;
+  }
 };
+
+constexpr Token right = 0, wrong = 1;  // what the target chooses, and what it does not
 
 // A machine on which a rule decodes sequence after sequence. The rule sees disturbed times and random verdicts; the returned
 // speed uses undisturbed times and expected tokens, which reduces its variance.
@@ -115,52 +134,94 @@ class Machine {
     return world.places.back();
   }
 
+  // Copies are all known at once. Without a draft model every place has one.
+  void copy(const World& world, Text& t, int num_unread) {
+    std::vector<Place> places;
+    if (!world.draft_pass) {
+      for (int i = 0; i < most_drafts; ++i) places.push_back(next_place(world));
+    } else {
+      const Repetition& r = *world.repetition;
+      places.assign(static_cast<std::size_t>(std::min(num_repeating_, most_drafts)), {1.0, r.confidence, r.acceptance});
+    }
+    if (places.empty()) return;
+    std::vector<Copy> copies;
+    for (const Place& place : places) copies.push_back({random_() < place.acceptance ? right : wrong, place.confidence});
+    const int count = rule_.worth_copying(t.sequence, copies, world.draft_pass ? num_unread : 0);
+    for (int i = 0; i < count; ++i) {
+      const auto place = static_cast<std::size_t>(i);
+      t.sequence.add_draft(right, DraftOrigin::suffix);
+      t.take(places[place].acceptance, copies[place].token == right);
+    }
+  }
+
+  // Of one sequence.
+  void go_on(const Repetition& repetition, int num_made) {
+    for (int i = 0; i < num_made; ++i) {
+      if (num_repeating_ > 0) --num_repeating_;
+      else if (++num_apart_ >= repetition.apart) num_repeating_ = repetition.length, num_apart_ = 0;
+    }
+  }
+
   // False where the sequence ends.
   bool draft(const World& world, Text& t) {
     Sequence& s = t.sequence;
     const Place& place = next_place(world);
+    t.num_read = s.num_drafted();
     if (!rule_.worth_a_draft(s, place.confidence)) return false;
-    s.tokens.push_back(0);
-    rule_.drafted(s, place.confidence, place.confidence);
-    t.survival *= place.acceptance;
-    t.rejected = t.rejected || random_() >= place.acceptance;
-    if (!t.rejected) ++t.num_accepted;
+    s.add_draft(right, DraftOrigin::model);
+    rule_.drafted(s, {place.confidence, place.confidence});
+    t.take(place.acceptance, random_() < place.acceptance);
     return s.num_drafted() < most_drafts;
   }
 
   void cycle(const World& world, Speed& sum) {
     log_slowness_ = 0.995 * log_slowness_ + world.drift * (2.0 * random_() - 1.0);
     const int num_sequences = world.num_sequences;
+    num_unread_.resize(static_cast<std::size_t>(num_sequences), 1);
     std::vector<Text> texts(static_cast<std::size_t>(num_sequences));
     std::vector<Text*> running, going_on;
-    const auto worth_a_row = [&](const Text& t) { return !world.draft_pass || rule_.worth_a_row(t.sequence); };
+    const auto unread = [&](const Text& t) {  // while nothing was read in this cycle
+      return num_unread_[static_cast<std::size_t>(&t - texts.data())] + t.sequence.num_drafted();
+    };
+    const auto worth_a_row = [&](const Text& t) { return rule_.worth_a_row(t.sequence, unread(t)); };
     rule_.begin_cycle(num_sequences);
     const bool is_proposing = world.proposing == 1.0 || random_() < world.proposing;
     for (Text& t : texts) {
-      if (is_proposing && worth_a_row(t)) running.push_back(&t);
+      if (!is_proposing) continue;
+      if (!world.draft_pass || world.repetition) copy(world, t, unread(t));
+      if (world.draft_pass && worth_a_row(t)) running.push_back(&t);
     }
-    double undisturbed = 0.0, proposing = 0.0, tokens = num_sequences;
-    while (!running.empty()) {
-      const double pass = world.draft_pass ? world.draft_pass(static_cast<int>(running.size())) : 0.0;
+    double undisturbed = 0.0, proposing = 0.0;
+    std::vector<bool> has_read(texts.size(), false);
+    for (bool first = true; !running.empty(); first = false) {
+      const auto rows = static_cast<int>(running.size());
+      int num_tokens = rows;
+      for (Text* t : running) {
+        if (first && world.repetition) num_tokens += unread(*t) - 1;
+        has_read[static_cast<std::size_t>(t - texts.data())] = true;
+      }
+      const double pass = world.draft_pass(num_tokens);
       const double measured = takes(world, pass);
       undisturbed += pass;
       proposing += measured;
       going_on.clear();
       for (Text* t : running) {
-        const int before = t->sequence.num_drafted();
-        const bool more = draft(world, *t);
-        if (t->sequence.num_drafted() > before) tokens += t->survival;
-        if (more && worth_a_row(*t)) going_on.push_back(t);
+        if (draft(world, *t) && rule_.worth_a_row(t->sequence, 1)) going_on.push_back(t);
       }
-      if (world.draft_pass) rule_.record_draft_pass(static_cast<int>(running.size()), measured);
+      rule_.record_draft_pass(rows, num_tokens, measured);
       running.swap(going_on);
     }
     int longest = 0, num_made = 0;
-    for (const Text& t : texts) {
+    double tokens = num_sequences;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const Text& t = texts[i];
       longest = std::max(longest, t.sequence.num_drafted());
       num_made += t.num_accepted + 1;
-      rule_.observe(t.sequence, t.num_accepted, 0);
+      tokens += t.expected;
+      num_unread_[i] = has_read[i] ? t.num_accepted + 1 - std::min(t.num_read, t.num_accepted) : num_unread_[i] + t.num_accepted + 1;
+      rule_.observe(t.sequence, t.num_accepted, right);
     }
+    if (world.repetition) go_on(*world.repetition, num_made);
     const int columns = num_sequences * (1 + longest);  // every sequence has as many as the longest draft needs
     const double pass = world.target_pass(columns) + (columns != latest_columns_ ? world.change : 0.0);
     latest_columns_ = columns;
@@ -173,6 +234,8 @@ class Machine {
   Random random_;
   double log_slowness_ = 0.0;
   int latest_columns_ = 1;
+  int num_repeating_ = 0, num_apart_ = 0;  // tokens to the end of the repetition, and since the last one
+  std::vector<int> num_unread_;            // committed tokens that the draft model has not read, by sequence
 };
 
 }  // namespace simulated

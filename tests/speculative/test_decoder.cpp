@@ -210,7 +210,7 @@ TEST(nothing_follows_the_end_of_generation) {
     for (std::size_t i = 0; i + 1 < output.size(); ++i) CHECK(output[i] != 2);
     if (s->finish != Finish::end_of_generation) continue;
     CHECK(output.back() == 2);
-    if (s->emitted.back().from_draft) ++ended_inside_a_draft;
+    if (s->emitted.back().origin != DraftOrigin::none) ++ended_inside_a_draft;
     CHECK(target.length(0) <= static_cast<int>(s->tokens.size()) - 1);
   }
   CHECK(ended_inside_a_draft > 10);

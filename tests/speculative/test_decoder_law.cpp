@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "check.h"
 #include "draft_rule.h"
 #include "sampling/gumbel_max.h"
 #include "speculative/adaptive_draft_length.h"
+#include "speculative/combined_proposer.h"
+#include "speculative/copies.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
-#include "speculative/one_hot.h"
 #include "speculative/suffix_proposer.h"
 #include "toy_model.h"
 
@@ -250,7 +252,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
 const Text prompt = {0, 1, 0};
 const Text earlier_output = {1, 0, 1, 1};  // of another sequence
 
-enum class Draft { model, ngram, suffix };
+enum class Draft { model, ngram, suffix, combined };
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
@@ -269,11 +271,11 @@ class StoppingProposer final : public Proposer {
       if (s.drafting == Drafting::argmax) {
         const auto best = std::max_element(row.probs.begin(), row.probs.end()) - row.probs.begin();
         row.set_one_hot(row.tokens[static_cast<std::size_t>(best)]);
-        s.tokens.push_back(row.tokens[0]);
+        s.add_draft(row.tokens[0], DraftOrigin::model);
       } else if (s.verification == Verification::invariant) {
-        s.tokens.push_back(sampling::gumbel_max(row, *s.uniforms, position));
+        s.add_draft(sampling::gumbel_max(row, *s.uniforms, position), DraftOrigin::model);
       } else {
-        s.tokens.push_back(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)));
+        s.add_draft(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)), DraftOrigin::model);
       }
     }
   }
@@ -310,7 +312,10 @@ class TamperedProposer final : public Proposer {
 // Stops by permitted information: the drafts so far and the row of the next place, before anything is sampled from it.
 class ArbitraryRule final : public toy::DraftRule {
  public:
-  bool worth_a_row(const Sequence& s) override { return s.num_drafted() < 4 && hash(s) % 4 != 0; }
+  int worth_copying(Sequence& s, const std::vector<Copy>& copies, int) override {
+    return std::min(static_cast<int>(copies.size()), static_cast<int>(toy::mix(hash(s)) % 3));
+  }
+  bool worth_a_row(const Sequence& s, int) override { return s.num_drafted() < 4 && hash(s) % 4 != 0; }
   bool worth_a_draft(const Sequence& s, double row_confidence) override {
     return toy::mix(hash(s) + static_cast<std::uint64_t>(1e6 * row_confidence)) % 3 != 0;
   }
@@ -331,11 +336,14 @@ class TimelessRule final : public DraftLength {
     for (const int num_scored : {1, 1, 3}) end_cycle(num_scored, 1, 0.0, 0.0);  // the first does not count
   }
   void begin_cycle(int num_sequences) override { rule_.begin_cycle(num_sequences); }
-  bool worth_a_row(const Sequence& s) override { return rule_.worth_a_row(s); }
+  int longest_draft() const override { return rule_.longest_draft(); }
+  int worth_copying(Sequence& s, const std::vector<Copy>& copies, int num_unread) override {
+    return rule_.worth_copying(s, copies, num_unread);
+  }
+  bool worth_a_row(const Sequence& s, int num_unread) override { return rule_.worth_a_row(s, num_unread); }
   bool worth_a_draft(const Sequence& s, double row_confidence) override { return rule_.worth_a_draft(s, row_confidence); }
-  void drafted(Sequence& s, double row_confidence, double confidence) override { rule_.drafted(s, row_confidence, confidence); }
-  void withheld(Sequence& s, double row_confidence, Token token) override { rule_.withheld(s, row_confidence, token); }
-  void record_draft_pass(int num_rows, double) override { rule_.record_draft_pass(num_rows, 0.1); }
+  void drafted(Sequence& s, DraftPlan::Confidence confidence) override { rule_.drafted(s, confidence); }
+  void record_draft_pass(int num_rows, int num_tokens, double) override { rule_.record_draft_pass(num_rows, num_tokens, 0.1); }
   void observe(const Sequence& s, int num_accepted, Token token) override { rule_.observe(s, num_accepted, token); }
   void end_cycle(int num_scored, int num_made, double, double) override {
     rule_.end_cycle(num_scored, num_made, 0.75 + 0.2 * num_scored, 0.0);
@@ -355,8 +363,9 @@ struct Replacements {
   toy::Model* draft = nullptr;
   bool noise_ignores_position = false;
   MakeDraftLength draft_length = nullptr;
-  std::map<int, int>* lengths = nullptr;  // counts cycles by their number of drafts
-  bool in_company = false;                // batched with other sequences before and after it, with fixed random numbers
+  std::map<int, int>* lengths = nullptr;                  // counts cycles by their number of drafts
+  std::set<std::vector<DraftOrigin>>* origins = nullptr;  // of the drafts of a cycle
+  bool in_company = false;                                // batched with other sequences before and after it, with fixed random numbers
 };
 
 Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace = {}) {
@@ -372,7 +381,9 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     NgramProposer ngram_proposer;
     SuffixProposer suffix_proposer;
     suffix_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
-    Proposer* const proposers[] = {&model_proposer, &ngram_proposer, &suffix_proposer};
+    CombinedProposer combined_proposer(draft, setting.vocabulary, 0.3);
+    combined_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    Proposer* const proposers[] = {&model_proposer, &ngram_proposer, &suffix_proposer, &combined_proposer};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
@@ -409,7 +420,9 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     while (sequence.num_committed < wanted) {
       const std::int64_t drafted_before = sequence.stats.drafted;
       decoder.cycle(running);
-      if (replace.lengths) ++(*replace.lengths)[static_cast<int>(sequence.stats.drafted - drafted_before)];
+      const auto drafted = static_cast<int>(sequence.stats.drafted - drafted_before);
+      if (replace.lengths) ++(*replace.lengths)[drafted];
+      if (replace.origins) replace.origins->emplace(sequence.origins.begin(), sequence.origins.begin() + drafted);
       CHECK(target.cache(slot) == Text(sequence.tokens.begin(), sequence.tokens.end() - 1));
       CHECK(draft.cache(slot).size() < sequence.tokens.size());
       CHECK(std::equal(draft.cache(slot).begin(), draft.cache(slot).end(), sequence.tokens.begin()));
@@ -519,6 +532,31 @@ TEST(law_holds_for_copies_of_the_text) {
   }
 }
 
+// Copies and drafts of the model in one cycle, in any order.
+TEST(law_holds_for_copies_and_a_model_together) {
+  const auto is_mixed = [](const std::vector<DraftOrigin>& drafts, DraftOrigin first, DraftOrigin second) {
+    const DraftOrigin both[] = {first, second};
+    return std::search(drafts.begin(), drafts.end(), both, both + 2) != drafts.end();
+  };
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    std::set<std::vector<DraftOrigin>> origins;
+    Replacements replace;
+    replace.origins = &origins;
+    for (const MakeDraftLength rule :
+         {MakeDraftLength(nullptr), MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); })}) {
+      replace.draft_length = rule;
+      for (Setting s : {setting_of(2, 3, 4, true)}) {
+        s.verification = verification;
+        for (s.seed = 131; s.seed <= 133; ++s.seed) CHECK_NEAR(error_of(s, Draft::combined, replace), 0.0, 1e-12);
+      }
+    }
+    const auto count = [&](DraftOrigin first, DraftOrigin second) {
+      return std::count_if(origins.begin(), origins.end(), [&](const auto& drafts) { return is_mixed(drafts, first, second); });
+    };
+    CHECK(count(DraftOrigin::model, DraftOrigin::suffix) > 0 && count(DraftOrigin::suffix, DraftOrigin::model) > 0);
+  }
+}
+
 // The law holds for any rule that uses only permitted information. The test checks that lengths vary.
 TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
   const auto check = [](MakeDraftLength rule, Draft kind, Setting s, std::uint64_t first_seed) {
@@ -540,6 +578,7 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
     check(rule, Draft::model, setting_of(3, 0, 3, true), 61);
     check(rule, Draft::ngram, setting_of(2, 0, 4, true), 71);
     check(rule, Draft::suffix, setting_of(2, 0, 4, true), 71);
+    check(rule, Draft::combined, setting_of(2, 0, 4, true), 71);
   }
 }
 
@@ -548,7 +587,7 @@ TEST(law_holds_among_other_sequences) {
   Replacements replace;
   replace.in_company = true;
   for (const Verification verification : {Verification::token, Verification::block}) {
-    for (const Draft kind : {Draft::model, Draft::ngram, Draft::suffix}) {
+    for (const Draft kind : {Draft::model, Draft::ngram, Draft::suffix, Draft::combined}) {
       for (Setting s : {setting_of(2, 2, 3, true), setting_of(3, 2, 2, false)}) {
         s.verification = verification;
         for (s.seed = 101; s.seed <= 103; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
@@ -701,7 +740,9 @@ class Recaller final : public Proposer {
     for (const ProposalRequest& request : requests) {
       Sequence& s = *request.sequence;
       const std::size_t end = std::min(earlier_.size(), s.tokens.size() - prompt.size() + static_cast<std::size_t>(request.num_tokens));
-      for (std::size_t i = s.tokens.size() - prompt.size(); i < end; ++i) submit_one_hot(request, earlier_[i], 1.0);
+      copies_.clear();
+      for (std::size_t i = s.tokens.size() - prompt.size(); i < end; ++i) copies_.push_back({earlier_[i], 1.0});
+      add_copies(request, copies_, DraftOrigin::suffix);
     }
   }
   int room(int) const override { return max_draft_tokens; }
@@ -712,6 +753,7 @@ class Recaller final : public Proposer {
 
  private:
   Text earlier_;
+  std::vector<Copy> copies_;
 };
 
 // The law of a request that repeats the seed of an earlier one: it may know that one's output, which the same random numbers
@@ -793,6 +835,15 @@ TEST(control_unlikely_draft_dropped_after_sampling) {
   CHECK_NEAR(fair.at({0}), 0.5, 1e-12);
   const Law biased = law_of_loop(s, Draft::model, {drop_unlikely, nullptr, &target, &draft});
   CHECK_NEAR(biased.at({0}), 0.55, 1e-6);
+  // The same if a copy takes its place.
+  const Tamper replace_unlikely = [](Sequence& seq) {
+    if (seq.tokens.back() != 1) return;
+    seq.tokens.pop_back();
+    seq.draft_row(0).set_one_hot(0);
+    seq.add_draft(0, DraftOrigin::suffix);
+  };
+  const Law also_biased = law_of_loop(s, Draft::model, {replace_unlikely, nullptr, &target, &draft});
+  CHECK_NEAR(also_biased.at({0}), 0.55, 1e-6);
 }
 
 TEST_MAIN()

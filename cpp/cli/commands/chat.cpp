@@ -13,6 +13,7 @@
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
 #include "cli/options.h"
+#include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
@@ -179,7 +180,7 @@ class Chat {
       }
       generator_.start(request_);
       while (const std::optional<Piece> piece = generator_.next()) {
-        write(styled(piece->text, draft_style(piece->from_draft), color_));
+        write(styled(piece->text, style_of(*piece), color_));
         answer += piece->text;
         tokens.push_back(piece->token);
         reason = piece->finish_reason;

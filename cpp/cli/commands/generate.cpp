@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/commands/generate_many.h"
 #include "cli/options.h"
+#include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
@@ -70,8 +71,8 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
-             "JSON instead of text; one object per token (token, text, from_draft, logprob), then one with finish_reason, seed, "
-             "verification, drafting (whether drafts are used, or why not) and stats"),
+             "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one with "
+             "finish_reason, seed, verification, drafting (whether drafts are used, or why not) and stats"),
         color_option(options.color),
         {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "print only the output", display(false)},
@@ -109,7 +110,7 @@ class TextSink : public Sink {
   void begin(const std::string& prompt) override {
     if (display_prompt_) put(prompt, Style::faint);
   }
-  void add(const Piece& piece) override { put(piece.text, draft_style(piece.from_draft)); }
+  void add(const Piece& piece) override { put(piece.text, style_of(piece)); }
   void end(const std::string& reason, const Generator& generator) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
@@ -133,7 +134,12 @@ class JsonSink : public Sink {
  public:
   void begin(const std::string&) override {}
   void add(const Piece& piece) override {
-    put({{"token", piece.token}, {"text", piece.text}, {"from_draft", piece.from_draft}, {"logprob", piece.logprob}});
+    const nlohmann::ordered_json source = piece.from_draft() ? nlohmann::ordered_json(name(piece.origin)) : nullptr;
+    put({{"token", piece.token},
+         {"text", piece.text},
+         {"from_draft", piece.from_draft()},
+         {"draft_source", source},
+         {"logprob", piece.logprob}});
   }
   void end(const std::string& reason, const Generator& generator) override {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
+#include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/terminal/color.h"
@@ -73,7 +74,7 @@ CommandLine command_line(Arguments& arguments) {
 struct TimedPiece {
   double seconds;  // after the end of reading the prompt
   std::string text;
-  bool from_draft;
+  Style style;
 };
 
 struct Runner {
@@ -89,7 +90,7 @@ void run_text(Generator& generator, const Request& request, std::vector<TimedPie
   generator.start(request);
   const Clock::time_point start = Clock::now();
   while (const std::optional<Piece> piece = generator.next()) {
-    pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, piece->from_draft});
+    pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, style_of(*piece)});
     if (interrupted()) throw Cancelled("interrupted");
   }
 }
@@ -188,7 +189,7 @@ class Columns {
     text.add(prompt_, Style::faint);
     for (const TimedPiece& piece : runner.pieces) {
       if (piece.seconds > seconds) break;
-      text.add(piece.text, draft_style(piece.from_draft));
+      text.add(piece.text, piece.style);
     }
     return text;
   }
@@ -238,7 +239,7 @@ void play(const Columns& columns, double speed) {
 void print_in_turn(const std::vector<Runner>& runners, bool color) {
   for (const Runner& runner : runners) {
     std::string text = "== " + runner.name + "\n";
-    for (const TimedPiece& piece : runner.pieces) text += styled(piece.text, draft_style(piece.from_draft), color);
+    for (const TimedPiece& piece : runner.pieces) text += styled(piece.text, piece.style, color);
     write(text + (text.back() == '\n' ? "" : "\n") + speed_text(runner) + "\n\n");
   }
   write(winner_text(runners) + "\n");

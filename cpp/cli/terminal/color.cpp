@@ -26,6 +26,8 @@ const char* style_code(Style style) {
   switch (style) {
     case Style::green:
       return "\x1b[32m";
+    case Style::cyan:
+      return "\x1b[36m";
     case Style::faint:
       return "\x1b[2m";
     case Style::bold:

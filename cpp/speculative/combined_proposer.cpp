@@ -1,0 +1,42 @@
+#include "speculative/combined_proposer.h"
+
+#include "speculative/copies.h"
+
+namespace specdec {
+
+void CombinedProposer::prefill(const Sequence& sequence, int length) {
+  model_.prefill(sequence, length);
+  text_.prefill(sequence, length);
+}
+
+void CombinedProposer::truncate(int slot, int length) {
+  model_.truncate(slot, length);
+  text_.truncate(slot, length);
+}
+
+void CombinedProposer::copy(int from, int to) {
+  model_.copy(from, to);
+  text_.copy(from, to);
+}
+
+// After the last copy that is worth it, the model is asked, so further ones have to follow from its draft.
+void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
+  const Sequence& s = *request.sequence;
+  text_.look_up(s, most_copies(request), copies_);
+  if (copies_.empty()) return;
+  const bool model_has_room = model_.room(static_cast<int>(s.tokens.size())) > 0;
+  add_copies(request, copies_, DraftOrigin::suffix, least_confidence_, model_has_room ? model_.num_unread(s) : 0);
+}
+
+void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  running_ = requests;
+  while (!running_.empty()) {
+    {
+      Stopwatch watch(stats.draft_seconds);
+      for (const ProposalRequest& request : running_) add_copies_of_text(request);
+    }
+    model_.extend(running_, stats);
+  }
+}
+
+}  // namespace specdec

@@ -1,0 +1,37 @@
+// A draft model together with suffix decoding: copies where the text repeats itself, drafts of the model elsewhere. In one cycle the
+// model may go on after copies, and copies may follow its drafts.
+#pragma once
+
+#include <vector>
+
+#include "speculative/draft_model_proposer.h"
+#include "speculative/suffix_proposer.h"
+
+namespace specdec {
+
+// The adaptive draft length chooses the source of every place. With a number for K, a copy is taken where its confidence is at
+// least least_confidence, which is about how often drafts of a model are accepted.
+class CombinedProposer final : public Proposer {
+ public:
+  // vocabulary_size: the target's.
+  CombinedProposer(LanguageModel& draft, int vocabulary_size, double least_confidence = 0.75)
+      : model_(draft, vocabulary_size), least_confidence_(least_confidence) {}
+
+  void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
+  int room(int num_committed) const override { return text_.room(num_committed); }
+  void prefill(const Sequence& sequence, int length) override;
+  void truncate(int slot, int length) override;
+  void copy(int from, int to) override;
+  void remember(const Token* output, int count) override { text_.remember(output, count); }
+
+ private:
+  void add_copies_of_text(const ProposalRequest& request);
+
+  DraftModelProposer model_;
+  SuffixProposer text_;
+  double least_confidence_;
+  std::vector<ProposalRequest> running_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace specdec
