@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
+from typing import Literal
 
 from real_models import FOLDER, PAIR
 from real_pair import PROMPTS, Rows, chat
@@ -84,7 +85,12 @@ def main() -> None:
     both = sd.Generator(target, draft, n_ctx=4096, n_threads=arguments.threads)
     model = sd.Generator(target, draft, suffix=False, n_ctx=4096, n_threads=arguments.threads)
     text = sd.Generator(target, "suffix", n_ctx=4096, n_threads=arguments.threads)
-    rows = {"plain": (model, 0), "suffix": (text, "auto"), "draft model": (model, "auto"), "both (default)": (both, "auto")}
+    rows: dict[str, tuple[sd.Generator, int | Literal["auto"]]] = {
+        "plain": (model, 0),
+        "suffix": (text, "auto"),
+        "draft model": (model, "auto"),
+        "both (default)": (both, "auto"),
+    }
     peers = {}
     if arguments.llama:
         llama = Rows(arguments)
