@@ -1,11 +1,12 @@
 // Time and memory of suffix decoding: bench_suffix FILE... reads texts, cuts them into words and signs as tokens, and prints what
-// a token costs to index and what a cycle costs to propose, at several lengths of text.
+// a token costs to index and what a cycle costs to propose, at several lengths of text; with half of the texts as a corpus, and without.
 #include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,17 +34,9 @@ std::vector<Token> tokens_of(const std::string& text) {
   return tokens;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::string text;
-  for (int i = 1; i < argc; ++i) {
-    std::ifstream file(argv[i], std::ios::binary);
-    text.append(std::istreambuf_iterator<char>(file), {});
-  }
-  const std::vector<Token> tokens = tokens_of(text);
-  std::printf("%zu tokens\n%10s %12s %14s %22s %22s\n", tokens.size(), "tokens", "index us", "bytes/token", "propose 8, us (max)",
-              "propose 63, us (max)");
+void print(const std::vector<Token>& tokens, const std::shared_ptr<const CorpusIndex>& corpus) {
+  std::printf("%s\n%10s %12s %14s %22s %22s\n", corpus ? "with the corpus" : "without a corpus", "tokens", "index us", "bytes/token",
+              "propose 8, us (max)", "propose 63, us (max)");
   constexpr int cycles = 200, step = 4;
   for (const int length : {1000, 8000, 32000, 128000}) {
     if (length + cycles * step > static_cast<int>(tokens.size())) break;
@@ -52,7 +45,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < length; ++i) index.push(tokens[static_cast<std::size_t>(i)]);
     std::printf("%10d %12.2f %14.1f", length, 1e6 * (now() - start) / length, static_cast<double>(index.bytes()) / length);
     for (const int num_tokens : {8, 63}) {
-      SuffixProposer proposer;
+      SuffixProposer proposer(corpus);
       // Earlier outputs: as many as are kept, from the end of the text.
       const int earlier = std::min(static_cast<int>(tokens.size()), EarlierOutputs::max_tokens);
       for (int i = 0; i + 500 <= earlier; i += 500) proposer.remember(tokens.data() + tokens.size() - earlier + i, 500);
@@ -76,5 +69,21 @@ int main(int argc, char** argv) {
     }
     std::printf("\n");
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string text;
+  for (int i = 1; i < argc; ++i) {
+    std::ifstream file(argv[i], std::ios::binary);
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  const std::vector<Token> tokens = tokens_of(text);
+  std::printf("%zu tokens\n", tokens.size());
+  const double sorting = now();
+  const auto corpus = std::make_shared<const CorpusIndex>(std::vector<Token>(tokens.begin() + tokens.size() / 2, tokens.end()));
+  std::printf("corpus: %zu tokens, indexed in %.1f s\n", corpus->text().size(), now() - sorting);
+  for (const auto& used : {std::shared_ptr<const CorpusIndex>(), corpus}) print(tokens, used);
   return 0;
 }

@@ -401,7 +401,7 @@ void register_generator(py::module_& m) {
             self.start_many();  // ends what is running
             try {
               return std::make_pair(self.run([&](Generator& generator) { return generator.load_prefix(path); }), std::string());
-            } catch (const specdec::UnusablePrefix& error) {
+            } catch (const specdec::UnusableFile& error) {
               return std::make_pair(0, std::string(error.what()));
             }
           },

@@ -1,7 +1,9 @@
 #include "cli/shared_options.h"
 
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <random>
 #include <system_error>
 
@@ -9,6 +11,7 @@
 #include "cli/option_table.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
 #include "engine/bundled_models.h"
 #include "engine/memory.h"
 #include "engine/request_options.h"
@@ -44,6 +47,14 @@ void warn_of_large_draft(const GeneratorOptions& options) {
   if (draft <= target) return;
   note("warning: the draft " + *path + " (" + size_text(draft) + ") is larger than the target " + options.target + " (" +
        size_text(target) + "); generation will be slower than without a draft\n");
+}
+
+std::function<bool(const CorpusProgress&)> corpus_progress() {
+  return [line = std::make_shared<ProgressLine>()](const CorpusProgress& at) {
+    const bool goes_on = line->goes_on([&] { return format("%s the corpus: %.0f %%", at.step, 100.0 * at.share); });
+    if (at.share >= 1.0) line->clear();
+    return goes_on;
+  };
 }
 
 }  // namespace
@@ -93,7 +104,13 @@ void resolve_models(GeneratorOptions& options) {
     const bool is_automatic = std::holds_alternative<AutomaticDraft>(options.draft);
     if (!has_draft(options.draft) || is_automatic) options.draft = DraftModel{pair.draft};
   }
-  if (options.num_draft_tokens == 0) options.draft = NoDraft();
+  if (options.num_draft_tokens == 0) options.draft = NoDraft(), options.draft_corpus.clear();
+  if (!options.draft_corpus.empty()) {
+    const bool is_used = std::holds_alternative<SuffixDecoding>(options.draft) || std::holds_alternative<AutomaticDraft>(options.draft) ||
+                         (draft_path(options.draft) != nullptr && options.suffix);
+    if (!is_used) throw UsageError("--draft-corpus needs -md suffix, or a draft model without --no-suffix");
+    options.progress = corpus_progress();
+  }
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
   if (std::holds_alternative<AutomaticDraft>(options.draft)) options.draft = companion_draft(options.target);

@@ -71,11 +71,24 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
 void Generator::load_draft() {
   if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
   const bool is_automatic = std::holds_alternative<AutomaticDraft>(options_.draft);
-  if (std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic) proposer_ = std::make_unique<SuffixProposer>();
-  if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path);
+  const bool is_suffix = std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic;
+  const std::shared_ptr<const CorpusIndex> corpus = load_draft_corpus(is_suffix);
+  if (is_suffix) proposer_ = std::make_unique<SuffixProposer>(corpus);
+  if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path, corpus);
 }
 
-void Generator::load_draft_model(const std::string& path) {
+std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) {
+  if (options_.draft_corpus.empty()) return nullptr;
+  if (!is_suffix && !(draft_path(options_.draft) != nullptr && options_.suffix)) {
+    throw ArgumentError("draft_corpus", "\"" + options_.draft_corpus + "\"",
+                        "left out, or used with draft=\"suffix\" or with a draft model and suffix decoding beside it");
+  }
+  DraftCorpus corpus = load_corpus(options_.draft_corpus, target_model_->vocabulary(), options_.progress);
+  if (!corpus.note.empty()) notes_.push_back(corpus.note);
+  return corpus.index;
+}
+
+void Generator::load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus) {
   Model::Options model;
   model.use_mmap = options_.use_mmap;
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
@@ -96,7 +109,7 @@ void Generator::load_draft_model(const std::string& path) {
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
-  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(*draft_, target_->vocabulary_size());
+  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(*draft_, target_->vocabulary_size(), std::move(corpus));
   else proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
 }
 
@@ -271,10 +284,10 @@ int Generator::save_prefix(const std::string& path) const {
 
 int Generator::load_prefix(const std::string& path) {
   const PrefixFile prefix = read_prefix_file(path);
-  if (prefix.target_key != cache_key(options_.target)) throw UnusablePrefix(path + ": is of another model, kind of cache or processor");
+  if (prefix.target_key != cache_key(options_.target)) throw UnusableFile(path + ": is of another model, kind of cache or processor");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
-    throw UnusablePrefix(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));
+    throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));
   }
   for (const Token token : prefix.tokens) check_range("a token of " + path, token, token_ids());
   stop();
@@ -282,7 +295,7 @@ int Generator::load_prefix(const std::string& path) {
   const auto text = std::make_shared<Text>(num_texts_++, request, prefix.tokens, 0, 0);
   scheduler_->adopt(text);
   decoder_->keep_prefix(0, 0);
-  if (!target_->restore(0, prefix.target_state, count)) throw UnusablePrefix(path + ": is of another kind of cache");
+  if (!target_->restore(0, prefix.target_state, count)) throw UnusableFile(path + ": is of another kind of cache");
   const int draft_count = static_cast<int>(prefix.num_draft_tokens);
   if (draft_ && draft_count <= draft_->context_length() &&
       prefix.draft_key == cache_key(*draft_path(options_.draft)) + options_.draft_weights) {

@@ -108,7 +108,7 @@ class Generator {
   // the number of tokens. Throws Error.
   int save_prefix(const std::string& path) const;
   // Ends all requests and fills the caches from a file; a request that begins with its tokens does not read them again, and its output
-  // is the same, bit for bit. Throws UnusablePrefix for a file that is damaged or of other models or options.
+  // is the same, bit for bit. Throws UnusableFile for a file that is damaged or of other models or options.
   int load_prefix(const std::string& path);
 
   // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
@@ -130,7 +130,8 @@ class Generator {
 
  private:
   void load_draft();
-  void load_draft_model(const std::string& path);
+  std::shared_ptr<const CorpusIndex> load_draft_corpus(bool is_suffix);
+  void load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus);
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;

@@ -35,6 +35,14 @@ const Table<GeneratorOptions>& generator_options() {
             "occurrence of the last 1 to 3 tokens; or \"auto\": a small model of the target's family, downloaded from the Hugging Face "
             "hub, or else \"suffix\" (default with -m: none)"}},
           draft, set_draft),
+      generator_row<&GeneratorOptions::draft_corpus>(
+          {"draft_corpus",
+           Path{},
+           {"Models",
+            {"--draft-corpus"},
+            "FILE",
+            "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are copied from it, too; its "
+            "index is kept beside it (default: none)"}}),
       generator_row<&GeneratorOptions::suffix>({"suffix",
                                                 Flag{},
                                                 {"Models",

@@ -14,8 +14,9 @@ namespace specdec {
 class CombinedProposer final : public Proposer {
  public:
   // vocabulary_size: the target's.
-  CombinedProposer(LanguageModel& draft, int vocabulary_size, double least_confidence = 0.75)
-      : model_(draft, vocabulary_size), least_confidence_(least_confidence) {}
+  CombinedProposer(LanguageModel& draft, int vocabulary_size, std::shared_ptr<const CorpusIndex> corpus = nullptr,
+                   double least_confidence = 0.75)
+      : model_(draft, vocabulary_size), text_(std::move(corpus)), least_confidence_(least_confidence) {}
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int num_committed) const override { return text_.room(num_committed); }

@@ -209,27 +209,27 @@ SuffixIndex::Match SuffixIndex::find(const Token* tokens, int count) const {
   for (int above = std::min(count, max_depth - 1) + 1; above - match.length > 1;) {
     const int middle = (match.length + above) / 2;
     Id found = root;
-    if (occurs_with_continuation(tokens + count - middle, middle, &found)) match = {found, middle};
+    if (occurs_with_continuation(tokens + count - middle, middle, &found)) match = {found, 0, middle};
     else above = middle;
   }
   return match;
 }
 
 SuffixIndex::Continuation SuffixIndex::best(const Match& match) const {
-  const Node& n = node(match.node);
+  const Node& n = node(match.first);
   if (n.count == 1) {
     if (n.position + match.length >= length()) return {};
     return {text(n.position + match.length), 1, 1};
   }
   if (n.best == none || match.length == 0) return {};
   const auto depth = static_cast<std::size_t>(match.length);
-  const bool is_suffix = depth < active_.size() && active_[depth] == match.node;  // that occurrence is followed by nothing
+  const bool is_suffix = depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
   return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0)};
 }
 
 SuffixIndex::Match SuffixIndex::advance(const Match& match) const {
-  const Node& n = node(match.node);
-  return {n.count == 1 ? match.node : n.best, match.length + 1};
+  const Node& n = node(match.first);
+  return {n.count == 1 ? match.first : n.best, 0, match.length + 1};
 }
 
 std::size_t SuffixIndex::bytes() const {

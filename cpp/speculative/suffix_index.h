@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/token.h"
+#include "speculative/text_index.h"
 
 namespace specdec {
 
@@ -17,10 +18,8 @@ namespace specdec {
 //
 // Time: push() visits at most max_depth nodes, truncate() about twice as many per token dropped. Memory: 90 to 330
 // bytes per token of source code and English (bench/suffix.cpp), at most 1500, for a text of two equal halves.
-class SuffixIndex {
+class SuffixIndex final : public TextIndex {
  public:
-  static constexpr int max_depth = 32;
-
   SuffixIndex();
 
   void push(Token token);
@@ -29,23 +28,10 @@ class SuffixIndex {
   void clear();
   int length() const { return static_cast<int>(text_.size()); }
 
-  // An occurring string that some token follows: its node, or the leaf on the way to it.
-  struct Match {
-    std::int32_t node = 0;
-    int length = 0;  // tokens; 0: nothing matched
-  };
-  // The longest suffix of tokens [count] that occurs with a continuation, of at most max_depth - 1 tokens. The occurrence at the
-  // end of the text has no continuation.
-  Match find(const Token* tokens, int count) const;
-
-  struct Continuation {
-    Token token = -1;  // -1: none
-    int count = 0;     // occurrences of the match that this token follows
-    int of = 0;        // occurrences of the match that some token follows
-  };
-  Continuation best(const Match& match) const;
-  // The match followed by its best continuation. It may have no continuation itself.
-  Match advance(const Match& match) const;
+  // A match is the node of the string, or the leaf on the way to it. The occurrence at the end of the text has no continuation.
+  Match find(const Token* tokens, int count) const override;
+  Continuation best(const Match& match) const override;
+  Match advance(const Match& match) const override;
 
   std::size_t bytes() const;
   std::size_t num_nodes() const { return nodes_.size() - free_.size(); }

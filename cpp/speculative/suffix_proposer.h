@@ -3,19 +3,26 @@
 // Needs no model.
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "speculative/corpus_index.h"
 #include "speculative/earlier_outputs.h"
 #include "speculative/proposer.h"
 #include "speculative/suffix_index.h"
 
 namespace specdec {
 
+// A corpus, if there is one, is used always: it is the same in every run.
 // Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and token or
 // block verification. In all other cases either the output does not depend on the drafts, or every request has random numbers
 // of its own ("What a seed repeats" in docs/losslessness.md).
 class SuffixProposer final : public Proposer {
  public:
+  // corpus: null, or a text to look in besides; several proposers may share it.
+  explicit SuffixProposer(std::shared_ptr<const CorpusIndex> corpus = nullptr) : corpus_(std::move(corpus)) {}
+
   // Proposals are one-hot, so they may be dropped or shortened without bias.
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int) const override { return max_draft_tokens; }
@@ -29,17 +36,18 @@ class SuffixProposer final : public Proposer {
 
  private:
   struct Source {
-    const SuffixIndex* index = nullptr;
-    SuffixIndex::Match match;
-    SuffixIndex::Continuation next;
+    const TextIndex* index = nullptr;
+    TextIndex::Match match;
+    TextIndex::Continuation next;
     double confidence = 0.0;  // in the next token
   };
-  static Source source_at(const SuffixIndex& index, const SuffixIndex::Match& match);
+  static Source source_at(const TextIndex& index, const TextIndex::Match& match);
   Source find(const Sequence& sequence, const std::vector<Token>& context, int longest) const;
   SuffixIndex& text_of(int slot);
 
   std::vector<SuffixIndex> texts_;  // by slot: a prefix of the committed tokens
   EarlierOutputs earlier_;
+  std::shared_ptr<const CorpusIndex> corpus_;
   std::vector<Token> context_;  // the sequence's last tokens, and the copies so far
   std::vector<Copy> copies_;
 };

@@ -40,6 +40,8 @@ class Generator:
         RuntimeWarning; None: no draft (with target=None: the bundled draft). A list has a model and "suffix", or only a model,
         and overrides `suffix`.
     suffix: beside a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
+    draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids", a
+        document on every line: suffix decoding copies from it, too. Its index is kept beside it, in FILE.index.
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core.
     n_batch: tokens per pass while a prompt is read, 64 or more.
@@ -73,6 +75,7 @@ class Generator:
         draft: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
         suffix: bool = True,
+        draft_corpus: str | os.PathLike[str] | None = None,
         n_ctx: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
@@ -89,6 +92,7 @@ class Generator:
         if isinstance(draft, Sequence) and not isinstance(draft, str):
             draft, suffix = draft_of(draft)
         options = {name: value for name, value in locals().items() if name != "self"}
+        options["draft_corpus"] = "" if draft_corpus is None else draft_corpus
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             options |= {"target": bundled_target, "draft": bundled_draft if draft in (None, "auto") else draft}

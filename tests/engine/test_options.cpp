@@ -42,6 +42,7 @@ GeneratorOptions changed_generator() {
   options.repack = false;
   options.draft_weights = "file";
   options.suffix = false;
+  options.draft_corpus = "c.txt";
   options.kv_type = "q8_0";
   options.max_sequences = 5;
   options.max_queue_size = 6;

@@ -381,7 +381,7 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     NgramProposer ngram_proposer;
     SuffixProposer suffix_proposer;
     suffix_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
-    CombinedProposer combined_proposer(draft, setting.vocabulary, 0.3);
+    CombinedProposer combined_proposer(draft, setting.vocabulary, nullptr, 0.3);
     combined_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     Proposer* const proposers[] = {&model_proposer, &ngram_proposer, &suffix_proposer, &combined_proposer};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];

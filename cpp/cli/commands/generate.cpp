@@ -158,7 +158,7 @@ void load_prompt_cache(Generator& generator, const std::string& path) {
   if (path.empty() || !std::filesystem::exists(path, ignored)) return;
   try {
     generator.load_prefix(path);
-  } catch (const UnusablePrefix& error) {
+  } catch (const UnusableFile& error) {
     note(std::string("note: the prompt is read anew: ") + error.what() + "\n");
   }
 }

@@ -1,0 +1,81 @@
+// Files of ours that a later process reads again: caches that can be made anew.
+//
+// Little-endian: a magic word of 8 characters, u32 version, fields of u64 length and that many bytes; at the end the FNV-1a hash
+// (gguf/fingerprint.h) of all before it, 16 hexadecimal digits. Nothing of a file is used before its hash is right. That finds damage, not
+// malice: a file from someone else deserves the trust of a program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "gguf/fingerprint.h"
+#include "platform/file.h"
+
+namespace specdec {
+
+// A file that is damaged, or of another kind, version, model or options: to be made anew.
+class UnusableFile : public Error {
+  using Error::Error;
+};
+
+// Writes a temporary file beside `path`, which takes its place in the end. Throws Error.
+class CheckedFileWriter {
+ public:
+  CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version);
+  ~CheckedFileWriter();  // removes the temporary file
+  CheckedFileWriter(const CheckedFileWriter&) = delete;
+  CheckedFileWriter& operator=(const CheckedFileWriter&) = delete;
+
+  void field(const void* from, std::size_t bytes);
+  void field(const std::string& text) { field(text.data(), text.size()); }
+  template <class T>
+  void field(const std::vector<T>& values) {
+    field(values.data(), values.size() * sizeof(T));
+  }
+  void finish();
+
+ private:
+  void put(const void* from, std::size_t bytes);
+
+  std::string path_, temporary_;
+  File file_;
+  Fingerprint hash_;
+  std::uint64_t offset_ = 0;
+  bool is_finished_ = false;
+};
+
+// Reads the whole file and checks its hash. what: the kind of file, for messages ("a prompt cache"). Throws UnusableFile, or Error if the
+// file cannot be read.
+class CheckedFileReader {
+ public:
+  CheckedFileReader(const std::string& path, const char* magic, std::uint32_t version, const char* what);
+
+  std::string field();
+  template <class T>
+  std::vector<T> values() {  // a field of these
+    std::vector<T> values;
+    read_values(values, sizeof(T));
+    return values;
+  }
+  bool at_end() const { return at_ == end_; }
+  [[noreturn]] void fail() const;  // it is damaged
+
+ private:
+  template <class T>
+  void read_values(std::vector<T>& values, std::size_t size) {
+    const std::size_t bytes = next_length();
+    if (bytes % size != 0) fail();
+    values.resize(bytes / size);
+    take(values.data(), bytes);
+  }
+  std::size_t next_length();
+  void take(void* to, std::size_t bytes);
+
+  std::string path_, content_;
+  std::size_t at_ = 0, end_ = 0;
+};
+
+}  // namespace specdec

@@ -1,0 +1,128 @@
+#include "engine/draft_corpus.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/checked_file.h"
+#include "platform/file.h"
+
+namespace specdec {
+namespace {
+
+constexpr char magic[] = "SDCORPUS";
+constexpr std::uint32_t version = 1;
+constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
+
+using Progress = std::function<bool(const CorpusProgress&)>;
+
+std::string content_of(const std::string& path) {
+  const File file = File::open(path);
+  std::string content;
+  std::vector<char> piece(1 << 20);
+  while (const std::size_t count = file.read_some(content.size(), piece.data(), piece.size())) content.append(piece.data(), count);
+  return content;
+}
+
+std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
+  Fingerprint key;
+  key.add(content.data(), content.size());
+  std::string piece;
+  for (Token token = 0; token < vocabulary.size(); ++token) {
+    vocabulary.piece(token, piece, true);
+    key.add(piece.data(), piece.size() + 1);
+  }
+  // Two tokenizers may have the same tokens and cut a text differently.
+  const std::vector<Token> sample = vocabulary.tokenize(content.substr(0, 4096), false);
+  key.add(sample.data(), sample.size() * sizeof(Token));
+  return key.text();
+}
+
+// Of a text, in steps that end with a line where there is one: tokens at their borders may differ from those of the whole.
+std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary, const Progress& progress) {
+  std::vector<Token> tokens;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    if (progress && !progress({"tokenizing", static_cast<double>(begin) / static_cast<double>(text.size())}))
+      throw Cancelled("the corpus was not read to its end");
+    end = std::min(text.size(), begin + step_bytes);
+    const std::size_t line = text.rfind('\n', end - 1);
+    if (end < text.size() && line != std::string::npos && line > begin) end = line + 1;
+    std::vector<Token> more = vocabulary.tokenize(text.substr(begin, end - begin), false);
+    const bool has_bos = vocabulary.adds_bos() && !more.empty() && more.front() == vocabulary.bos();
+    tokens.insert(tokens.end(), more.begin() + (has_bos ? 1 : 0), more.end());
+  }
+  return tokens;
+}
+
+std::vector<Token> tokens_of_ids(const std::string& path, const std::string& content, int vocabulary_size) {
+  std::vector<Token> tokens;
+  const char* const end = content.data() + content.size();
+  for (const char* at = content.data(); at < end;) {
+    if (*at == '\n') tokens.push_back(CorpusIndex::end_of_document);
+    if (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') {
+      ++at;
+      continue;
+    }
+    Token token = 0;
+    const auto [next, error] = std::from_chars(at, end, token);
+    if (error != std::errc() || token < 0 || token >= vocabulary_size) {
+      throw Error(path + ": \"" + std::string(at, std::find_if(at, std::min(end, at + 20), [](char c) { return c <= ' '; })) +
+                  "\" is not the id of a token of the target, 0 to " + std::to_string(vocabulary_size - 1));
+    }
+    tokens.push_back(token);
+    at = next;
+  }
+  return tokens;
+}
+
+// Null: there is none, or it is of no use.
+std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std::string& key) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return nullptr;
+  try {
+    CheckedFileReader file(path, magic, version, "the index of a corpus");
+    if (file.field() != key) return nullptr;
+    auto text = file.values<Token>();
+    return std::make_shared<const CorpusIndex>(std::move(text), file.values<std::int32_t>());
+  } catch (const Error&) {
+    return nullptr;
+  } catch (const std::invalid_argument&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const Progress& progress) {
+  const std::string content = content_of(path), key = key_of(content, vocabulary), kept = path + ".index";
+  if (content.size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    throw Error(path + ": a corpus has at most 2 GiB; give a part of it");
+  DraftCorpus corpus;
+  corpus.index = kept_index(kept, key);
+  if (corpus.index) return corpus;
+  const bool has_ids = path.size() > 4 && path.compare(path.size() - 4, 4, ".ids") == 0;
+  std::vector<Token> tokens = has_ids ? tokens_of_ids(path, content, vocabulary.size()) : tokens_of_text(content, vocabulary, progress);
+  const auto indexing = [&](double share) { return !progress || progress({"indexing", share}); };
+  corpus.index = std::make_shared<const CorpusIndex>(std::move(tokens), indexing);
+  indexing(1.0);
+  try {
+    CheckedFileWriter file(kept, magic, version);
+    file.field(key);
+    file.field(corpus.index->text());
+    file.field(corpus.index->order());
+    file.finish();
+  } catch (const Error& error) {
+    corpus.note = std::string("the index of the corpus is made at every start: ") + error.what();
+  }
+  return corpus;
+}
+
+}  // namespace specdec

@@ -1,0 +1,108 @@
+"""A corpus that drafts are copied from: its use, and the index that is kept beside it."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import pytest
+
+import specdec_native as sd
+
+# The corpus holds what the model writes after this prompt, in the middle of other text.
+PROMPT = "def bfs(graph, start):\n"
+FILLER = "\n".join(f"value_{i} = {i * i} + offset_{i % 7}" for i in range(300))
+
+
+@pytest.fixture(scope="module")
+def output() -> str:
+    with sd.Generator() as gen:
+        return gen.generate(PROMPT, max_tokens=60, seed=4).text
+
+
+@pytest.fixture
+def corpus(tmp_path: pathlib.Path, output: str) -> pathlib.Path:
+    path = tmp_path / "corpus.txt"
+    path.write_text(f"{FILLER}\n{PROMPT}{output}\n{FILLER}")
+    return path
+
+
+def copies(gen: sd.Generator, output: str) -> int:
+    completion = gen.generate(PROMPT, max_tokens=60, seed=4, num_draft_tokens=7, verification="invariant")
+    assert completion.text == output
+    return completion.stats.accepted_copies
+
+
+def test_drafts_are_copied_from_the_corpus(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
+    with_corpus = copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output)
+    assert with_corpus > 40
+    assert copies(sd.Generator(target_path, "suffix"), output) < with_corpus / 2
+    assert copies(sd.Generator(draft_corpus=corpus), output) > 20  # beside a draft model
+
+
+def test_many_sequences_share_it(corpus: pathlib.Path, output: str) -> None:
+    with sd.Generator(draft_corpus=corpus, max_sequences=3) as gen:
+        together = gen.generate_many(
+            [{"prompt": PROMPT, "seed": 4}] * 3, max_tokens=60, num_draft_tokens=7, verification="invariant"
+        )
+    assert [completion.text for completion in together] == [output] * 3
+    assert all(completion.stats.accepted_copies > 0 for completion in together)
+
+
+def test_a_seed_repeats_its_text(corpus: pathlib.Path, target_path: pathlib.Path) -> None:
+    plain = sd.Generator(target_path).generate(PROMPT, max_tokens=40, seed=3).text
+    assert sd.Generator(target_path, "suffix", draft_corpus=corpus).generate(PROMPT, max_tokens=40, seed=3).text == plain
+
+
+def test_the_index_is_kept(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
+    index = corpus.with_name("corpus.txt.index")
+    sd.Generator(target_path, "suffix", draft_corpus=corpus)
+    made = index.read_bytes(), index.stat().st_mtime_ns
+    assert copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output) > 40
+    assert (index.read_bytes(), index.stat().st_mtime_ns) == made
+    for damaged in (made[0][:-40], made[0][:200] + b"x" + made[0][201:], b"", b"no index"):
+        index.write_bytes(damaged)
+        assert copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output) > 40
+        assert index.read_bytes() == made[0]
+    corpus.write_text("something else " * 30)
+    assert copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output) < 20
+    assert index.read_bytes() != made[0]
+    assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.txt", "corpus.txt.index"]
+
+
+def test_an_index_that_cannot_be_kept_is_said(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
+    corpus.with_name("corpus.txt.index").mkdir()
+    with pytest.warns(RuntimeWarning, match="the index of the corpus is made at every start"):
+        gen = sd.Generator(target_path, "suffix", draft_corpus=corpus)
+    assert copies(gen, output) > 40
+
+
+def test_token_ids(tmp_path: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
+    path = tmp_path / "corpus.ids"
+    tokens = sd.Generator(target_path).tokenize(PROMPT + output)
+    path.write_text("5 6 7\n" + " ".join(map(str, tokens)) + "\r\n9\n")
+    assert copies(sd.Generator(target_path, "suffix", draft_corpus=path), output) > 40
+    for bad in ("1 2 x", "1 99999999", "-3", "99999999999999999999"):
+        path.write_text(bad)
+        with pytest.raises(sd.Error, match="is not the id of a token of the target, 0 to"):
+            sd.Generator(target_path, "suffix", draft_corpus=path)
+
+
+def test_bad_input(corpus: pathlib.Path, tmp_path: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+    with pytest.raises(sd.Error, match=r"missing\.txt"):
+        sd.Generator(target_path, "suffix", draft_corpus=tmp_path / "missing.txt")
+    for draft, suffix in ((None, True), ("ngram", True), (draft_path, False)):
+        with pytest.raises(ValueError, match=r"draft_corpus is .* it must be left out, or used with"):
+            sd.Generator(target_path, draft, suffix=suffix, draft_corpus=corpus)
+    corpus.write_bytes(b"")
+    assert sd.Generator(target_path, "suffix", draft_corpus=corpus).generate(PROMPT, max_tokens=4).text
+
+
+def test_the_command_line(specdec: pathlib.Path, corpus: pathlib.Path, output: str) -> None:
+    command = [specdec, "generate", "-p", PROMPT, "-n", "60", "-s", "4", "-k", "7", "--no-display-prompt"]
+    command += ["--verification", "invariant"]
+    result = subprocess.run([*command, "--draft-corpus", corpus], capture_output=True, text=True, check=True)
+    assert result.stdout == output
+    assert "copies " in result.stderr
+    result = subprocess.run([*command, "--no-suffix", "--draft-corpus", corpus], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "--draft-corpus" in result.stderr
