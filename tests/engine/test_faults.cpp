@@ -32,7 +32,8 @@ std::atomic<bool> clock_jumps{false};
 
 template <class Counter>
 bool fails(Counter& counter) {
-  return counter > 0 && --counter == 0;
+  if (counter <= 0) return false;
+  return --counter == 0;
 }
 
 // llama.cpp's own allocations within a pass succeed.
