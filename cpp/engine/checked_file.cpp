@@ -14,16 +14,13 @@ constexpr std::size_t magic_bytes = 8, hash_bytes = 16;
 
 std::string content_of(const std::string& path) {
   const File file = File::open(path);
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  std::string content;
   try {
-    content.resize(error ? 0 : static_cast<std::size_t>(size));
-  } catch (const std::exception&) {
+    return file.read_all();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {  // bad_alloc, length_error
     throw UnusableFile(path + ": is larger than the memory");
   }
-  file.read(0, content.data(), content.size());
-  return content;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -23,14 +22,6 @@ constexpr std::uint32_t version = 1;
 constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
 
 using Progress = std::function<bool(const CorpusProgress&)>;
-
-std::string content_of(const std::string& path) {
-  const File file = File::open(path);
-  std::string content;
-  std::vector<char> piece(1 << 20);
-  while (const std::size_t count = file.read_some(content.size(), piece.data(), piece.size())) content.append(piece.data(), count);
-  return content;
-}
 
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
   Fingerprint key;
@@ -102,7 +93,7 @@ std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std
 }  // namespace
 
 DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const Progress& progress) {
-  const std::string content = content_of(path), key = key_of(content, vocabulary), kept = path + ".index";
+  const std::string content = File::open(path).read_all(), key = key_of(content, vocabulary), kept = path + ".index";
   if (content.size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     throw Error(path + ": a corpus has at most 2 GiB; give a part of it");
   DraftCorpus corpus;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -87,6 +88,16 @@ void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
     if (count == 0) throw Error(path_ + ": became shorter while it was read; do not change it while it is in use");
     done += count;
   }
+}
+
+std::string File::read_all() const {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path_, error);
+  std::string content;
+  if (!error) content.reserve(static_cast<std::size_t>(size));
+  std::vector<char> piece(1 << 20);
+  while (const std::size_t count = read_some(content.size(), piece.data(), piece.size())) content.append(piece.data(), count);
+  return content;
 }
 
 void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {

@@ -24,6 +24,7 @@ class File {
   // From any thread; offsets are from the start of the file.
   void read(std::uint64_t offset, void* to, std::size_t bytes) const;              // an error when the file ends earlier
   std::size_t read_some(std::uint64_t offset, void* to, std::size_t bytes) const;  // how many; 0: the end
+  std::string read_all() const;  // throws std::bad_alloc or std::length_error before it reads if memory is too short
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
 
   void resize(std::uint64_t bytes);  // what is new is zero

@@ -132,15 +132,9 @@ CorpusIndex::Continuation CorpusIndex::best(const Match& match) const {
   if (group.first == group.end) return {};  // the order is wrong
   const Token next = token(group.first, match.length);
   if (next < 0) return {};
-  return {next, group.end - group.first, match.end - match.first};
-}
-
-CorpusIndex::Match CorpusIndex::advance(const Match& match) const {
-  if (match.first == match.end) return {};
-  const Group group = best_group(match);
-  Match next = {group.first, group.end, match.length + 1};
-  while (next.first != next.end && token(next.first, next.length) < 0) ++next.first;
-  return next;
+  Match longer = {group.first, group.end, match.length + 1};
+  while (longer.first != longer.end && token(longer.first, longer.length) < 0) ++longer.first;
+  return {next, group.end - group.first, match.end - match.first, longer};
 }
 
 }  // namespace specdec

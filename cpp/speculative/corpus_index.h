@@ -25,7 +25,6 @@ class CorpusIndex final : public TextIndex {
   Match find(const Token* tokens, int count) const override;
   // Of a match that occurs very often, the best of some continuations, evenly spaced in the order.
   Continuation best(const Match& match) const override;
-  Match advance(const Match& match) const override;
 
   const std::vector<Token>& text() const { return text_; }
   const std::vector<std::int32_t>& order() const { return order_; }

@@ -219,17 +219,12 @@ SuffixIndex::Continuation SuffixIndex::best(const Match& match) const {
   const Node& n = node(match.first);
   if (n.count == 1) {
     if (n.position + match.length >= length()) return {};
-    return {text(n.position + match.length), 1, 1};
+    return {text(n.position + match.length), 1, 1, {match.first, 0, match.length + 1}};
   }
   if (n.best == none || match.length == 0) return {};
   const auto depth = static_cast<std::size_t>(match.length);
   const bool is_suffix = depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
-  return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0)};
-}
-
-SuffixIndex::Match SuffixIndex::advance(const Match& match) const {
-  const Node& n = node(match.first);
-  return {n.count == 1 ? match.first : n.best, 0, match.length + 1};
+  return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0), {n.best, 0, match.length + 1}};
 }
 
 std::size_t SuffixIndex::bytes() const {

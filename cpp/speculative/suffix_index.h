@@ -31,7 +31,6 @@ class SuffixIndex final : public TextIndex {
   // A match is the node of the string, or the leaf on the way to it. The occurrence at the end of the text has no continuation.
   Match find(const Token* tokens, int count) const override;
   Continuation best(const Match& match) const override;
-  Match advance(const Match& match) const override;
 
   std::size_t bytes() const;
   std::size_t num_nodes() const { return nodes_.size() - free_.size(); }

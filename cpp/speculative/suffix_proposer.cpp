@@ -41,7 +41,7 @@ void SuffixProposer::copy(int from, int to) {
 SuffixProposer::Source SuffixProposer::source_at(const TextIndex& index, const TextIndex::Match& match) {
   const TextIndex::Continuation next = index.best(match);
   if (next.token < 0) return {};
-  return {&index, match, next, confidence_in(next, match.length)};
+  return {&index, next, confidence_in(next, match.length)};
 }
 
 // The source with the highest confidence in the token that follows the context. The sequence's own text is preferred to equal ones.
@@ -71,7 +71,7 @@ void SuffixProposer::look_up(const Sequence& s, int most, std::vector<Copy>& cop
     copies.push_back({source.next.token, source.confidence});
     if (static_cast<int>(copies.size()) == most) return;
     context_.push_back(source.next.token);
-    source = source_at(*source.index, source.index->advance(source.match));
+    source = source_at(*source.index, source.next.longer);
     // At the end of the text, or of the index's depth: goes on with a shorter match of the copies.
     if (source.index == nullptr) source = find(s, context_, SuffixIndex::max_depth / 2);
   }

@@ -37,7 +37,6 @@ class SuffixProposer final : public Proposer {
  private:
   struct Source {
     const TextIndex* index = nullptr;
-    TextIndex::Match match;
     TextIndex::Continuation next;
     double confidence = 0.0;  // in the next token
   };

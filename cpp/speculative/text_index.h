@@ -22,13 +22,12 @@ class TextIndex {
   virtual Match find(const Token* tokens, int count) const = 0;
 
   struct Continuation {
-    Token token = -1;  // -1: none
-    int count = 0;     // occurrences of the match that this token follows
-    int of = 0;        // occurrences of the match that some token follows
+    Token token = -1;   // -1: none
+    int count = 0;      // occurrences of the match that this token follows
+    int of = 0;         // occurrences of the match that some token follows
+    Match longer = {};  // the match followed by this token; it may have no continuation itself
   };
   virtual Continuation best(const Match& match) const = 0;
-  // The match followed by its best continuation. It may have no continuation itself.
-  virtual Match advance(const Match& match) const = 0;
 };
 
 }  // namespace specdec

@@ -109,14 +109,16 @@ TEST(close_to_the_best_fixed_length_beside_other_processes) {
 
 TEST(changes_of_length_are_worth_what_they_cost) {
   Comparison changing;
-  in_every_changing_world([&](const World& world) {
-    AdaptiveDraftLength rule;
-    Machine machine(rule, static_cast<std::uint64_t>(changing.worlds));
-    machine.cycles(world, 200);
-    changing.add(world, machine.cycles(world, 800).rate());
-  });
+  for (int round = 0; round < 4; ++round) {  // one round has 2 to 6 worlds below 0.95, by chance
+    in_every_changing_world([&](const World& world) {
+      AdaptiveDraftLength rule;
+      Machine machine(rule, static_cast<std::uint64_t>(changing.worlds));
+      machine.cycles(world, 200);
+      changing.add(world, machine.cycles(world, 800).rate());
+    });
+  }
   changing.print("changes of length");
-  CHECK(changing.least_of_best > 0.8 && changing.below_best <= changing.worlds / 30 && changing.mean_of_best() > 0.98);
+  CHECK(changing.least_of_best > 0.8 && changing.below_best <= changing.worlds / 40 && changing.mean_of_best() > 0.98);
   CHECK(changing.least_of_plain > 0.93);
 }
 

@@ -52,7 +52,7 @@ bool finds_as_expected(const CorpusIndex& index, const Text& text, Text context)
         if (count > next.count || (count == next.count && token < next.token)) return false;
       }
     }
-    match = index.advance(match);
+    match = next.longer;
     context.push_back(next.token);
     if (match.length >= CorpusIndex::max_depth) break;
   }

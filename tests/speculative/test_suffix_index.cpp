@@ -93,8 +93,8 @@ TEST(the_best_continuation_is_the_most_frequent_one_after_the_longest_match) {
   const SuffixIndex index = index_of(text);
   const SuffixIndex::Match match = index.find(text.data(), static_cast<int>(text.size()));
   CHECK(match.length == 2);
-  CHECK(same(index.best(match), {7, 2, 3}));  // twice 7, once 8
-  const SuffixIndex::Match longer = index.advance(match);
+  CHECK(same(index.best(match), {7, 2, 3, {}}));  // twice 7, once 8
+  const SuffixIndex::Match longer = index.best(match).longer;
   CHECK(longer.length == 3 && index.best(longer).count == 1);
   CHECK(index.best(longer).token == 3);  // of 1 and 3, each once, the later
 }
@@ -130,7 +130,7 @@ TEST(an_advanced_match_is_that_of_the_longer_context) {
       Text context = suffix(text, length);
       SuffixIndex::Match match = index.find(context.data(), static_cast<int>(context.size()));
       if (match.length < static_cast<int>(context.size())) continue;
-      for (; match.length + 1 < SuffixIndex::max_depth; match = index.advance(match)) {
+      for (; match.length + 1 < SuffixIndex::max_depth; match = index.best(match).longer) {
         const SuffixIndex::Continuation next = index.best(match);
         CHECK(match.length > static_cast<int>(search(text, context).length) || same(next, search(text, context).best));
         if (next.token < 0) break;
