@@ -360,7 +360,7 @@ void register_generator(py::module_& m) {
       .def(
           "next",
           [](GuardedGenerator& self) { return piece_to_python(self.run_to_end([](Generator& generator) { return generator.next(); })); },
-          "The next (token, text, draft_source, logprob, finish_reason), or None at the end.")
+          "The next (token, text, draft_source, logprob, finish_reason, top_logprobs), or None at the end.")
       .def(
           "submit_shared",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) {

@@ -78,7 +78,8 @@ void register_request_handle(py::module_& m) {
   py::class_<SharedRequest>(m, "SharedRequest", "A submitted request. Dropping it ends the request.")
       .def(
           "wait", [](const SharedRequest& self, std::size_t index) { return piece_to_python(self.wait(index)); }, "index"_a,
-          "Waits for (token, text, draft_source, logprob, finish_reason) of piece `index`; None if the request ends before it.")
+          "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before "
+          "it.")
       .def(
           "peek", [](const SharedRequest& self, std::size_t index) { return piece_to_python(self.get().piece(index)); }, "index"_a,
           "As wait(), but None if the piece is not there yet.")

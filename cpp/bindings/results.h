@@ -9,7 +9,7 @@
 #include "engine/request.h"
 #include "speculative/stats.h"
 
-// (token, text, draft_source, logprob, finish_reason), or None.
+// (token, text, draft_source, logprob, finish_reason, top_logprobs), or None.
 pybind11::object piece_to_python(const std::optional<specdec::Piece>& piece);
 
 using StatsDict = pybind11::typing::Dict<pybind11::str, pybind11::object>;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "speculative/sequence.h"
 
@@ -19,6 +20,7 @@ struct Request {
   std::optional<std::uint64_t> seed;         // none: a random one
   std::optional<int> num_draft_tokens;       // none: the generator's
   int max_tokens = 224;                      // 0 produces nothing
+  int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
@@ -46,6 +48,8 @@ struct Piece {
   DraftOrigin origin = DraftOrigin::none;     // of an accepted draft
   double logprob = 0.0;                       // natural log, target's raw probability
   std::optional<FinishReason> finish_reason;  // on the last piece
+  // The Request::top_logprobs most likely tokens in its place, by the same probabilities, in descending order.
+  std::vector<sampling::TokenLogprob> top_logprobs;
 
   bool from_draft() const { return origin != DraftOrigin::none; }
 };

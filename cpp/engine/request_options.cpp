@@ -11,6 +11,7 @@ using sampling::SamplingParams;
 namespace ranges = sampling::ranges;
 
 constexpr int max_int = std::numeric_limits<int>::max();
+constexpr int max_top_logprobs = 20;  // as in OpenAI's API
 
 template <auto member>
 RequestOption request_row(Description description) {
@@ -94,6 +95,10 @@ const Table<Request>& request_options() {
             {"-l", "--logit-bias"},
             "ID+BIAS",
             "add BIAS to the logit of token ID, as in 15043+1 or 15043-1; 15043-inf bans the token; repeatable"}}),
+      request_row<&Request::top_logprobs>(
+          {"top_logprobs",
+           Whole{whole_numbers(0, max_top_logprobs)},
+           {"Output", {"--top-logprobs"}, "N", "with every token the N most likely ones in its place and their log-probabilities"}}),
       // On the command line it is the Generator's.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",

@@ -43,17 +43,21 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
+  sequence_.num_top_logprobs = request.top_logprobs;
   sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;
 }
 
 Piece Text::next_piece(const Vocabulary& vocabulary) {
+  const std::size_t each = sequence_.top_logprobs.size() / sequence_.emitted.size();
+  const auto top = sequence_.top_logprobs.begin() + static_cast<std::ptrdiff_t>(each * next_);
   const Emission& emission = sequence_.emitted[next_++];
   ++num_delivered_;
   Piece piece;
   piece.token = emission.token;
   piece.origin = emission.origin;
   piece.logprob = emission.logprob;
+  piece.top_logprobs.assign(top, top + static_cast<std::ptrdiff_t>(each));
   vocabulary.piece(emission.token, token_bytes_);
   piece.text = stream_.push(token_bytes_);
   if (stream_.stopped()) {

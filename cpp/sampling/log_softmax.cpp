@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "sampling/exponential.h"
 
 namespace specdec::sampling {
 SPECDEC_VECTOR_CLONES
-double log_softmax(const float* logits, int size, Token token) {
+LogSoftmax log_softmax(const float* logits, int size) {
   // One maximum and one sum per lane, for vectorisation. A float sum has at most 64 terms before it is added to the double.
   constexpr int lanes = 16, chunk = lanes * 64;
   float maxima[lanes];
@@ -30,7 +31,23 @@ double log_softmax(const float* logits, int size, Token token) {
     for (; i < end; ++i) total += static_cast<double>(exp_not_positive(logits[i] - max));
     for (const float sum : sums) total += static_cast<double>(sum);
   }
-  return static_cast<double>(logits[token]) - static_cast<double>(max) - std::log(total);
+  return {logits, size, static_cast<double>(max), std::log(total)};
+}
+
+// One pass over the row: the tokens so far are kept in order, and nearly every logit is below the last of them.
+void append_most_likely(const LogSoftmax& row, int count, std::vector<TokenLogprob>& tokens) {
+  const auto first = static_cast<std::ptrdiff_t>(tokens.size());
+  const auto kept = static_cast<std::size_t>(first + std::min(count, row.size));
+  for (Token token = 0; token < row.size && count > 0; ++token) {
+    const double logit = static_cast<double>(row.logits[token]);
+    if (tokens.size() == kept) {
+      if (logit <= tokens.back().logprob) continue;
+      tokens.pop_back();
+    }
+    const auto is_less = [](double one, const TokenLogprob& other) { return one > other.logprob; };
+    tokens.insert(std::upper_bound(tokens.begin() + first, tokens.end(), logit, is_less), TokenLogprob{token, logit});
+  }
+  std::for_each(tokens.begin() + first, tokens.end(), [&row](TokenLogprob& one) { one.logprob = row(one.token); });
 }
 
 }  // namespace specdec::sampling

@@ -1,12 +1,31 @@
-// The log-probability of one token under a row of raw logits. It is reported to callers, and not used for sampling.
+// Log-probabilities of tokens under a row of raw logits. They are reported to callers, and not used for sampling.
 #pragma once
+
+#include <vector>
 
 #include "sampling/distribution.h"
 
 namespace specdec::sampling {
 
-// log(exp(logits[token]) / sum(exp(logits))), logits [size], finite or -inf. Absolute error below 1e-6: the exponentials
-// are computed in float32 and summed in float64.
-double log_softmax(const float* logits, int size, Token token);
+// log(exp(logits[token]) / sum(exp(logits))) for any token of a row.
+struct LogSoftmax {
+  const float* logits;  // [size], finite or -inf
+  int size;
+  double max, log_total;  // of the logits; log(sum(exp(logits - max)))
+
+  double operator()(Token token) const { return static_cast<double>(logits[token]) - max - log_total; }
+};
+
+// Absolute error below 1e-6: the exponentials are computed in float32 and summed in float64.
+LogSoftmax log_softmax(const float* logits, int size);
+inline double log_softmax(const float* logits, int size, Token token) { return log_softmax(logits, size)(token); }
+
+struct TokenLogprob {
+  Token token;
+  double logprob;  // natural log
+};
+
+// Appends the `count` most likely tokens of a row, at most all, in descending order; of equal ones the lower ids first.
+void append_most_likely(const LogSoftmax& row, int count, std::vector<TokenLogprob>& tokens);
 
 }  // namespace specdec::sampling

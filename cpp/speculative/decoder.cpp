@@ -41,6 +41,7 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
       static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
   s.tokens.reserve(s.tokens.size() + room);
   s.emitted.reserve(max_draft_tokens + 1);
+  s.top_logprobs.reserve(static_cast<std::size_t>(s.num_top_logprobs) * (max_draft_tokens + 1));
   s.plan.places.reserve(max_draft_tokens);
   s.plan.withheld.reserve(max_draft_tokens + 1);
   try {
@@ -68,6 +69,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     Stopwatch watch(cycle_.seconds);
     for (Sequence* s : sequences) {
       s->emitted.clear();
+      s->top_logprobs.clear();
       s->error = nullptr;
     }
     if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
@@ -213,9 +215,10 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   s.tokens.push_back(next_token);
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
     const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
-    const double logprob = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size(), token);
+    const sampling::LogSoftmax logprobs = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
     const DraftOrigin origin = place < num_accepted ? s.origins[static_cast<std::size_t>(place)] : DraftOrigin::none;
-    s.emitted.push_back({token, origin, logprob});
+    s.emitted.push_back({token, origin, logprobs(token)});
+    sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);
     count_accepted(s.stats, origin, 1);
     ++s.num_committed;
     --s.remaining;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sampling/distribution.h"
+#include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "sampling/uniforms.h"
 #include "speculative/stats.h"
@@ -70,6 +71,7 @@ struct Sequence {
   int num_committed = 0;
   int num_draft_tokens = 0;  // K; 0: without a draft; or auto_draft_tokens
   int remaining = 0;         // tokens that may still be produced
+  int num_top_logprobs = 0;  // most likely tokens to report with each token of the output
   Finish finish = Finish::none;
   Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;
@@ -82,7 +84,8 @@ struct Sequence {
   std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]
   DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
-  std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
+  std::vector<sampling::TokenLogprob> top_logprobs;  // [emitted.size()][num_top_logprobs, at most the vocabulary]
+  std::exception_ptr error;                          // ModelError: invalid logits for this sequence; the cycle gave it no token
 
   Stats stats;  // times are of whole passes and cycles that it took part in, not divided by the number of sequences
 

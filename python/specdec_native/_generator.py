@@ -148,6 +148,7 @@ class Generator:
         logit_bias: Mapping[int, float] | None = None,
         stop: str | Sequence[str] | None = (),
         seed: int | None = None,
+        top_logprobs: int = 0,
         num_draft_tokens: int | Literal["auto"] | None = None,
         verification: Verification = "auto",
         drafting: Drafting = "sampled",
@@ -165,6 +166,7 @@ class Generator:
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
             verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one (see
             `Generator.seed`).
+        top_logprobs: 0 to 20; the number of most likely tokens that each piece has in `top_logprobs`.
         num_draft_tokens: None for the Generator's own.
         verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et al.
             2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed

@@ -28,6 +28,7 @@ class StreamOptions(TypedDict, total=False):
     logit_bias: Mapping[int, float] | None
     stop: str | Sequence[str] | None
     seed: int | None
+    top_logprobs: int
     num_draft_tokens: int | Literal["auto"] | None
     verification: Verification
     drafting: Drafting

@@ -17,7 +17,8 @@ class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold 
     a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft model, or a copy
     of text ("suffix", "ngram"); None: it was sampled from the target. `logprob` is the natural log of the target's probability
     of the token, before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string),
-    "length" (max_tokens) or "context" (the context is full).
+    "length" (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the place of `token`,
+    as (token, logprob), as many as the request asked for: in descending order, of equal ones the lower id first.
     """
 
     token: int
@@ -25,6 +26,7 @@ class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold 
     draft_source: DraftOrigin | None
     logprob: float
     finish_reason: FinishReason | None
+    top_logprobs: tuple[tuple[int, float], ...]
 
     @property
     def from_draft(self) -> bool:

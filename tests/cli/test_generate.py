@@ -75,6 +75,30 @@ def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
     assert 0 < parts <= stats["seconds"]
 
 
+def test_top_logprobs(specdec: pathlib.Path) -> None:
+    pieces, _ = run_json(specdec, "-p", PROMPT, *GREEDY, "--top-logprobs", "3")
+    assert len(pieces) == 24
+    for piece in pieces:
+        top = piece["top_logprobs"]
+        assert [set(one) for one in top] == [{"token", "text", "logprob"}] * 3
+        assert (top[0]["token"], top[0]["logprob"]) == (piece["token"], piece["logprob"])  # greedy
+        assert top[0]["logprob"] >= top[1]["logprob"] >= top[2]["logprob"]
+    assert "".join(piece["top_logprobs"][0]["text"] for piece in pieces) == "".join(piece["text"] for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--top-logprobs", "3"], "--top-logprobs needs --json"),
+        (["--json", "--top-logprobs", "21"], "from 0 to 20"),
+        (["--json", "--top-logprobs", "-1"], "from 0 to 20"),
+    ],
+)
+def test_bad_top_logprobs(specdec: pathlib.Path, options: list[str], message: str) -> None:
+    result = subprocess.run([specdec, "generate", "-p", PROMPT, *options], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and message in result.stderr
+
+
 def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None:
     texts = {
         run(specdec, "-p", PROMPT, *GREEDY, *draft).stdout

@@ -58,6 +58,17 @@ def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**r, "stats": {name: r["stats"][name] for name in kept}} if "stats" in r else r for r in results]
 
 
+def test_top_logprobs_of_a_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    lines: list[dict[str, Any] | str] = [{"prompt": "x =", "temperature": 0}, {"prompt": "x =", "temperature": 0, "top_logprobs": 2}]
+    run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl")
+    without, result = read(tmp_path / "out.jsonl")
+    assert "tokens" not in without and result["text"] == without["text"]
+    assert "".join(piece["text"] for piece in result["tokens"]) == result["text"]
+    for piece in result["tokens"]:
+        assert [piece["token"], piece["logprob"]] == [piece["top_logprobs"][0][name] for name in ("token", "logprob")]
+        assert len(piece["top_logprobs"]) == 2
+
+
 def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     lines: list[dict[str, Any] | str] = [{"prompt": prompt, "max_tokens": 4 + 5 * i % 17} for i, prompt in enumerate(PROMPTS)]
     output = tmp_path / "out.jsonl"

@@ -26,6 +26,7 @@ Request changed_request() {
   request.num_draft_tokens = auto_draft_tokens;
   request.verification = Verification::token;
   request.drafting = Drafting::argmax;
+  request.top_logprobs = 2;
   return request;
 }
 

@@ -60,7 +60,7 @@ std::unique_ptr<Sequence> sequence_of(const sampling::SamplingParams& params, in
 
 // Allocations of 100 cycles of two sequences in one batch. Before them, drafts of all lengths are made.
 int allocations_of_cycles(const sampling::SamplingParams& params, Verification verification, Drafting drafting, int k, Proposer* proposer,
-                          LanguageModel& target) {
+                          LanguageModel& target, int num_top_logprobs = 0) {
   AdaptiveDraftLength draft_length;
   Decoder decoder(target, proposer, &draft_length);
   const auto first = sequence_of(params, k, 0), second = sequence_of(params, k, 1);
@@ -68,6 +68,7 @@ int allocations_of_cycles(const sampling::SamplingParams& params, Verification v
   for (Sequence* s : both) {
     s->verification = verification;
     s->drafting = drafting;
+    s->num_top_logprobs = num_top_logprobs;
     decoder.prefill(*s);
     if (k != 0) s->num_draft_tokens = max_draft_tokens;
   }
@@ -128,6 +129,15 @@ TEST(a_cycle_allocates_nothing) {
       NgramProposer proposer;
       CHECK(allocations_of_cycles(params, Verification::block, Drafting::sampled, k, &proposer, target) == 0);
     }
+  }
+}
+
+TEST(reporting_the_most_likely_tokens_allocates_nothing) {
+  for (const int k : {0, 3}) {
+    ToyModel target(1), draft(2);
+    DraftModelProposer proposer(draft, vocabulary);
+    const auto params = params_of(0.8, 40, 0.95, 0.05);
+    CHECK(allocations_of_cycles(params, Verification::block, Drafting::sampled, k, &proposer, target, 20) == 0);
   }
 }
 

@@ -79,6 +79,41 @@ TEST(greedy_with_any_draft_is_plain_greedy) {
   }
 }
 
+// Of the target's row at each place, whatever was drafted there.
+TEST(the_most_likely_tokens) {
+  constexpr int vocabulary = 8;
+  for (const auto verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const int k : {0, 1, 3, 7}) {
+      for (const int count : {0, 1, 5, vocabulary, vocabulary + 1}) {
+        toy::Model target(vocabulary, 1), draft(vocabulary, 2);
+        DraftModelProposer proposer(draft, vocabulary);
+        Decoder decoder(target, &proposer);
+        auto s = sequence_of(prompt, k, 40, 1.2);
+        s->verification = verification;
+        s->num_top_logprobs = count;
+        decoder.prefill(*s);
+        Text text = prompt;
+        while (s->finish == Finish::none) {
+          decoder.cycle({s.get()});
+          std::vector<sampling::TokenLogprob> expected;
+          for (const Emission& e : s->emitted) {
+            const std::vector<float> logits = target.logits_after(text);
+            const sampling::LogSoftmax row = sampling::log_softmax(logits.data(), vocabulary);
+            CHECK(e.logprob == row(e.token));
+            sampling::append_most_likely(row, count, expected);
+            text.push_back(e.token);
+          }
+          CHECK(s->top_logprobs.size() == expected.size());
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            CHECK(s->top_logprobs[i].token == expected[i].token && s->top_logprobs[i].logprob == expected[i].logprob);
+          }
+        }
+        if (k > 0) CHECK(s->stats.accepted > 0);
+      }
+    }
+  }
+}
+
 // Drafter-invariant verification: Philox noise as in the engine.
 
 namespace {

@@ -10,7 +10,9 @@
 
 #include "base/error.h"
 #include "cli/commands/generate_many.h"
+#include "cli/option_table.h"
 #include "cli/options.h"
+#include "cli/piece_json.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -19,6 +21,7 @@
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
 #include "engine/prefix_file.h"
+#include "engine/request_options.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -67,12 +70,14 @@ CommandLine command_line(GenerateOptions& options) {
              "others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, stats or error. "
-             "Results are in FILE.part until all are done; the same command resumes an interrupted run"),
+             "With top_logprobs also tokens, as --json has them. Results are in FILE.part until all are done; the same command resumes an "
+             "interrupted run"),
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one with "
              "finish_reason, seed, verification, drafting (whether drafts are used, or why not) and stats"),
+        option_of(*option::find(request_options(), "top_logprobs"), options.request),
         color_option(options.color),
         {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
         {{"--no-display-prompt"}, "", "print only the output", display(false)},
@@ -132,15 +137,9 @@ class TextSink : public Sink {
 
 class JsonSink : public Sink {
  public:
+  explicit JsonSink(const Generator& generator) : generator_(generator) {}
   void begin(const std::string&) override {}
-  void add(const Piece& piece) override {
-    const nlohmann::ordered_json source = piece.from_draft() ? nlohmann::ordered_json(name(piece.origin)) : nullptr;
-    put({{"token", piece.token},
-         {"text", piece.text},
-         {"from_draft", piece.from_draft()},
-         {"draft_source", source},
-         {"logprob", piece.logprob}});
-  }
+  void add(const Piece& piece) override { put(piece_json(piece, generator_)); }
   void end(const std::string& reason, const Generator& generator) override {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
          {"seed", generator.seed()},
@@ -151,6 +150,8 @@ class JsonSink : public Sink {
 
  private:
   static void put(const nlohmann::ordered_json& json) { write(json.dump() + "\n"); }
+
+  const Generator& generator_;
 };
 
 void load_prompt_cache(Generator& generator, const std::string& path) {
@@ -217,6 +218,7 @@ int run_generate(int argc, const char* const* argv) {
     return generate_many(options.generator, options.request, options.many);
   }
   if (options.generator.max_sequences != 0 || options.many.force) throw UsageError("-np and --force need --prompts");
+  if (options.request.top_logprobs != 0 && !options.json) throw UsageError("--top-logprobs needs --json, or --prompts");
   options.generator.max_sequences = 1;
   options.request.prompt = read_prompt(options.prompt);
   options.request.validate();  // before models are loaded
@@ -227,7 +229,7 @@ int run_generate(int argc, const char* const* argv) {
   catch_interrupt();
   generator.set_cancel_check(interrupted);
   std::unique_ptr<Sink> sink;
-  if (options.json) sink = std::make_unique<JsonSink>();
+  if (options.json) sink = std::make_unique<JsonSink>(generator);
   else sink = std::make_unique<TextSink>(options);
   const std::string reason = generate(generator, options, *sink);
   sink->end(reason, generator);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/piece_json.h"
 #include "cli/prompt_line.h"
 #include "cli/results_file.h"
 #include "cli/shared_options.h"
@@ -162,6 +163,7 @@ class Run {
   struct Running {
     Json result;
     std::string text;
+    Json tokens;  // with top_logprobs
   };
 
   static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -180,7 +182,7 @@ class Run {
         if (!request.request.seed) request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
         result["seed"] = *request.request.seed;
         const std::int64_t id = generator_.submit(request.request);
-        running_[id] = {std::move(result), ""};
+        running_[id] = {std::move(result), "", nullptr};
       } catch (const Cancelled&) {
         throw;
       } catch (const std::invalid_argument& error) {
@@ -195,15 +197,17 @@ class Run {
 
   void take(const Event& event) {
     const auto running = running_.find(event.text->id());
-    auto& [result, text] = running->second;
+    auto& [result, text, tokens] = running->second;
     if (event.piece) {
       ++num_tokens_;
       text += event.piece->text;
+      if (!event.piece->top_logprobs.empty()) tokens.push_back(piece_json(*event.piece, generator_));
     }
     if (!event.is_last()) return;
     const auto& reason = event.piece ? event.piece->finish_reason : std::nullopt;
     result["verification"] = name(event.text->verification());
     result["text"] = text;
+    if (!tokens.is_null()) result["tokens"] = std::move(tokens);
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
     result["stats"] = statistics_json(event.text->sequence().stats);
     if (event.text->has_failed()) {

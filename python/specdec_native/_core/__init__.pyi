@@ -49,7 +49,7 @@ class SharedRequest:
         ...
     def wait(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         """
-        Waits for (token, text, draft_source, logprob, finish_reason) of piece `index`; None if the request ends before it.
+        Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before it.
         """
     def watch(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -105,7 +105,7 @@ class Generator:
         """
     def next(self) -> typing.Any:
         """
-        The next (token, text, draft_source, logprob, finish_reason), or None at the end.
+        The next (token, text, draft_source, logprob, finish_reason, top_logprobs), or None at the end.
         """
     def next_event(self) -> typing.Any:
         """
