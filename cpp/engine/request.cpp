@@ -36,6 +36,8 @@ const char* name(DraftOrigin origin) {
       return "suffix";
     case DraftOrigin::ngram:
       return "ngram";
+    case DraftOrigin::constraint:
+      return "constraint";
     default:
       return "";
   }

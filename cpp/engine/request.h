@@ -36,7 +36,7 @@ std::optional<Verification> verification_named(const std::string& name);
 Drafting drafting_named(const std::string& name);
 const char* name(Verification verification);
 const char* name(Drafting drafting);
-const char* name(DraftOrigin origin);  // "model", "suffix", "ngram"; none: ""
+const char* name(DraftOrigin origin);  // "model", "suffix", "ngram", "constraint"; none: ""
 
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);

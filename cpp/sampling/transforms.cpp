@@ -21,7 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }
 
 [[noreturn]] void throw_nothing_finite(int size) {
-  throw std::invalid_argument("no finite logit among " + std::to_string(size) + ": no token has a probability above zero");
+  throw NoTokenLeft("no finite logit among " + std::to_string(size) + ": no token has a probability above zero");
 }
 
 constexpr int kBlock = 64;
@@ -123,6 +123,19 @@ SPECDEC_VECTOR_CLONES void divide(double* weights, std::size_t count, double tot
   for (std::size_t i = 0; i < count; ++i) weights[i] /= total;
 }
 
+// Adds -inf to the logits of tokens that are not in the mask: invalid ones stay invalid.
+void forbid_others(const TokenMask& mask, std::vector<double>& logits) {
+  const std::vector<std::uint32_t>& words = mask.words();
+  const std::size_t known = std::min(logits.size(), words.size() * 32);
+  for (std::size_t begin = 0; begin < known; begin += 32) {
+    const std::uint32_t word = words[begin / 32];
+    if (word == ~std::uint32_t{0}) continue;
+    const std::size_t end = std::min(begin + 32, known);
+    for (std::size_t i = begin; i < end; ++i) logits[i] += (word >> (i - begin) & 1u) != 0 ? 0.0 : -kInfinity;
+  }
+  for (std::size_t i = known; i < logits.size(); ++i) logits[i] -= kInfinity;
+}
+
 // exponents, all <= 0 -> probabilities.
 void normalised_exponentials(std::vector<double>& exponents) {
   divide(exponents.data(), exponents.size(), exponentials(exponents.data(), exponents.size()));
@@ -152,24 +165,25 @@ void SamplingParams::validate() const {
 
 Transforms::Transforms(SamplingParams params) : params_(std::move(params)) { params_.validate(); }
 
-void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out) {
-  apply_row(logits, size, history, history_size, out);
+void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask) {
+  apply_row(logits, size, history, history_size, out, mask);
 }
-void Transforms::apply(const double* logits, int size, const Token* history, int history_size, Distribution& out) {
-  apply_row(logits, size, history, history_size, out);
+void Transforms::apply(const double* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask) {
+  apply_row(logits, size, history, history_size, out, mask);
 }
-Token Transforms::argmax(const float* logits, int size, const Token* history, int history_size) {
-  return argmax_row(logits, size, history, history_size);
+Token Transforms::argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+  return argmax_row(logits, size, history, history_size, mask);
 }
-Token Transforms::argmax(const double* logits, int size, const Token* history, int history_size) {
-  return argmax_row(logits, size, history, history_size);
+Token Transforms::argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+  return argmax_row(logits, size, history, history_size, mask);
 }
 
 template <class Logit>
-void Transforms::apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out) {
-  if (params_.greedy()) return out.set_one_hot(argmax_row(logits, size, history, history_size));
-  if (!adjusts_logits(history_size)) return transform(logits, size, out);
-  transform(adjusted(logits, size, history, history_size), size, out);
+void Transforms::apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out,
+                           const TokenMask* mask) {
+  if (params_.greedy()) return out.set_one_hot(argmax_row(logits, size, history, history_size, mask));
+  if (mask == nullptr && !adjusts_logits(history_size)) return transform(logits, size, out);
+  transform(adjusted(logits, size, history, history_size, mask), size, out);
 }
 
 template <class Logit>
@@ -184,12 +198,12 @@ Token argmax_of(const Logit* logits, int size) {
 }
 
 template <class Logit>
-Token Transforms::argmax_row(const Logit* logits, int size, const Token* history, int history_size) {
-  if (!adjusts_logits(history_size)) return argmax_of(logits, size);
-  return argmax_of(adjusted(logits, size, history, history_size), size);
+Token Transforms::argmax_row(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+  if (mask == nullptr && !adjusts_logits(history_size)) return argmax_of(logits, size);
+  return argmax_of(adjusted(logits, size, history, history_size, mask), size);
 }
 
-// Logit bias and penalties.
+// Logit bias, mask and penalties.
 
 bool Transforms::adjusts_logits(int history_size) const noexcept {
   const bool penalties = params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
@@ -197,11 +211,12 @@ bool Transforms::adjusts_logits(int history_size) const noexcept {
 }
 
 template <class Logit>
-const double* Transforms::adjusted(const Logit* logits, int size, const Token* history, int history_size) {
+const double* Transforms::adjusted(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
   adjusted_.assign(logits, logits + std::max(size, 0));
   for (const auto& [token, bias] : params_.logit_bias) {
     if (token < size) adjusted_[static_cast<std::size_t>(token)] += bias;
   }
+  if (mask != nullptr) forbid_others(*mask, adjusted_);
   penalise(adjusted_.data(), size, history, history_size);
   return adjusted_.data();
 }

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/argument.h"
 #include "sampling/distribution.h"
+#include "sampling/token_mask.h"
 
 namespace specdec::sampling {
 
@@ -43,24 +45,30 @@ struct SamplingParams {
   void validate() const;  // throws ArgumentError
 };
 
+// A row in which no token has a probability above zero.
+class NoTokenLeft : public std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
 // Turns rows of logits into distributions:
-//   logit bias -> penalties -> top-k -> top-p -> min-p -> temperature -> softmax
+//   logit bias and mask -> penalties -> top-k -> top-p -> min-p -> temperature -> softmax
 // Ties go to the lower token id everywhere. Holds reusable buffers: one object per sequence, not thread-safe.
 //
 // logits [size] of float or double: -inf means probability zero; NaN, +inf, and rows with only -inf throw
-// std::invalid_argument. history: the tokens so far, the newest last. Bias and history ids >= size are ignored.
+// std::invalid_argument, the last of them NoTokenLeft. history: the tokens so far, the newest last. Bias and history ids >= size are
+// ignored. mask: the tokens that are allowed; null: all.
 class Transforms {
  public:
   explicit Transforms(SamplingParams params);
 
   const SamplingParams& params() const noexcept { return params_; }
 
-  void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out);
-  void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out);
+  void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask = nullptr);
+  void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask = nullptr);
 
-  // The token of the highest logit after bias and penalties. When params().greedy(), apply() gives its one-hot distribution.
-  Token argmax(const float* logits, int size, const Token* history, int history_size);
-  Token argmax(const double* logits, int size, const Token* history, int history_size);
+  // The token of the highest logit after bias, mask and penalties. When params().greedy(), apply() gives its one-hot distribution.
+  Token argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
+  Token argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
 
  private:
   struct Candidate {
@@ -70,13 +78,13 @@ class Transforms {
   static bool precedes(const Candidate& a, const Candidate& b) noexcept;
 
   template <class Logit>
-  void apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out);
+  void apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask);
   template <class Logit>
-  Token argmax_row(const Logit* logits, int size, const Token* history, int history_size);
+  Token argmax_row(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask);
 
   bool adjusts_logits(int history_size) const noexcept;
   template <class Logit>
-  const double* adjusted(const Logit* logits, int size, const Token* history, int history_size);
+  const double* adjusted(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask);
   void penalise(double* logits, int size, const Token* history, int history_size);
 
   template <class Logit>
@@ -97,7 +105,7 @@ class Transforms {
   SamplingParams params_;
   std::vector<Candidate> candidates_;  // tokens that the transforms so far have kept, in any order
   std::vector<double> part_maxima_;    // maxima of disjoint parts of the row, for top-k
-  std::vector<double> adjusted_;       // [size] the row after bias and penalties
+  std::vector<double> adjusted_;       // [size] the row after bias, mask and penalties
   std::vector<int> counts_;            // [size] occurrences in the penalty window; all zero between calls
 };
 

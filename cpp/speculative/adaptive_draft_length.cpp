@@ -233,6 +233,16 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
   return count;
 }
 
+// It costs its column of the target's pass alone.
+bool AdaptiveDraftLength::worth_a_certain_draft(Sequence& s) {
+  const int num_drafted = s.num_drafted();
+  if (static_cast<std::size_t>(num_drafted) + 1 >= target_pass_.size()) return false;
+  if (s.plan.survival <= tokens_per_second(by_model) * longer_pass(num_drafted, 1)) return false;
+  if (num_drafted == 0) ++num_proposing_;
+  add_place(s, {1.0, 1.0}, 1.0);
+  return true;
+}
+
 bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
   has_model_ = true;
   if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, draft_pass_ + catch_up(num_unread), false)) return true;
@@ -273,6 +283,7 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
   const int num_drafted = static_cast<int>(s.plan.places.size());
   for (int place = 0; place < std::min(num_accepted + 1, num_drafted); ++place) {
     const auto i = static_cast<std::size_t>(place);
+    if (s.origins[i] == DraftOrigin::constraint) continue;  // certain
     acceptance_of(s.origins[i]).learn(s.plan.places[i], place < num_accepted);
   }
   for (const DraftPlan::Withheld& copy : s.plan.withheld) {

@@ -47,6 +47,7 @@ class AdaptiveDraftLength final : public DraftLength {
   void begin_cycle(int num_sequences) override;
   int longest_draft() const override { return options_.longest_tried; }
   int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) override;
+  bool worth_a_certain_draft(Sequence& sequence) override;
   bool worth_a_row(const Sequence& sequence, int num_unread) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;

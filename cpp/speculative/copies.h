@@ -1,4 +1,4 @@
-// Drafts that are certain: copies of text, with no distribution to sample from.
+// Drafts with no distribution to sample from: copies of text, and tokens that a constraint leaves no choice about.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,38 @@
 
 namespace specdec {
 
+// Adds the tokens that come next for certain, because the constraint allows no other.
+inline void add_only_tokens(const ProposalRequest& request) {
+  Sequence& s = *request.sequence;
+  if (!s.constraint) return;
+  while (s.num_drafted() < request.num_tokens) {
+    const Token token = s.mask(static_cast<int>(s.tokens.size()))->only_token();
+    if (token < 0 || (request.adaptive != nullptr && !request.adaptive->worth_a_certain_draft(s))) return;
+    s.draft_row(s.num_drafted()).set_one_hot(token);
+    s.add_draft(token, DraftOrigin::constraint);
+  }
+}
+
+// Drops the first copy that the constraint forbids and those after it: the target would reject them.
+inline void drop_forbidden(Sequence& s, std::vector<Copy>& copies) {
+  if (!s.constraint) return;
+  const auto num_tokens = s.tokens.size();
+  const auto forbidden = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) {
+    const bool allowed = s.mask(static_cast<int>(s.tokens.size()))->contains(copy.token);
+    if (allowed) s.tokens.push_back(copy.token);  // the next mask follows it
+    return !allowed;
+  });
+  copies.erase(forbidden, copies.end());
+  s.tokens.resize(num_tokens);
+}
+
 // Adds copies to the sequence as drafts with one-hot rows: as many as the adaptive draft length finds worth it; with a number for
 // K, those before the first with less confidence than `least`. num_unread: see DraftLength. Returns how many were added.
-inline int add_copies(const ProposalRequest& request, const std::vector<Copy>& copies, DraftOrigin origin, double least = 0.0,
+inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies, DraftOrigin origin, double least = 0.0,
                       int num_unread = 0) {
   Sequence& s = *request.sequence;
+  drop_forbidden(s, copies);
+  if (copies.empty()) return 0;
   const int most = request.adaptive != nullptr ? request.adaptive->worth_copying(s, copies, num_unread) : static_cast<int>(copies.size());
   int added = 0;
   for (; added < most; ++added) {

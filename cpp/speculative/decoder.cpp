@@ -168,8 +168,16 @@ void Decoder::verify(Sequence& s, int first_row) {
   if (s.error) return;
   sampling::Verdict decided{};
   try {
-    decided = reading_logits_of("target", [&] { return verdict(s, first_row); });
-  } catch (const ModelError&) {
+    decided = reading_logits_of("target", [&] {
+      try {
+        return verdict(s, first_row);
+      } catch (const sampling::NoTokenLeft&) {
+        if (!s.constraint) throw;
+        const std::string& failure = s.constraint->failure();
+        throw Error(failure.empty() ? "the constraint leaves no token that the output could go on with" : failure);
+      }
+    });
+  } catch (const Error&) {
     s.error = std::current_exception();
     return;
   }
@@ -185,13 +193,18 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   const auto logits = [&](int place) { return target_.logits(first_row + place); };
   // The penalties at place i count the drafts before it.
   const auto history = [&](int place) { return s.num_committed + place; };
+  // What follows the end of generation is dropped, so anything may.
+  const auto mask = [&](int place) {
+    return place > 0 && target_.is_end_of_generation(drafted[place - 1]) ? nullptr : s.mask(history(place));
+  };
   if (s.transforms.params().greedy()) {
-    return accept_while_equal(drafted, num_drafted,
-                              [&](int place) { return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place)); });
+    return accept_while_equal(drafted, num_drafted, [&](int place) {
+      return s.transforms.argmax(logits(place), size, s.tokens.data(), history(place), mask(place));
+    });
   }
 
   const auto target_row = [&](int place) -> const sampling::Distribution& {
-    s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_);
+    s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_, mask(place));
     return row_;
   };
   const auto uniform = [&](int place) {

@@ -25,6 +25,8 @@ class DraftLength {
   // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller adds them.
   // num_unread: tokens that a draft model would have to read before it could propose the next one instead; 0: there is no draft model.
   virtual int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) = 0;
+  // The next token is certain, because a constraint allows no other: shall it be a draft? The caller adds it.
+  virtual bool worth_a_certain_draft(Sequence& /*sequence*/) { return true; }
   // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread tokens?
   virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
   // Called when the row is known, before sampling from it: is a draft worth its place in the target's pass?

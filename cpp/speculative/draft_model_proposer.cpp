@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "sampling/gumbel_max.h"
 #include "sampling/log_softmax.h"
+#include "speculative/copies.h"
 #include "speculative/prefill.h"
 #include "speculative/reading_logits.h"
 
@@ -51,10 +52,18 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   return num_tokens;
 }
 
-// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits.
+// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits, or if the draft
+// model can propose none of the tokens that the constraint allows.
 bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
   try {
-    return reading_logits_of("draft", [&] { return draw(request, logits); });
+    return reading_logits_of("draft", [&] {
+      try {
+        return draw(request, logits);
+      } catch (const sampling::NoTokenLeft&) {
+        if (!request.sequence->constraint) throw;
+        return false;
+      }
+    });
   } catch (const ModelError&) {
     request.sequence->error = std::current_exception();
     return false;
@@ -68,17 +77,18 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
   const auto worth_a_draft = [&](double row_confidence) {
     return request.adaptive == nullptr || request.adaptive->worth_a_draft(s, row_confidence);
   };
+  const sampling::TokenMask* const mask = s.mask(history);
   Token token = 0;
   double row_confidence = 0.0, confidence = 0.0;
   const bool greedy = s.transforms.params().greedy();
   if (greedy || s.drafting == Drafting::argmax) {
-    token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history);
+    token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history, mask);
     if (request.adaptive != nullptr) row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
     if (!worth_a_draft(row_confidence)) return false;
     if (!greedy) s.draft_row(place).set_one_hot(token);
   } else {
     sampling::Distribution& row = s.draft_row(place);
-    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row);
+    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row, mask);
     row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
     if (!worth_a_draft(row_confidence)) return false;
     token = s.verification == Verification::invariant
@@ -92,6 +102,7 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
 }
 
 void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& stats) {
+  for (const ProposalRequest& request : running) add_only_tokens(request);
   running.erase(std::remove_if(running.begin(), running.end(), [&](const ProposalRequest& r) { return !needs_draft(r); }), running.end());
   if (running.empty()) return;
   const auto num_rows = static_cast<int>(running.size());

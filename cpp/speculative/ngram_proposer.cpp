@@ -41,6 +41,7 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
   Stopwatch watch(stats.draft_seconds);
   for (const ProposalRequest& request : requests) {
     Sequence& s = *request.sequence;
+    add_only_tokens(request);
     int source = 0;
     for (int n = max_ngram_; n >= min_ngram_ && source == 0; --n) source = end_of_earlier_copy(s.tokens, n);
     if (source == 0) continue;

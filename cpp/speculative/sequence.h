@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sampling/constraint.h"
 #include "sampling/distribution.h"
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
@@ -21,8 +22,8 @@ constexpr int auto_draft_tokens = -1;  // DraftLength decides place by place
 
 enum class Finish { none, end_of_generation, max_tokens, context };
 
-// Where a draft comes from: a draft model, or a copy of text (n-gram lookup, suffix decoding).
-enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix };
+// Where a draft comes from: a draft model, a copy of text (n-gram lookup, suffix decoding), or a constraint that allows no other token.
+enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix, constraint };
 constexpr bool is_copy(DraftOrigin origin) { return origin == DraftOrigin::ngram || origin == DraftOrigin::suffix; }
 
 // The adaptive draft length's state of one cycle.
@@ -78,6 +79,7 @@ struct Sequence {
 
   sampling::Transforms transforms;
   std::unique_ptr<const sampling::UniformSource> uniforms;
+  std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none
 
   // The current or last cycle.
   std::vector<sampling::Distribution> draft_probs;      // [num_drafted] the distributions sampled from; unused when greedy
@@ -96,6 +98,8 @@ struct Sequence {
     if (draft_probs.size() <= static_cast<std::size_t>(place)) draft_probs.resize(static_cast<std::size_t>(place) + 1);
     return draft_probs[static_cast<std::size_t>(place)];
   }
+  // What may follow the first `length` tokens, drafts included; null: anything.
+  const sampling::TokenMask* mask(int length) { return constraint ? &constraint->mask(tokens.data(), length) : nullptr; }
   // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
   void add_draft(Token token, DraftOrigin origin) {
     origins[static_cast<std::size_t>(num_drafted())] = origin;

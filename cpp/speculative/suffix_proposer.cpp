@@ -80,6 +80,7 @@ void SuffixProposer::look_up(const Sequence& s, int most, std::vector<Copy>& cop
 void SuffixProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
   Stopwatch watch(stats.draft_seconds);
   for (const ProposalRequest& request : requests) {
+    add_only_tokens(request);
     look_up(*request.sequence, most_copies(request), copies_);
     if (!copies_.empty()) add_copies(request, copies_, DraftOrigin::suffix);
   }

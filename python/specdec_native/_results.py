@@ -7,18 +7,19 @@ from typing import Literal, NamedTuple
 
 FinishReason = Literal["stop", "length", "context"]
 VerificationMode = Literal["token", "block", "invariant"]
-DraftOrigin = Literal["model", "suffix", "ngram"]
+DraftOrigin = Literal["model", "suffix", "ngram", "constraint"]
 
 
 class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold caches, each line of Python takes microseconds
     """One token of the output.
 
     `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible start of
-    a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft model, or a copy
-    of text ("suffix", "ngram"); None: it was sampled from the target. `logprob` is the natural log of the target's probability
-    of the token, before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string),
-    "length" (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the place of `token`,
-    as (token, logprob), as many as the request asked for: in descending order, of equal ones the lower id first.
+    a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft model ("model"), a
+    copy of text ("suffix", "ngram"), or a constraint that allows no other token ("constraint"); None: it was sampled from the
+    target. `logprob` is the natural log of the target's probability of the token, before any transform. `finish_reason` is set
+    on the last piece: "stop" (end of generation or a stop string), "length" (max_tokens) or "context" (the context is full).
+    `top_logprobs` has the most likely tokens in the place of `token`, as (token, logprob), as many as the request asked for: in
+    descending order, of equal ones the lower id first.
     """
 
     token: int

@@ -281,4 +281,69 @@ TEST(nothing_is_allocated_in_the_steady_state) {
   }
 }
 
+// A mask.
+
+namespace {
+
+TokenMask every_third(int vocabulary) {
+  TokenMask mask;
+  mask.fill(vocabulary, [&](std::uint32_t* words) {
+    for (int token = 1; token < vocabulary; token += 3) words[token / 32] |= 1u << (token % 32);
+  });
+  return mask;
+}
+
+}  // namespace
+
+TEST(a_mask_comes_before_penalties_and_truncation) {
+  for (const int size : {5, 100, 1000}) {
+    const TokenMask mask = every_third(size);
+    std::vector<float> logits = random_logits(size), masked = logits;
+    for (int i = 0; i < size; ++i) {
+      if (i % 3 != 1) masked[static_cast<std::size_t>(i)] = -INFINITY;
+    }
+    const std::vector<Token> history = {1, 4, 2};
+    std::vector<SamplingParams> settings(5, off());
+    settings[1].top_k = 2;
+    settings[2].top_p = 0.6;
+    settings[3].repeat_penalty = 1.5, settings[3].top_k = 3, settings[3].min_p = 0.1;
+    settings[4].temperature = 0.0;
+    for (const SamplingParams& params : settings) {
+      Transforms transforms(params);
+      Distribution out;
+      transforms.apply(logits.data(), size, history.data(), 3, out, &mask);
+      CHECK(same(out, apply(params, masked, history)));
+      CHECK(transforms.argmax(logits.data(), size, history.data(), 3, &mask) == transforms.argmax(masked.data(), size, history.data(), 3));
+    }
+  }
+}
+
+TEST(tokens_that_a_mask_does_not_know_are_forbidden) {
+  const std::vector<float> logits = random_logits(100);
+  Distribution out;
+  const TokenMask mask = every_third(40);
+  Transforms(off()).apply(logits.data(), 100, nullptr, 0, out, &mask);
+  CHECK(out.tokens.size() == 13 && out.tokens.back() == 37);
+}
+
+TEST(a_mask_does_not_hide_invalid_logits) {
+  const TokenMask mask = every_third(10);
+  for (const double invalid : {kNan, kInfinity}) {
+    std::vector<float> logits = random_logits(10);
+    logits[2] = static_cast<float>(invalid);
+    Distribution out;
+    CHECK_THROWS(Transforms(off()).apply(logits.data(), 10, nullptr, 0, out, &mask), std::invalid_argument, "logits contain");
+  }
+}
+
+TEST(a_mask_that_leaves_nothing_is_told_apart) {
+  std::vector<float> logits = random_logits(10);
+  Distribution out;
+  const TokenMask nothing;
+  CHECK_THROWS(Transforms(off()).apply(logits.data(), 10, nullptr, 0, out, &nothing), NoTokenLeft, "no finite logit");
+  logits[1] = logits[4] = logits[7] = -INFINITY;
+  const TokenMask mask = every_third(9);
+  CHECK_THROWS(Transforms(off()).argmax(logits.data(), 10, nullptr, 0, &mask), NoTokenLeft, "no finite logit");
+}
+
 TEST_MAIN()

@@ -1,13 +1,17 @@
 // The loop's bookkeeping: lengths, ends, caches, errors, several sequences in one batch.
 
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "check.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
+#include "speculative/suffix_proposer.h"
+#include "toy_constraint.h"
 #include "toy_model.h"
 
 namespace {
@@ -398,6 +402,125 @@ TEST(sequences_in_one_batch_are_as_if_alone) {
     running = still;
   }
   CHECK(together == alone);
+}
+
+// Constraints.
+
+namespace {
+
+void constrain(Sequence& s, const toy::Allowed& allowed, bool fails = false) {
+  auto constraint = std::make_unique<toy::Constraint>(8, allowed);
+  constraint->fails = fails;
+  s.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), s.num_committed);
+}
+
+// Tokens 0, 1 and 2 in any order, six of them, then 7, which ends the output. Behind 2 comes 0.
+std::uint32_t six_then_end(const Text& output) {
+  if (output.size() == 6) return 1u << 7;
+  if (output.size() > 6) return 0;
+  return !output.empty() && output.back() == 2 ? 0b001u : 0b111u;
+}
+
+struct Constrained {
+  toy::Model target{8, 1}, draft{8, 2};
+  DraftModelProposer model{draft, 8};
+  NgramProposer ngram;
+  SuffixProposer suffix;
+  std::unique_ptr<Sequence> sequence;
+  Text run(Proposer* proposer, int k, double temperature, Verification verification, const toy::Allowed& allowed = six_then_end) {
+    target.end_of_generation = draft.end_of_generation = 7;
+    Decoder decoder(target, proposer);
+    sequence = sequence_of({0, 1, 2, 0, 1}, k, 40, temperature);
+    sequence->verification = verification;
+    constrain(*sequence, allowed);
+    return ::run(decoder, *sequence);
+  }
+};
+
+}  // namespace
+
+TEST(output_obeys_its_constraint_and_ends_where_it_may_end) {
+  for (const double temperature : {0.0, 0.8}) {
+    const Text plain = Constrained().run(nullptr, 0, temperature, Verification::invariant);
+    for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+      for (const int k : {1, 3, 7}) {
+        for (const int source : {0, 1, 2}) {
+          Constrained c;
+          Proposer* const proposers[] = {&c.model, &c.ngram, &c.suffix};
+          const Text output = c.run(proposers[source], k, temperature, verification);
+          CHECK(output.size() == 7 && output.back() == 7 && c.sequence->finish == Finish::end_of_generation);
+          for (std::size_t i = 0; i < output.size(); ++i) {
+            CHECK((six_then_end(Text(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(i))) >> output[i] & 1u) != 0);
+          }
+          if (temperature == 0.0 || verification == Verification::invariant) CHECK(output == plain);
+        }
+      }
+    }
+  }
+}
+
+TEST(a_token_that_alone_is_allowed_is_drafted_without_a_pass) {
+  const Text wanted = {3, 4, 5, 6, 3, 7};
+  const auto one_text = [&](const Text& output) { return output.size() < wanted.size() ? 1u << wanted[output.size()] : 0u; };
+  for (const double temperature : {0.0, 0.8}) {
+    Constrained c;
+    CHECK(c.run(&c.model, 7, temperature, Verification::block, one_text) == wanted);
+    CHECK(c.draft.num_passes == 1 && c.target.num_passes == 2);  // prefill, and the target's pass over all drafts
+    CHECK(c.sequence->stats.accepted == 6 && c.sequence->stats.accepted_copies == 0);
+    for (int place = 0; place < 6; ++place) CHECK(c.sequence->origins[static_cast<std::size_t>(place)] == DraftOrigin::constraint);
+  }
+}
+
+TEST(copies_that_the_constraint_forbids_are_not_proposed) {
+  const auto not_two = [](const Text& output) { return output.size() < 4 ? 0b10000011u : 0b10000000u; };
+  Constrained c;
+  c.run(&c.ngram, 4, 0.8, Verification::block, not_two);  // the prompt's 0 1 was followed by 2
+  for (const Token token : c.sequence->tokens) CHECK(token != 6);
+  CHECK(c.sequence->stats.drafted_copies == 0 || c.sequence->tokens[5] != 2);
+  Constrained free;
+  free.run(&free.ngram, 4, 0.8, Verification::block, [](const Text& output) { return output.size() < 4 ? 0b111u : 0b10000000u; });
+  CHECK(free.sequence->stats.drafted_copies > 0);
+}
+
+TEST(a_constraint_without_a_way_on_fails_its_sequence_only) {
+  toy::Model target(8, 1, 64, 64, 2), draft(8, 2, 64, 64, 2);
+  DraftModelProposer proposer(draft, 8);
+  for (const bool fails : {false, true}) {
+    for (const double temperature : {0.0, 0.8}) {
+      Decoder decoder(target, &proposer);
+      auto stuck = sequence_of(prompt, 3, 20, temperature, 0), other = sequence_of(prompt, 3, 20, temperature, 1);
+      constrain(*stuck, [](const Text& output) { return output.size() < 2 ? 0b110u : 0u; }, fails);
+      for (Sequence* s : {stuck.get(), other.get()}) {
+        decoder.keep_prefix(s->slot, 0);
+        decoder.prefill(*s);
+      }
+      while (!stuck->error) decoder.cycle({stuck.get(), other.get()});
+      CHECK(stuck->num_committed <= static_cast<int>(prompt.size()) + (fails ? 0 : 2));
+      CHECK(!other->error && !other->emitted.empty());
+      try {
+        std::rethrow_exception(stuck->error);
+      } catch (const Error& error) {
+        CHECK(std::string(error.what()) ==
+              (fails ? "the constraint failed: out of order" : "the constraint leaves no token that the output could go on with"));
+      }
+    }
+  }
+}
+
+// Bans by logit_bias leave less than the constraint allows.
+TEST(a_constraint_and_bans_that_leave_nothing_are_an_error) {
+  toy::Model target(8, 1);
+  Decoder decoder(target, nullptr);
+  sampling::SamplingParams params = params_of(0.8);
+  params.logit_bias = {{1, -INFINITY}};
+  Sequence s(0, params, std::make_unique<sampling::PhiloxUniforms>(5, 0));
+  s.tokens = prompt;
+  s.num_committed = static_cast<int>(prompt.size());
+  s.remaining = 5;
+  constrain(s, [](const Text&) { return 0b10u; });
+  decoder.prefill(s);
+  decoder.cycle({&s});
+  CHECK(s.error != nullptr);
 }
 
 TEST_MAIN()

@@ -3,6 +3,7 @@
 // here from the tables, independently of the loop.
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +19,7 @@
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
+#include "toy_constraint.h"
 #include "toy_model.h"
 
 namespace {
@@ -28,14 +30,6 @@ using sampling::Purpose;
 using sampling::SamplingParams;
 using Text = std::vector<Token>;
 using Law = std::map<Text, double>;
-
-Distribution distribution_after(const toy::Model& model, const SamplingParams& params, const Text& context, int vocabulary) {
-  Distribution out;
-  const std::vector<float> logits = model.logits_after(context);
-  sampling::Transforms(params).apply(logits.data(), std::min(vocabulary, model.vocabulary_size()), context.data(),
-                                     static_cast<int>(context.size()), out);
-  return out;
-}
 
 // Walks the tree of all choices depth first: replays the path so far, then takes the first choice at each new node.
 class Explorer {
@@ -88,7 +82,26 @@ struct Setting {
   std::uint64_t seed = 1;
   Verification verification = Verification::token;
   Drafting drafting = Drafting::sampled;
+  toy::Allowed allowed;  // of a constraint; none: not constrained
 };
+
+const Text prompt = {0, 1, 0};
+const Text earlier_output = {1, 0, 1, 1};  // of another sequence
+
+// The logits of forbidden tokens become -inf before all transforms.
+Distribution distribution_after(const toy::Model& model, const Setting& setting, const Text& context) {
+  Distribution out;
+  std::vector<float> logits = model.logits_after(context);
+  if (setting.allowed) {
+    const std::uint32_t allowed = setting.allowed(Text(context.begin() + static_cast<std::ptrdiff_t>(prompt.size()), context.end()));
+    for (std::size_t token = 0; token < logits.size(); ++token) {
+      if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
+    }
+  }
+  sampling::Transforms(setting.params)
+      .apply(logits.data(), std::min(setting.vocabulary, model.vocabulary_size()), context.data(), static_cast<int>(context.size()), out);
+  return out;
+}
 
 SamplingParams plain() {
   SamplingParams params;
@@ -224,8 +237,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
   // The distribution that the proposer recorded. The thresholds follow from it; if it is wrong, the law is.
   const Distribution& recorded(int place) const { return sequence->draft_probs[static_cast<std::size_t>(place)]; }
-  Distribution draft_row(const Text& context) const { return distribution_after(draft_, setting_.params, context, setting_.vocabulary); }
-  Distribution target_row(const Text& context) const { return distribution_after(target_, setting_.params, context, setting_.vocabulary); }
+  Distribution draft_row(const Text& context) const { return distribution_after(draft_, setting_, context); }
+  Distribution target_row(const Text& context) const { return distribution_after(target_, setting_, context); }
   std::vector<double> dense(const Distribution& d) const {
     std::vector<double> row(static_cast<std::size_t>(setting_.vocabulary), 0.0);
     for (std::size_t i = 0; i < d.tokens.size(); ++i) row[static_cast<std::size_t>(d.tokens[i])] = d.probs[i];
@@ -249,9 +262,6 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   mutable Explorer::Interval* number_ = nullptr;  // the one that is asked for
 };
 
-const Text prompt = {0, 1, 0};
-const Text earlier_output = {1, 0, 1, 1};  // of another sequence
-
 enum class Draft { model, ngram, suffix, combined };
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
@@ -263,7 +273,7 @@ class StoppingProposer final : public Proposer {
   void propose(const std::vector<ProposalRequest>& requests, Stats&) override {
     Sequence& s = *requests.front().sequence;
     for (int place = 0; place < requests.front().num_tokens; ++place) {
-      const Distribution next_row = distribution_after(draft_, setting_.params, s.tokens, setting_.vocabulary);
+      const Distribution next_row = distribution_after(draft_, setting_, s.tokens);
       if (rule_(s, next_row)) return;
       Distribution& row = s.draft_row(place);
       row = next_row;
@@ -340,6 +350,7 @@ class TimelessRule final : public DraftLength {
   int worth_copying(Sequence& s, const std::vector<Copy>& copies, int num_unread) override {
     return rule_.worth_copying(s, copies, num_unread);
   }
+  bool worth_a_certain_draft(Sequence& s) override { return rule_.worth_a_certain_draft(s); }
   bool worth_a_row(const Sequence& s, int num_unread) override { return rule_.worth_a_row(s, num_unread); }
   bool worth_a_draft(const Sequence& s, double row_confidence) override { return rule_.worth_a_draft(s, row_confidence); }
   void drafted(Sequence& s, DraftPlan::Confidence confidence) override { rule_.drafted(s, confidence); }
@@ -365,6 +376,7 @@ struct Replacements {
   MakeDraftLength draft_length = nullptr;
   std::map<int, int>* lengths = nullptr;                  // counts cycles by their number of drafts
   std::set<std::vector<DraftOrigin>>* origins = nullptr;  // of the drafts of a cycle
+  bool forgets_to_roll_back = false;                      // the constraint
   bool in_company = false;                                // batched with other sequences before and after it, with fixed random numbers
 };
 
@@ -404,6 +416,11 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     sequence.num_committed = static_cast<int>(prompt.size());
     sequence.num_draft_tokens = replace.draft_length ? auto_draft_tokens : setting.num_draft_tokens;
     sequence.remaining = setting.exact_length ? setting.length : 60;
+    if (setting.allowed) {
+      auto constraint = std::make_unique<toy::Constraint>(setting.vocabulary, setting.allowed);
+      constraint->forgets_to_roll_back = replace.forgets_to_roll_back;
+      sequence.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), static_cast<int>(prompt.size()));
+    }
     decoder.prefill(sequence);
     Sequence before(0, setting.params, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 1));
     Sequence after(2, setting.params, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 2));
@@ -420,6 +437,7 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     while (sequence.num_committed < wanted) {
       const std::int64_t drafted_before = sequence.stats.drafted;
       decoder.cycle(running);
+      if (sequence.error) std::rethrow_exception(sequence.error);
       const auto drafted = static_cast<int>(sequence.stats.drafted - drafted_before);
       if (replace.lengths) ++(*replace.lengths)[drafted];
       if (replace.origins) replace.origins->emplace(sequence.origins.begin(), sequence.origins.begin() + drafted);
@@ -443,7 +461,7 @@ Law law_of_target(const Setting& setting, const toy::Model& target) {
     for (const auto& [text, probability] : law) {
       Text context = prompt;
       context.insert(context.end(), text.begin(), text.end());
-      const Distribution next = distribution_after(target, setting.params, context, setting.vocabulary);
+      const Distribution next = distribution_after(target, setting, context);
       for (std::size_t t = 0; t < next.tokens.size(); ++t) {
         Text extended = text;
         extended.push_back(next.tokens[t]);
@@ -684,7 +702,130 @@ TEST(law_holds_when_drafting_stops_early) {
   }
 }
 
+// Constraints: the law is that of the target whose rows are masked before the transforms.
+
+// Any of the non-empty sets of tokens, by the output so far.
+toy::Allowed arbitrary_constraint(int vocabulary, std::uint64_t seed) {
+  return [=](const Text& output) {
+    std::uint64_t hash = toy::mix(seed + 500);
+    for (const Token token : output) hash = toy::mix(hash ^ static_cast<std::uint64_t>(token));
+    return static_cast<std::uint32_t>(1 + hash % ((1u << vocabulary) - 1));
+  };
+}
+
+TEST(law_is_the_constrained_targets) {
+  std::set<DraftOrigin> seen;
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const Draft kind : {Draft::model, Draft::ngram, Draft::suffix, Draft::combined}) {
+      std::set<std::vector<DraftOrigin>> origins;
+      Replacements replace;
+      replace.origins = &origins;
+      for (Setting s : {setting_of(2, 3, 4, true), setting_of(2, 4, 3, false), setting_of(3, 2, 3, true), setting_of(3, 3, 2, false)}) {
+        s.verification = verification;
+        if (verification == Verification::invariant && !(s.vocabulary == 2 && s.exact_length)) continue;
+        for (s.seed = 151; s.seed <= 153; ++s.seed) {
+          s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+          for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
+            s.drafting = drafting;
+            if (drafting == Drafting::argmax && kind != Draft::model) continue;
+            CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+          }
+        }
+      }
+      for (const auto& drafts : origins) seen.insert(drafts.begin(), drafts.end());
+    }
+  }
+  CHECK(seen == std::set<DraftOrigin>({DraftOrigin::model, DraftOrigin::ngram, DraftOrigin::suffix, DraftOrigin::constraint}));
+}
+
+TEST(law_is_the_constrained_targets_under_transforms) {
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    const auto check = [&](void (*change)(SamplingParams&)) {
+      Setting s = setting_of(3, 2, 3, true);
+      s.verification = verification;
+      change(s.params);
+      for (s.seed = 161; s.seed <= 163; ++s.seed) {
+        s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+        for (const Draft kind : {Draft::model, Draft::combined}) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+      }
+    };
+    check([](SamplingParams& p) { p.temperature = 0.6; });
+    check([](SamplingParams& p) { p.top_k = 2; });
+    check([](SamplingParams& p) { p.top_p = 0.7; });
+    check([](SamplingParams& p) { p.min_p = 0.4; });
+    check([](SamplingParams& p) { p.repeat_penalty = 1.8; });
+    check([](SamplingParams& p) { p.temperature = 0.0; });
+  }
+}
+
+TEST(law_is_the_constrained_targets_when_the_draft_length_is_decided_on_the_way) {
+  Replacements replace;
+  for (const MakeDraftLength rule : {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+                                     MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+    replace.draft_length = rule;
+    for (const Verification verification : {Verification::token, Verification::block}) {
+      for (const Draft kind : {Draft::model, Draft::suffix, Draft::combined}) {
+        Setting s = setting_of(2, 0, 4, true);
+        s.verification = verification;
+        for (s.seed = 171; s.seed <= 172; ++s.seed) {
+          s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+          for (const bool in_company : {false, true}) {
+            replace.in_company = in_company;
+            CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Where the draft model knows none of the allowed tokens, it stops drafting.
+TEST(law_is_the_constrained_targets_when_vocabularies_differ_in_size) {
+  for (const auto& [vocabulary, draft_vocabulary] : {std::pair(3, 2), std::pair(2, 4)}) {
+    Setting s = setting_of(vocabulary, 3, 2, true);
+    s.draft_vocabulary = draft_vocabulary;
+    for (s.seed = 181; s.seed <= 186; ++s.seed) {
+      s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+      CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+    }
+  }
+}
+
 // Negative controls: the enumeration must detect errors.
+
+TEST(control_constraint_that_is_not_rolled_back) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    Setting s = setting_of(2, 3, 4, true);
+    s.verification = verification;
+    double worst = 0.0;
+    for (s.seed = 151; s.seed <= 162; ++s.seed) {
+      s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+      Replacements replace;
+      replace.forgets_to_roll_back = true;
+      worst = std::max(worst, error_of(s, Draft::model, replace));
+    }
+    CHECK(worst > 0.01);
+  }
+}
+
+TEST(control_mask_after_truncation) {
+  double worst = 0.0;
+  Setting s = setting_of(3, 2, 1, true);
+  s.params.top_k = 2;
+  for (s.seed = 161; s.seed <= 166; ++s.seed) {
+    s.allowed = [](const Text&) { return 0b011u; };
+    const Law law = law_of_loop(s, Draft::model);
+    s.allowed = nullptr;
+    Law masked_late;
+    double kept = 0.0;
+    for (const auto& [text, probability] : law_of_target(s, toy::Model(3, s.seed))) {
+      if (text[0] != 2) masked_late[text] = probability, kept += probability;
+    }
+    for (auto& [text, probability] : masked_late) probability /= kept;
+    worst = std::max(worst, largest_error(law, masked_late));
+  }
+  CHECK(worst > 0.01);
+}
 
 const Tamper drop_if_one = [](Sequence& s) {
   if (s.num_drafted() > 0 && s.tokens.back() == 1) s.tokens.pop_back();
