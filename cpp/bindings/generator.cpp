@@ -363,12 +363,13 @@ void register_generator(py::module_& m) {
           "The next (token, text, draft_source, logprob, finish_reason, top_logprobs), or None at the end.")
       .def(
           "submit_shared",
-          [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
-            const specdec::Request request = request_from(prompt, options);
+          [](GuardedGenerator& self, const py::object& prompt, bool score_prompt, const Options& options) {
+            specdec::Request request = request_from(prompt, options);
+            request.score_prompt = score_prompt;
             warn(self.get().note_of(request));
             return SharedRequest(self.submit_shared(request));
           },
-          "prompt"_a, "Submits a request beside those of other threads. Takes the options of start().")
+          "prompt"_a, "score_prompt"_a, "Submits a request beside those of other threads. Takes the options of start().")
       .def("close", &GuardedGenerator::close, "Ends all requests for good.")
       .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
@@ -416,13 +417,14 @@ void register_generator(py::module_& m) {
           "Whether the running or last request uses drafts, and if not why.")
       .def(
           "score",
-          [](GuardedGenerator& self, const py::object& object) {
-            const specdec::Request request = request_from(object, {});
+          [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
+            const specdec::Request request = request_from(prompt, options);
             warn(self.get().note_of(request));
-            specdec::Score score = self.run([&](Generator& generator) { return generator.score(request); });
-            return std::make_tuple(std::move(score.tokens), std::move(score.logprobs), std::move(score.most_likely));
+            return score_to_python(self.run([&](Generator& generator) { return generator.score(request); }));
           },
-          "text"_a, "(tokens, logprobs, most_likely) of a str or token ids; the second and third are about tokens[1:].")
+          "prompt"_a,
+          "(tokens, logprobs, most_likely, top_logprobs) of a str or token ids; all but the first are about tokens[1:]. Takes the "
+          "options of start().")
       .def(
           "tokenize",
           [](const GuardedGenerator& self, const py::object& object, bool special) {

@@ -89,6 +89,13 @@ void register_request_handle(py::module_& m) {
       .def_property_readonly(
           "error", [](const SharedRequest& self) { return self.get().error() ? exception_of(self.get().error()) : py::object(py::none()); },
           "What ended the request early; None: nothing so far.")
+      .def(
+          "prompt_score",
+          [](const SharedRequest& self) {
+            const std::shared_ptr<const specdec::Score> score = self.get().prompt_score();
+            return score ? py::object(score_to_python(*score)) : py::object(py::none());
+          },
+          "The result of Generator.score() for the prompt, from the first piece or the end on; None before, or if not asked for.")
       .def("stats", [](const SharedRequest& self) { return stats_to_python(self.get().stats()); })
       .def_property_readonly("seed", [](const SharedRequest& self) { return self.get().seed(); })
       .def_property_readonly("verification", [](const SharedRequest& self) { return specdec::name(self.get().verification()); });

@@ -1,14 +1,36 @@
 #include "bindings/results.h"
 
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <vector>
+
 namespace py = pybind11;
+
+namespace {
+
+// ((token, logprob), ...)
+py::tuple pairs(const specdec::sampling::TokenLogprob* tokens, std::size_t count) {
+  py::tuple pairs(count);
+  for (std::size_t i = 0; i < count; ++i) pairs[i] = py::make_tuple(tokens[i].token, tokens[i].logprob);
+  return pairs;
+}
+
+}  // namespace
 
 py::object piece_to_python(const std::optional<specdec::Piece>& piece) {
   if (!piece) return py::none();
   const py::object reason = piece->finish_reason ? py::object(py::str(specdec::name(*piece->finish_reason))) : py::object(py::none());
   const py::object source = piece->from_draft() ? py::object(py::str(specdec::name(piece->origin))) : py::object(py::none());
-  py::tuple top(piece->top_logprobs.size());
-  for (std::size_t i = 0; i < top.size(); ++i) top[i] = py::make_tuple(piece->top_logprobs[i].token, piece->top_logprobs[i].logprob);
-  return py::make_tuple(piece->token, py::str(piece->text), source, piece->logprob, reason, top);
+  const std::vector<specdec::sampling::TokenLogprob>& top = piece->top_logprobs;
+  return py::make_tuple(piece->token, py::str(piece->text), source, piece->logprob, reason, pairs(top.data(), top.size()));
+}
+
+py::object score_to_python(const specdec::Score& score) {
+  py::list top;
+  const std::size_t count = score.logprobs.size(), each = count == 0 ? 0 : score.top_logprobs.size() / count;
+  for (std::size_t i = 0; i < count; ++i) top.append(pairs(score.top_logprobs.data() + i * each, each));
+  return py::make_tuple(score.tokens, score.logprobs, score.most_likely, top);
 }
 
 StatsDict stats_to_python(const specdec::Stats& stats) {

@@ -7,10 +7,14 @@
 #include <optional>
 
 #include "engine/request.h"
+#include "speculative/score.h"
 #include "speculative/stats.h"
 
 // (token, text, draft_source, logprob, finish_reason, top_logprobs), or None.
 pybind11::object piece_to_python(const std::optional<specdec::Piece>& piece);
+
+// (tokens, logprobs, most_likely, top_logprobs); all but the first are about tokens[1:].
+pybind11::object score_to_python(const specdec::Score& score);
 
 using StatsDict = pybind11::typing::Dict<pybind11::str, pybind11::object>;
 StatsDict stats_to_python(const specdec::Stats& stats);

@@ -168,7 +168,7 @@ void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bi
 std::shared_ptr<Text> Generator::prepare(const Request& request, const std::function<bool()>& cancelled) {
   request.validate();
   check_bias(request.sampling.logit_bias);
-  const int num_draft_tokens = proposer_ ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
+  const int num_draft_tokens = proposer_ && request.max_tokens > 0 ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
   return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request, cancelled), seed, num_draft_tokens);
 }
@@ -177,16 +177,19 @@ void Generator::start(const Request& request) {
   const std::shared_ptr<Text> text = prepare(request, cancelled_);
   stop();
   std::atomic_store(&text_, text);
+  read_prompt_of(text);
+}
+
+// Nothing else may be running. After an exception nothing is.
+void Generator::read_prompt_of(const std::shared_ptr<Text>& text) {
   scheduler_->add(text);
   try {
     scheduler_->read_prompt_of(*text);
+    text->rethrow_error();
   } catch (...) {
     stop();
     throw;
   }
-  if (!text->has_failed()) return;
-  stop();
-  text->rethrow_error();
 }
 
 std::optional<Piece> Generator::next() {
@@ -241,11 +244,14 @@ std::string Generator::drafting() const {
 }
 
 Score Generator::score(const Request& request) {
-  request.validate();
-  std::vector<Token> tokens = prompt_tokens(request, cancelled_);
+  Request scored = request;
+  scored.score_prompt = true;
+  scored.max_tokens = 0;
+  const std::shared_ptr<Text> text = prepare(scored, cancelled_);
   stop();
-  decoder_->keep_prefix(0, 0);
-  return specdec::score(*target_, std::move(tokens));
+  read_prompt_of(text);
+  stop();
+  return *text->prompt_score();
 }
 
 std::unique_ptr<Executor> Generator::make_executor() {

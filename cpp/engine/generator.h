@@ -16,7 +16,6 @@
 #include "engine/pass_times.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
-#include "engine/score.h"
 #include "engine/text.h"
 #include "llama/chat_template.h"
 #include "llama/context.h"
@@ -78,7 +77,8 @@ class Generator {
   // Throws ModelError once an RPC server is lost: all further requests will fail.
   void check_rpc_servers() const { target_model_->check_rpc_servers(); }
 
-  // The log-probabilities of the tokens of the request's prompt under the target. Ends all running requests. Throws as start() does.
+  // The log-probabilities of the tokens of the request's prompt under the target, and its top_logprobs. Ends all running requests.
+  // Throws as start() does.
   Score score(const Request& request);
 
   // Times passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last request, which must exist and
@@ -136,6 +136,7 @@ class Generator {
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
+  void read_prompt_of(const std::shared_ptr<Text>& text);
   std::string cache_key(const std::string& path) const;
 
   GeneratorOptions options_;

@@ -20,7 +20,8 @@ struct Request {
   std::optional<std::uint64_t> seed;         // none: a random one
   std::optional<int> num_draft_tokens;       // none: the generator's
   int max_tokens = 224;                      // 0 produces nothing
-  int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece
+  int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece and Score
+  bool score_prompt = false;                 // also the log-probabilities of the prompt's tokens, see Text::prompt_score()
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 

@@ -36,6 +36,11 @@ Stats RequestHandle::stats() const {
   return stats_;
 }
 
+std::shared_ptr<const Score> RequestHandle::prompt_score() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return prompt_score_;
+}
+
 void RequestHandle::cancel() {
   if (!is_done()) commands_->cancel(shared_from_this());
 }
@@ -50,6 +55,7 @@ void RequestHandle::add(const Piece& piece, const Stats& stats) {
   std::unique_lock<std::mutex> lock(mutex_);
   pieces_.push_back(piece);
   stats_ = stats;
+  prompt_score_ = text_->prompt_score();
   if (piece.finish_reason) is_done_ = true;
   tell(std::move(lock));
 }
@@ -60,6 +66,7 @@ void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
   is_done_ = true;
   error_ = std::move(error);
   stats_ = stats;
+  prompt_score_ = text_->prompt_score();
   tell(std::move(lock));
 }
 

@@ -34,6 +34,8 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   bool is_done() const;
   std::exception_ptr error() const;  // what ended it early, Cancelled after cancel(); null: nothing (so far)
   Stats stats() const;               // so far
+  // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and otherwise.
+  std::shared_ptr<const Score> prompt_score() const;
 
   // Asks the executor to end the request, without waiting for that. Does nothing if it has ended.
   void cancel();
@@ -60,6 +62,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   bool is_done_ = false;
   std::exception_ptr error_;
   Stats stats_;
+  std::shared_ptr<const Score> prompt_score_;
   std::function<void()> listener_;
 };
 

@@ -21,7 +21,7 @@ Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
     : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
 
 void Scheduler::add(std::shared_ptr<Text> text) {
-  if (text->sequence().remaining == 0) {
+  if (text->sequence().remaining == 0 && !text->sequence().prompt_score) {
     text->end();
     ended_.push_back(std::move(text));
   } else {
@@ -83,9 +83,9 @@ bool Scheduler::read_prompts(int max_tokens) {
   return any;
 }
 
-// The number of prompt tokens that a slot has cached. The prompt's last token is always read again.
+// The number of prompt tokens that a slot has cached. The prompt's last token is always read again, and all that are to be scored.
 int Scheduler::common_prefix(const Text* cached, const Text& text) const {
-  if (cached == nullptr) return 0;
+  if (cached == nullptr || text.sequence().prompt_score) return 0;
   const std::vector<Token>& wanted = text.sequence().tokens;
   const std::vector<Token>& tokens = cached->sequence().tokens;
   const auto length = static_cast<std::ptrdiff_t>(
@@ -119,7 +119,10 @@ void Scheduler::begin_next_text() {
 int Scheduler::read_prompt(Text& text, int max_tokens) {
   const int cached = decoder_.num_cached(text.sequence().slot);
   try {
-    if (decoder_.prefill(text.sequence(), max_tokens)) text.begin_running();
+    if (decoder_.prefill(text.sequence(), max_tokens)) {
+      text.begin_running();
+      if (text.sequence().remaining == 0) end_without_piece(text);
+    }
   } catch (const Cancelled&) {
     throw;
   } catch (...) {
@@ -181,6 +184,10 @@ void Scheduler::finish(Text& text) {
 
 void Scheduler::fail(Text& text, std::exception_ptr error) {
   text.fail(std::move(error));
+  end_without_piece(text);
+}
+
+void Scheduler::end_without_piece(Text& text) {
   finish(text);
   ended_.push_back(slots_[static_cast<std::size_t>(text.sequence().slot)]);
 }

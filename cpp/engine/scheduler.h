@@ -63,6 +63,7 @@ class Scheduler {
   void close_gaps();
   void finish(Text& text);
   void fail(Text& text, std::exception_ptr error);
+  void end_without_piece(Text& text);
 
   Decoder& decoder_;
   Vocabulary vocabulary_;

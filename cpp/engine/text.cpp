@@ -40,12 +40,21 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
       num_delivered_(static_cast<int>(prompt.size())) {
   sequence_.num_committed = num_delivered_;
   sequence_.tokens = std::move(prompt);
+  if (request.score_prompt) {
+    sequence_.prompt_score = std::make_shared<Score>();
+    sequence_.prompt_score->tokens = sequence_.tokens;
+    sequence_.prompt_score->num_top_logprobs = request.top_logprobs;
+  }
   sequence_.num_draft_tokens = num_draft_tokens;
   sequence_.stats.prompt_tokens = num_delivered_;
   sequence_.remaining = request.max_tokens;
   sequence_.num_top_logprobs = request.top_logprobs;
   sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;
+}
+
+std::shared_ptr<const Score> Text::prompt_score() const {
+  return sequence_.prompt_score && sequence_.prompt_score->is_complete() ? sequence_.prompt_score : nullptr;
 }
 
 Piece Text::next_piece(const Vocabulary& vocabulary) {

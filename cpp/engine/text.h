@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ class Text {
   // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft lengths that
   // depend on measured times.
   bool is_repeatable() const { return is_repeatable_; }
+
+  // For Request::score_prompt, once the prompt is read; null before, and otherwise. It does not change any more.
+  std::shared_ptr<const Score> prompt_score() const;
 
   // Makes the tokens of the sequence's last cycle available as pieces.
   void take_emitted() { next_ = 0; }

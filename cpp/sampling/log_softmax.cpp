@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
 
 #include "sampling/exponential.h"
 
@@ -33,6 +34,16 @@ LogSoftmax log_softmax(const float* logits, int size) {
   }
   return {logits, size, static_cast<double>(max), std::log(total)};
 }
+
+LogSoftmax exact_log_softmax(const float* logits, int size) {
+  const double max = static_cast<double>(*std::max_element(logits, logits + size));
+  double total = 0.0;
+  for (int i = 0; i < size; ++i) total += std::exp(static_cast<double>(logits[i]) - max);
+  if (!std::isfinite(total)) throw std::invalid_argument("logits contain NaN or +inf");  // or none is finite
+  return {logits, size, max, std::log(total)};
+}
+
+Token LogSoftmax::most_likely() const { return static_cast<Token>(std::max_element(logits, logits + size) - logits); }
 
 // One pass over the row: the tokens so far are kept in order, and nearly every logit is below the last of them.
 void append_most_likely(const LogSoftmax& row, int count, std::vector<TokenLogprob>& tokens) {

@@ -14,10 +14,13 @@ struct LogSoftmax {
   double max, log_total;  // of the logits; log(sum(exp(logits - max)))
 
   double operator()(Token token) const { return static_cast<double>(logits[token]) - max - log_total; }
+  Token most_likely() const;  // the lowest id of equal ones
 };
 
 // Absolute error below 1e-6: the exponentials are computed in float32 and summed in float64.
 LogSoftmax log_softmax(const float* logits, int size);
+// In float64. The sum's order depends on nothing but the row. Throws std::invalid_argument for NaN and +inf.
+LogSoftmax exact_log_softmax(const float* logits, int size);
 inline double log_softmax(const float* logits, int size, Token token) { return log_softmax(logits, size)(token); }
 
 struct TokenLogprob {

@@ -47,7 +47,8 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
   try {
     const int left = s.num_committed - 1 - target_.length(s.slot);
     const int end = s.num_committed - 1 - std::max(0, left - max_tokens);
-    cache_tokens(target_, s, end);
+    if (s.prompt_score) score_tokens(target_, s, end);
+    else cache_tokens(target_, s, end);
     if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s, end);
     return end == s.num_committed - 1;
   } catch (...) {

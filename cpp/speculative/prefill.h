@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "speculative/language_model.h"
+#include "speculative/reading_logits.h"
 #include "speculative/sequence.h"
 
 namespace specdec {
@@ -13,6 +14,21 @@ inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int len
   for (int cached = model.length(sequence.slot); cached < length;) {
     const int count = std::min(length - cached, model.batch_size());
     model.decode({{sequence.slot, sequence.tokens.data() + cached, count, 0}});
+    cached += count;
+  }
+}
+
+// The same, with logits of every token that is read, for the score of what follows it. The cache holds what is scored already.
+inline void score_tokens(LanguageModel& model, const Sequence& sequence, int length) {
+  Score& score = *sequence.prompt_score;
+  const int most = std::min(model.batch_size(), model.row_capacity());
+  for (int cached = model.length(sequence.slot); cached < length;) {
+    const int count = std::min(length - cached, most);
+    model.decode({{sequence.slot, sequence.tokens.data() + cached, count, count}});
+    score.truncate(cached);  // more is there if a failed pass has emptied the cache
+    for (int row = 0; row < count; ++row) {
+      reading_logits_of("target", [&] { score.add(model.logits(row), model.vocabulary_size()); });
+    }
     cached += count;
   }
 }

@@ -13,6 +13,7 @@
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "sampling/uniforms.h"
+#include "speculative/score.h"
 #include "speculative/stats.h"
 
 namespace specdec {
@@ -77,6 +78,7 @@ struct Sequence {
   Verification verification = Verification::block;
   Drafting drafting = Drafting::sampled;
 
+  std::shared_ptr<Score> prompt_score;  // null: not wanted; complete once the prompt is read
   sampling::Transforms transforms;
   std::unique_ptr<const sampling::UniformSource> uniforms;
   std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none

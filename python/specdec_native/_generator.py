@@ -17,7 +17,7 @@ from ._handles import RequestHandle
 from ._hub import companion, local_model
 from ._log import publish
 from ._options import Drafting, Request, StreamOptions, Verification, draft_of
-from ._results import Completion, Event, Piece, Score, Stats, VerificationMode, completion_of
+from ._results import Completion, Event, Piece, Score, Stats, VerificationMode, completion_of, score_of
 from ._streams import EventStream, Stream
 
 if TYPE_CHECKING:
@@ -267,14 +267,24 @@ class Generator:
             for index, end in sorted(ends.items())
         ]
 
-    def score(self, text: str | Sequence[int]) -> Score:
+    def score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
         """The log-probability of every token of a text, given those before it, under the target without any transform.
 
         text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the same bits
         for every n_batch, max_sequences and number of threads. Ends what is running on this Generator. Raises as `stream` does.
+        top_logprobs: 0 to 20; the number of most likely tokens in each place to report, too.
         """
-        tokens, logprobs, most_likely = self._core.score(text)
-        return Score(tokens, [None, *logprobs], [None, *most_likely])
+        return score_of(*self._core.score(text, top_logprobs=top_logprobs))
+
+    def submit_score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> RequestHandle:
+        """`score` beside other requests (`submit`): `RequestHandle.score` waits for it. It has the same bits under any load."""
+        return RequestHandle(self, self._core.submit_shared(text, True, max_tokens=0, top_logprobs=top_logprobs))
+
+    async def ascore(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
+        """`score` for asyncio, beside other requests. Cancelling the task cancels the request."""
+        with await asyncio.to_thread(self.submit_score, text, top_logprobs=top_logprobs) as handle:
+            await handle.aresult()
+            return handle.score()
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
         """Start a request that runs beside others, and return its handle at once; arguments and errors as for `stream`.
@@ -284,7 +294,7 @@ class Generator:
         one request does not affect the others. Ends the stream that is running on this Generator, if there is one. Raises
         QueueFull if max_queue_size requests wait already.
         """
-        return RequestHandle(self, self._core.submit_shared(prompt, **options))
+        return RequestHandle(self, self._core.submit_shared(prompt, False, **options))
 
     def submit_chat(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from . import _core
 from ._log import publish
-from ._results import Completion, Piece, Stats, VerificationMode, completion_of
+from ._results import Completion, Piece, Score, Stats, VerificationMode, completion_of, score_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,6 +58,15 @@ class RequestHandle:
     def text(self) -> str:
         """The text of `result`."""
         return self.result().text
+
+    def score(self) -> Score:
+        """Wait for the end of a request of `Generator.submit_score` and return its score. Raises as `result` does; ValueError
+        for a request that scores nothing."""
+        self.result()
+        score = self._request.prompt_score()
+        if score is None:
+            raise ValueError("this request scores nothing; Generator.submit_score makes those that do")
+        return score_of(*score)
 
     def cancel(self) -> None:
         """End the request and free its place; what it has generated stays readable. Does not wait; harmless after the end."""

@@ -95,11 +95,19 @@ class Score:
     tokens: list[int]
     logprobs: list[float | None]  #: of tokens[i]; None for the first
     most_likely: list[int | None]  #: the most likely token in place of tokens[i]; None for the first
+    top_logprobs: list[tuple[tuple[int, float], ...]]  #: as many of the most likely as asked for (see Piece); () for the first
 
     @property
     def total(self) -> float:
         """The log-probability of the whole text, given its first token."""
         return sum(logprob for logprob in self.logprobs if logprob is not None)
+
+
+def score_of(
+    tokens: list[int], logprobs: list[float], most_likely: list[int], top_logprobs: list[tuple[tuple[int, float], ...]]
+) -> Score:
+    """The engine's lists have no element for the first token."""
+    return Score(tokens, [None, *logprobs], [None, *most_likely], [(), *top_logprobs])
 
 
 def completion_of(

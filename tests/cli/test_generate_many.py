@@ -59,7 +59,10 @@ def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_top_logprobs_of_a_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    lines: list[dict[str, Any] | str] = [{"prompt": "x =", "temperature": 0}, {"prompt": "x =", "temperature": 0, "top_logprobs": 2}]
+    lines: list[dict[str, Any] | str] = [
+        {"prompt": "x =", "temperature": 0},
+        {"prompt": "x =", "temperature": 0, "top_logprobs": 2},
+    ]
     run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl")
     without, result = read(tmp_path / "out.jsonl")
     assert "tokens" not in without and result["text"] == without["text"]

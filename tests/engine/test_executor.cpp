@@ -1,8 +1,10 @@
 // Requests of many threads on toy models: each has the same output as alone, whatever happens to the others.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -269,6 +271,111 @@ TEST(a_request_of_no_tokens_ends_without_a_piece) {
   Engine engine(1);
   const auto handle = engine.submit({toy::prompt_of(3, 1), 0, 1});
   CHECK(tokens_of(*handle).empty() && handle->is_done() && !handle->error());
+}
+
+// Of the request alone, from the rows of the model.
+Score score_of(const Tokens& tokens, int num_top_logprobs) {
+  const toy::Model model(toy::vocabulary_size, 1);
+  Score score;
+  score.tokens = tokens;
+  score.num_top_logprobs = num_top_logprobs;
+  for (auto end = tokens.begin() + 1; end != tokens.end(); ++end) {
+    score.add(model.logits_after({tokens.begin(), end}).data(), toy::vocabulary_size);
+  }
+  return score;
+}
+
+bool are_equal(const Score& a, const Score& b) {
+  const auto same = [](const auto& x, const auto& y) { return x.token == y.token && x.logprob == y.logprob; };
+  return a.tokens == b.tokens && a.logprobs == b.logprobs && a.most_likely == b.most_likely && a.is_complete() &&
+         std::equal(a.top_logprobs.begin(), a.top_logprobs.end(), b.top_logprobs.begin(), b.top_logprobs.end(), same);
+}
+
+std::shared_ptr<RequestHandle> submit_score(Engine& engine, const Tokens& prompt, int max_tokens, int num_top_logprobs) {
+  Request request;
+  request.score_prompt = true;
+  request.max_tokens = max_tokens;
+  request.top_logprobs = num_top_logprobs;
+  return engine.executor->submit(std::make_shared<Text>(engine.next_id++, request, prompt, 1, 3));
+}
+
+TEST(prompts_are_scored_beside_other_requests) {
+  Engine engine(3);
+  std::vector<std::shared_ptr<RequestHandle>> others, scored;
+  std::vector<Tokens> prompts;
+  for (int i = 0; i < 24; ++i) {
+    others.push_back(engine.submit(wish_of(i)));
+    prompts.push_back(i % 2 == 0 ? toy::prompt_of(1 + 17 * i, 7) : wish_of(i).prompt);  // the first is one token; prefixes in common
+    scored.push_back(submit_score(engine, prompts.back(), i % 3 == 0 ? 5 : 0, i % 4));
+    if (i % 5 == 0) submit_score(engine, toy::prompt_of(context, 9), 0, 0)->cancel();
+  }
+  for (int i = 0; i < 24; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    CHECK(tokens_of(*others[at]) == alone(wish_of(i)));
+    CHECK(!others[at]->prompt_score());
+    const Tokens tokens = tokens_of(*scored[at]);
+    CHECK(tokens == (i % 3 == 0 ? alone({prompts[at], 5, 1}) : Tokens()));
+    CHECK(scored[at]->prompt_score() && are_equal(*scored[at]->prompt_score(), score_of(prompts[at], i % 4)));
+    CHECK(scored[at]->stats().prompt_cached_tokens == 0);
+  }
+}
+
+// The score is there with the first piece.
+TEST(a_score_comes_before_the_output) {
+  Engine engine(1);
+  const auto handle = submit_score(engine, toy::prompt_of(200, 3), 20, 2);
+  while (!handle->wait_for(0, 10ms)) {
+  }
+  CHECK(handle->piece(0) && handle->prompt_score());
+}
+
+// A pass of the scored prompt is interrupted for the cancellation of another one, and a cancelled score has no result.
+TEST(an_interrupted_score_is_complete) {
+  Engine engine(1);
+  Gate gate;
+  std::atomic<int> num_passes{0};
+  engine.in_pass = [&] {
+    if (++num_passes == 5) gate.wait();
+  };
+  const Tokens prompt = toy::prompt_of(1500, 4);
+  const auto first = submit_score(engine, prompt, 0, 1), second = submit_score(engine, prompt, 0, 1);
+  wait_for_passes(engine, 5);
+  first->cancel();
+  gate.is_open = true;
+  CHECK(tokens_of(*first).empty() && !first->prompt_score());
+  CHECK(error_of(*first) == "the request was cancelled");
+  CHECK(tokens_of(*second).empty() && are_equal(*second->prompt_score(), score_of(prompt, 1)));
+}
+
+// A model that cannot truncate has lost its cache after a failed pass, and reads the prompt again.
+TEST(a_score_after_a_pass_that_lost_the_cache) {
+  toy::Model target(toy::vocabulary_size, 1, context, batch);
+  target.goes_back = false;
+  Decoder decoder(target, nullptr);
+  Request request;
+  request.score_prompt = true;
+  request.max_tokens = 0;
+  const Tokens prompt = toy::prompt_of(300, 5);
+  Text text(0, request, prompt, 1, 0);
+  text.begin_reading(0);
+  CHECK(!decoder.prefill(text.sequence(), 200));
+  target.before_pass = [](int) { throw Cancelled("interrupted"); };
+  CHECK_THROWS(decoder.prefill(text.sequence()), Cancelled, "interrupted");
+  target.truncate(0, 0);
+  target.before_pass = nullptr;
+  CHECK(!text.prompt_score());
+  CHECK(decoder.prefill(text.sequence()));
+  CHECK(are_equal(*text.prompt_score(), score_of(prompt, 0)));
+}
+
+TEST(a_score_of_invalid_logits_is_an_error) {
+  Engine engine(1);
+  engine.target.table = [](const Tokens& tokens) {
+    return std::vector<float>(toy::vocabulary_size, tokens.size() == 70 ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+  };
+  const auto handle = submit_score(engine, toy::prompt_of(100, 6), 0, 0);
+  CHECK(tokens_of(*handle).empty() && !handle->prompt_score());
+  CHECK(error_of(*handle) == "the target model failed: logits contain NaN or +inf");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 
 import numpy as np
@@ -55,6 +56,44 @@ def test_scores_do_not_depend_on_batches(target_path: pathlib.Path) -> None:
     for n_batch, max_sequences, n_threads in ((512, 1, 2), (200, 3, 2), (64, 8, 1)):
         with sd.Generator(target_path, n_batch=n_batch, max_sequences=max_sequences, n_threads=n_threads) as gen:
             assert gen.score(TEXT) == first
+
+
+def test_the_most_likely_tokens(target_path: pathlib.Path) -> None:
+    with sd.Generator(n_threads=2) as gen:
+        plain, score = gen.score(TEXT), gen.score(TEXT, top_logprobs=20)
+    assert (score.tokens, score.logprobs, score.most_likely) == (plain.tokens, plain.logprobs, plain.most_likely)
+    assert plain.top_logprobs == [()] * len(plain.tokens) and score.top_logprobs[0] == ()
+    rows = log_softmax(_core.evaluate(str(target_path), score.tokens, [7], n_threads=2))
+    for row, top, token, logprob in zip(rows, score.top_logprobs[1:], score.tokens[1:], score.logprobs[1:], strict=False):
+        tokens = [one for one, _ in top]
+        assert tokens == np.argsort(-row, kind="stable")[:20].tolist()
+        assert np.abs(np.array([one for _, one in top]) - row[tokens]).max() < 1e-12
+        assert dict(top).get(token, logprob) == logprob
+
+
+def test_scores_under_load_have_the_same_bits() -> None:
+    texts = [TEXT, "import os\n", TEXT[:50], [5], TEXT + "x = 1\n", TEXT]
+    with sd.Generator(n_threads=2, max_sequences=3, n_batch=64) as gen:
+        expected = [gen.score(text, top_logprobs=i) for i, text in enumerate(texts)]
+        outputs = [gen.generate(TEXT, max_tokens=30, seed=i).tokens for i in range(6)]
+        handles = []
+        for i, text in enumerate(texts):
+            handles.append((gen.submit(TEXT, max_tokens=30, seed=i), gen.submit_score(text, top_logprobs=i)))
+        cancelled = gen.submit_score(TEXT)
+        cancelled.cancel()
+        for (request, score), output, wanted in zip(handles, outputs, expected, strict=True):
+            assert request.result().tokens == output
+            assert score.score() == wanted
+            assert score.result().tokens == [] and score.stats.prompt_cached_tokens == 0
+        with pytest.raises(sd.Cancelled):
+            cancelled.score()
+        with pytest.raises(ValueError, match="scores nothing"):
+            handles[0][0].score()
+
+        async def scores() -> list[sd.Score]:
+            return await asyncio.gather(*(gen.ascore(text, top_logprobs=i) for i, text in enumerate(texts)))
+
+        assert asyncio.run(scores()) == expected
 
 
 def test_a_generator_goes_on_after_a_score() -> None:

@@ -45,6 +45,10 @@ class SharedRequest:
         """
         As wait(), but None if the piece is not there yet.
         """
+    def prompt_score(self) -> typing.Any:
+        """
+        The result of Generator.score() for the prompt, from the first piece or the end on; None before, or if not asked for.
+        """
     def stats(self) -> dict[str, typing.Any]:
         ...
     def wait(self, index: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
@@ -115,9 +119,9 @@ class Generator:
         """
         Writes the caches of the running or last request of start(); returns its number of tokens.
         """
-    def score(self, text: typing.Any) -> tuple[list[int], list[float], list[int]]:
+    def score(self, prompt: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """
-        (tokens, logprobs, most_likely) of a str or token ids; the second and third are about tokens[1:].
+        (tokens, logprobs, most_likely, top_logprobs) of a str or token ids; all but the first are about tokens[1:]. Takes the options of start().
         """
     def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
         """
@@ -139,7 +143,7 @@ class Generator:
         """
         Queues a request beside the running ones and returns its id. Takes the options of start().
         """
-    def submit_shared(self, prompt: typing.Any, **kwargs: typing.Any) -> SharedRequest:
+    def submit_shared(self, prompt: typing.Any, score_prompt: bool, **kwargs: typing.Any) -> SharedRequest:
         """
         Submits a request beside those of other threads. Takes the options of start().
         """
