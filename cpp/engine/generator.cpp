@@ -24,6 +24,8 @@
 namespace specdec {
 namespace {
 
+// Of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a checkpoint.
+constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
 std::uint64_t random_seed() {
@@ -50,10 +52,6 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
     notes_.push_back("a context of " + std::to_string(*options.n_ctx) + " tokens is longer than what " + printable(options.target) +
                      " was trained for, " + std::to_string(target_model_->trained_context()) + ": text beyond that is likely to be poor");
   }
-  if (has_draft(options.draft) && !target_model_->can_roll_back()) {
-    throw ModelError(options.target + ": architecture " + target_model_->architecture() +
-                     " has a recurrent state that cannot be rolled back after rejected drafts; use it without a draft");
-  }
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
   Context::Options context;
   context.context_length = options.n_ctx ? *options.n_ctx : std::min(default_context, target_model_->trained_context());
@@ -61,6 +59,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.num_slots = options.max_sequences;
   context.max_rows = std::max(max_draft_tokens + 1, std::min({options.max_sequences * (max_draft_tokens + 1), options.n_batch, max_rows}));
   context.kv_type = kv_type;
+  if (has_draft(options.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   load_draft();
   if (options.repack) repack();
@@ -94,10 +93,6 @@ void Generator::load_draft_model(const std::string& path, std::shared_ptr<const 
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   draft_model_ = std::make_shared<Model>(path, model);
-  if (!draft_model_->can_roll_back()) {
-    throw ModelError(path + ": architecture " + draft_model_->architecture() +
-                     " has a recurrent memory that cannot forget rejected drafts; it cannot be a draft");
-  }
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", target_model_->vocabulary()})) {
     throw VocabularyMismatch("the draft " + path + " cannot propose tokens for the target " + options_.target + ": " + *difference +

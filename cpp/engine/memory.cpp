@@ -28,12 +28,16 @@ MemoryNeed memory_need(const GeneratorOptions& options) {
                                               : std::min<std::uint64_t>(default_context, trained_context(target.front()));
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
-  MemoryNeed need{total_size(target), CacheShape::of(target.front()).bytes(sequences * context, type)};
+  const auto caches = [&](const GgufFile& file, std::uint64_t tokens) {
+    const CacheShape shape = CacheShape::of(file);
+    return shape.bytes(sequences * tokens, type) + shape.state_bytes(sequences);
+  };
+  MemoryNeed need{total_size(target), caches(target.front(), context)};
   const std::string* path = draft_path(options.draft);
   if (path == nullptr) return need;
   const std::vector<GgufFile> draft = GgufFile::read_parts(*path);
   need.weights += total_size(draft);
-  need.caches += CacheShape::of(draft.front()).bytes(sequences * std::min(context, trained_context(draft.front())), type);
+  need.caches += caches(draft.front(), std::min(context, trained_context(draft.front())));
   return need;
 }
 

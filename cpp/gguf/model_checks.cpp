@@ -153,6 +153,14 @@ void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
   }
 }
 
+// ggml sums over the heads of RWKV in steps of up to 64 numbers (AVX-512) and reads past heads of other sizes.
+void check_wkv_heads(const GgufFile& file, const std::string& prefix) {
+  const std::string key = prefix + "wkv.head_size";
+  const std::uint64_t size = checked(file, key, 1, 1 << 16, 64), width = file.integer(prefix + "embedding_length").value_or(size);
+  if (size % 64 != 0) reject(file, key, "is " + to_string(size) + ", expected a multiple of 64");
+  if (width % size != 0) reject(file, key, "is " + to_string(size) + ", which does not divide the width " + to_string(width));
+}
+
 // Of multi-dimensional positions: ggml divides by their sum.
 void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.dimension_sections";
@@ -274,6 +282,7 @@ void check_model_metadata(const GgufFile& file) {
   check_heads(file, prefix);
   check_rotated_dimensions(file, prefix);
   check_rope_sections(file, prefix);
+  check_wkv_heads(file, prefix);
   check_rope_scaling(file, prefix);
   check_epsilons(file);
   check_tokens_are_short(file);

@@ -19,6 +19,22 @@ std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u 
 // llama.cpp rounds up.
 int cells_per_slot(const Context::Options& options) { return (options.context_length + 255) / 256 * 256; }
 
+// Bytes of caches and rows, with this many snapshots of recurrent layers per slot.
+std::uint64_t needed_memory(const Model& model, const Context::Options& options, int num_snapshots) {
+  const auto slots = static_cast<std::uint64_t>(options.num_slots);
+  const std::uint64_t states = slots * static_cast<std::uint64_t>(1 + num_snapshots);
+  return model.cache_bytes(static_cast<std::uint64_t>(cells_per_slot(options)) * slots, options.kv_type) +
+         model.cache_shape().state_bytes(states) +
+         static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+}
+
+// Half of what is available at most: without snapshots a rollback only takes longer.
+int affordable_snapshots(const Model& model, const Context::Options& options) {
+  const std::uint64_t available = available_memory();
+  const int wanted = std::max(0, std::min(options.num_snapshots, options.batch_size - 2));  // those of one pass
+  return available == 0 || needed_memory(model, options, wanted) < available / 2 ? wanted : 0;
+}
+
 // llama.cpp zero-fills the cache, so overcommitted memory gets the process killed.
 void check_memory(const Model& model, const Context::Options& options) {
   const std::uint64_t cells = static_cast<std::uint64_t>(cells_per_slot(options)) * static_cast<std::uint64_t>(options.num_slots);
@@ -26,13 +42,10 @@ void check_memory(const Model& model, const Context::Options& options) {
     throw ModelError(model.path() + ": " + std::to_string(options.num_slots) + " contexts of " + std::to_string(options.context_length) +
                      " tokens are more than 2^31 together. Ask for a shorter context (n_ctx, -c) or fewer sequences");
   }
-  const std::uint64_t available = available_memory();
-  const std::uint64_t cache = model.cache_bytes(cells, options.kv_type);
-  const std::uint64_t rows =
-      static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
-  if (available == 0 || cache + rows < available) return;
+  const std::uint64_t available = available_memory(), needed = needed_memory(model, options, 0);
+  if (available == 0 || needed < available) return;
   throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
-                   mebibytes(cache + rows) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
+                   mebibytes(needed) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
 }
 
 // llama.cpp's own message for this names its internals.
@@ -104,6 +117,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_seq_max = static_cast<std::uint32_t>(options_.num_slots);
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
+  if (!model_->can_roll_back()) params.n_rs_seq = static_cast<std::uint32_t>(affordable_snapshots(*model_, options_));
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells, for rollbacks
@@ -122,6 +136,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
                      " has no KV cache: it is not an autoregressive model; only "
                      "those can generate here");
   }
+  if (!model_->can_roll_back()) recurrent_.emplace(context_.get(), options_.num_slots);
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
 
@@ -156,15 +171,21 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
   pass_size_ = batch_->get().n_tokens;
 
+  if (recurrent_) {
+    for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
+  }
   try {
     run_pass(num_rows > 0);
   } catch (...) {
-    restore_lengths();
+    undo_pass();
     throw;
   }
-  if (pass_size_ > num_tokens) {
+  if (recurrent_) {
+    for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
+  }
+  if (pass_size_ > num_tokens) {  // padding
     for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
-    restore_lengths();
+    undo_pass();
   }
 }
 
@@ -182,8 +203,15 @@ void Context::run_pass(bool wants_logits) {
                    "): " + take_backend_errors());
 }
 
-void Context::restore_lengths() {
-  for (int slot = 0; slot < options_.num_slots; ++slot) truncate(slot, lengths_before_[static_cast<std::size_t>(slot)]);
+// Back to lengths_before_, or less.
+void Context::undo_pass() {
+  for (int slot = 0; slot < options_.num_slots; ++slot) {
+    int& cached = lengths_[static_cast<std::size_t>(slot)];
+    const int before = lengths_before_[static_cast<std::size_t>(slot)];
+    if (cached == before) continue;
+    if (recurrent_) cached = recurrent_->recover(slot, before);
+    else truncate(slot, before);
+  }
 }
 
 void Context::add_input(const PassInput& input) {
@@ -236,6 +264,10 @@ const float* Context::logits(int row) const { return logits_ + static_cast<std::
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
   if (new_length >= cached) return;
+  if (recurrent_) {
+    cached = recurrent_->truncate(slot, cached, new_length);
+    return;
+  }
   if (!llama_memory_seq_rm(llama_get_memory(context_.get()), slot, new_length, -1)) {
     llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1, -1);  // a memory that cannot keep a prefix is cleared
     new_length = 0;
@@ -243,8 +275,16 @@ void Context::truncate(int slot, int new_length) {
   cached = new_length;
 }
 
+void Context::checkpoint(int slot, int pass_tokens) {
+  if (recurrent_) recurrent_->checkpoint(slot, length(slot), pass_tokens);
+}
+
 void Context::copy(int from, int to) {
   if (from == to) return;
+  if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
+    restore(to, state(from), length(from));
+    return;
+  }
   llama_memory_t memory = llama_get_memory(context_.get());
   llama_memory_seq_rm(memory, to, -1, -1);
   llama_memory_seq_cp(memory, from, to, -1, -1);  // the cells themselves are copied ahead of the next pass
@@ -260,13 +300,15 @@ std::string Context::state(int slot) const {
 
 bool Context::restore(int slot, const std::string& state, int length) {
   truncate(slot, 0);
+  if (recurrent_) recurrent_->forget(slot);
+  if (length == 0) return true;
   llama_memory_t memory = llama_get_memory(context_.get());
   bool is_restored = false;
   try {
     const AbortsAsErrors guard;
     const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
     is_restored = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size() &&
-                  llama_memory_seq_pos_min(memory, slot) == 0 && llama_memory_seq_pos_max(memory, slot) == length - 1;
+                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == 0) && llama_memory_seq_pos_max(memory, slot) == length - 1;
   } catch (const std::exception&) {  // a failed assertion
   }
   take_backend_errors();

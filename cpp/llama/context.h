@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "llama/model.h"
+#include "llama/recurrent_state.h"
 #include "speculative/language_model.h"
 
 struct ggml_threadpool;
@@ -38,6 +40,7 @@ class Context final : public LanguageModel {
     int batch_size = 512;    // tokens per pass
     int max_rows = 64;       // rows of logits per pass
     KvType kv_type = KvType::f16;
+    int num_snapshots = 0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
   };
 
   // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
@@ -55,6 +58,7 @@ class Context final : public LanguageModel {
   int pass_size() const override { return pass_size_; }
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
   void truncate(int slot, int length) override;
+  void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
   // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it; false, with an empty
@@ -72,7 +76,7 @@ class Context final : public LanguageModel {
   class Batch;
   bool ask_cancelled();
   void run_pass(bool wants_logits);
-  void restore_lengths();
+  void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void add_input(const PassInput& input);
   void add_padding(int slot, int count);
@@ -82,6 +86,7 @@ class Context final : public LanguageModel {
   Options options_;
   int vocabulary_size_;
   std::unique_ptr<llama_context, Free> context_;
+  std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens in the cache
   std::vector<int> lengths_before_;  // the running or last pass

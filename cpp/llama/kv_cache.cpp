@@ -25,6 +25,22 @@ std::vector<std::uint64_t> per_layer(const GgufFile& file, const std::string& ke
   return result;
 }
 
+// llama_hparams::n_embd_r() and n_embd_s() of llama.cpp: the latest inputs of a convolution, and the state proper.
+template <class Integer>
+std::uint64_t recurrent_numbers(std::uint64_t heads, const Integer& integer) {
+  const std::uint64_t width = integer("embedding_length");
+  const std::uint64_t kernel = integer("ssm.conv_kernel"), before = kernel > 0 ? kernel - 1 : 0;
+  if (const std::uint64_t wkv = integer("wkv.head_size")) return width * (2 + wkv);
+  if (const std::uint64_t convolution = integer("shortconv.l_cache")) return width * (convolution - 1);
+  if (const std::uint64_t kda = integer("kda.head_dim")) return heads * kda * (3 * before + kda);
+  const std::uint64_t inner = integer("ssm.inner_size"), state = integer("ssm.state_size");
+  return before * (inner + 2 * integer("ssm.group_count") * state) + inner * state;
+}
+
+// So that sums have room.
+constexpr std::uint64_t most_bytes = UINT64_MAX / 4;
+std::uint64_t product(std::uint64_t a, std::uint64_t b) { return b > 0 && a > most_bytes / b ? most_bytes : a * b; }
+
 }  // namespace
 
 KvType parse_kv_type(const std::string& name) {
@@ -49,6 +65,7 @@ CacheShape CacheShape::of(const GgufFile& first_part) {
   shape.full = {size("attention.key_length", head_size), size("attention.value_length", head_size)};
   shape.windowed = {size("attention.key_length_swa", shape.full.key), size("attention.value_length_swa", shape.full.value)};
   shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
+  shape.state = recurrent_numbers(first, integer);
   return shape;
 }
 
@@ -57,8 +74,11 @@ std::uint64_t CacheShape::bytes(std::uint64_t tokens, KvType type, std::size_t l
   const GgmlType& stored = *find_ggml_type(ggml_type_of(type));
   const std::uint64_t numbers = std::max(full.key, windowed.key) + std::max(full.value, windowed.value);
   const std::uint64_t per_token = std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.block;
-  constexpr std::uint64_t most = UINT64_MAX / 2;  // leaves room for sums
-  return per_token > 0 && tokens > most / per_token ? most : per_token * tokens;
+  return product(per_token, tokens);
+}
+
+std::uint64_t CacheShape::state_bytes(std::uint64_t count) const {
+  return product(product(product(state, sizeof(float)), heads.size()), count);
 }
 
 }  // namespace specdec

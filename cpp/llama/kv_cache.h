@@ -27,10 +27,13 @@ struct CacheShape {
   };
   Head full, windowed;               // of layers with full attention, and with a sliding window
   std::vector<std::uint64_t> heads;  // [layers] heads that have keys and values
+  std::uint64_t state = 0;           // numbers (F32) of the state of a recurrent layer, which does not grow
 
   static CacheShape of(const GgufFile& first_part);
-  // Of the first `layers` layers, each taken as the larger kind. UINT64_MAX / 2 if it is more.
+  // Of the first `layers` layers, each taken as the larger kind. UINT64_MAX / 4 if it is more.
   std::uint64_t bytes(std::uint64_t tokens, KvType type, std::size_t layers = SIZE_MAX) const;
+  // Of the recurrent states of `count` sequences or snapshots, each layer taken as recurrent. The same limit.
+  std::uint64_t state_bytes(std::uint64_t count) const;
 };
 
 }  // namespace specdec

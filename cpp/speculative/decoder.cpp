@@ -24,6 +24,10 @@ sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, Targ
   }
 }
 
+// A pass over a few tokens more costs little. What is read along is not in the next checkpoint, so its number grows until it is
+// read by itself.
+constexpr int max_tokens_read_along = 12;
+
 void count_accepted(Stats& stats, DraftOrigin origin, int count) {
   if (origin != DraftOrigin::none) stats.accepted += count;
   if (is_copy(origin)) stats.accepted_copies += count;
@@ -75,7 +79,7 @@ void Decoder::cycle(const std::vector<Sequence*>& sequences) {
     }
     if (draft_length_ != nullptr) draft_length_->begin_cycle(static_cast<int>(sequences.size()));
     try {
-      for (const Sequence* s : sequences) cache_tokens(target_, *s, s->num_committed - 1);  // only after a failed pass lost tokens
+      read_lost_tokens(sequences);
       {
         Stopwatch proposing(propose_seconds);
         propose(sequences);
@@ -135,6 +139,16 @@ int Decoder::keep_prefix(int slot, int length) {
   return target_.length(slot);
 }
 
+// Committed tokens that the target's cache lost: all of them after a failed pass, those since the checkpoint where recurrent layers
+// were rolled back. A few are read along with the drafts.
+void Decoder::read_lost_tokens(const std::vector<Sequence*>& sequences) {
+  const int room = (target_.batch_size() - target_.row_capacity()) / static_cast<int>(sequences.size());
+  for (const Sequence* s : sequences) {
+    const int lost = s->num_committed - 1 - target_.length(s->slot);
+    if (lost > std::min(room, max_tokens_read_along)) cache_tokens(target_, *s, s->num_committed - 1);
+  }
+}
+
 // The largest K that exceeds neither model's context nor the number of tokens requested. A cycle yields up to K + 1 tokens and
 // writes the target's cells num_committed - 1 .. num_committed - 1 + K.
 int Decoder::room_for_drafts(const Sequence& s, int num_sequences) const {
@@ -159,7 +173,9 @@ void Decoder::score(const std::vector<Sequence*>& sequences) {
   inputs_.clear();
   for (const Sequence* s : sequences) {
     const int tokens = s->num_drafted() + 1;
-    inputs_.push_back({s->slot, s->tokens.data() + s->num_committed - 1, tokens, tokens});
+    const int cached = target_.length(s->slot), unread = s->num_committed - 1 - cached;
+    if (s->num_drafted() > 0) target_.checkpoint(s->slot, unread + tokens);
+    inputs_.push_back({s->slot, s->tokens.data() + cached, unread + tokens, tokens});
   }
   target_.decode(inputs_);
   ++cycle_.target_calls;

@@ -17,8 +17,8 @@
 
 namespace specdec {
 
-// Invariant between cycles: the target's cache holds all committed tokens but the last, the proposer's cache a prefix of the
-// committed tokens. It also holds after an exception, so the sequences can continue.
+// Invariant between cycles: the target's cache holds all committed tokens but the last (a prefix of these, if it has recurrent
+// layers), the proposer's cache a prefix of the committed tokens. It also holds after an exception, so the sequences can continue.
 class Decoder {
  public:
   // proposer: null decodes without a draft, one token per cycle.
@@ -52,6 +52,7 @@ class Decoder {
   int keep_prefix(int slot, int length);
 
  private:
+  void read_lost_tokens(const std::vector<Sequence*>& sequences);
   int room_for_drafts(const Sequence& sequence, int num_sequences) const;
   void propose(const std::vector<Sequence*>& sequences);
   void score(const std::vector<Sequence*>& sequences);

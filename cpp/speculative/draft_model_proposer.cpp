@@ -46,6 +46,7 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   inputs_.clear();
   for (const ProposalRequest& request : requests) {
     const Sequence& s = *request.sequence;
+    if (s.num_drafted() > 0 && draft_.length(s.slot) <= s.num_committed) draft_.checkpoint(s.slot, 0);  // before the first draft is read
     inputs_.push_back({s.slot, s.tokens.data() + draft_.length(s.slot), num_unread(s), 1});
   }
   draft_.decode(inputs_);

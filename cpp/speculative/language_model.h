@@ -33,8 +33,12 @@ class LanguageModel {
   virtual int pass_size() const = 0;               // tokens in the last pass, padding included
 
   virtual int length(int slot) const = 0;  // tokens in the cache
-  // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless.
+  // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with recurrent layers
+  // may drop more, see checkpoint(): length() tells.
   virtual void truncate(int slot, int length) = 0;
+  // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or of several
+  // passes (0). A model that cannot always truncate keeps what it needs for that.
+  virtual void checkpoint(int /*slot*/, int /*pass_tokens*/) {}
   // Makes the cache of slot `to` a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;
 };

@@ -12,7 +12,7 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import F64Array
-from tests.models.tiny_models import RECURRENT, TRANSFORMERS, Model, Vocabulary, make, random_tokens
+from tests.models.tiny_models import TRANSFORMERS, Model, Vocabulary, make, random_tokens
 
 import specdec_native as sd
 from specdec_native import _core
@@ -165,25 +165,6 @@ def test_drafts_with_more_or_fewer_padding_ids(size: int, target: pathlib.Path, 
 
 
 # ---- Models whose cache cannot be truncated
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-def test_recurrent_models(name: str, target: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    recurrent = make(name).write(tmp_path / "recurrent.gguf")
-    for draft in (target, "ngram"):
-        with pytest.raises(sd.ModelError, match=r"recurrent state.*use it without a draft"):
-            generator(recurrent, draft)  # type: ignore[arg-type]
-    with pytest.raises(sd.ModelError, match=r"recurrent (state|memory).*cannot be a draft"):
-        generator(target, recurrent)
-    gen = generator(recurrent)
-    expected = greedy(gen)
-    assert len(expected.tokens) == 64 and len(set(expected.tokens)) > 10
-    for prompt in ("the self", PROMPT + " in", PROMPT):  # nothing of one text is left in the next
-        again = greedy(gen, prompt)
-        assert again.tokens == greedy(generator(recurrent), prompt).tokens
-    with gen.stream(PROMPT, max_tokens=64) as stream:
-        next(stream)
-    assert greedy(gen).tokens == expected.tokens
 
 
 # ---- MXFP6 files that were tampered with

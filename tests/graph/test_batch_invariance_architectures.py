@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import SHAPES, TRANSFORMERS, Shape, make, random_tokens
+from tests.models.tiny_models import RECIPES, RECURRENT, SHAPES, Shape, make, random_tokens
 
 from specdec_native import _core
 
@@ -26,7 +26,7 @@ def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[li
 
 
 @pytest.mark.parametrize("type", ["F32", "F16", "Q8_0"])
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", RECIPES)
 def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
     path = model.write(tmp_path / "m.gguf", GgmlType[type])
@@ -34,7 +34,7 @@ def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])
-@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2"])
+@pytest.mark.parametrize("name", ["llama", "gemma2", "mixtral", "deepseek2", *RECURRENT])
 def test_passes_of_a_prompt(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
     path = model.write(tmp_path / "m.gguf", GgmlType[type])

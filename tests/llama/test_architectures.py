@@ -44,7 +44,7 @@ def flat(model: Model) -> Model:
     rng = np.random.default_rng(0)
     row = np.repeat(np.array([-1, 0, 1, 0], np.float32), model.shape.width // 4)
     embeddings = np.stack([rng.permutation(row) for _ in range(model.vocabulary.size)])
-    added = r"attn_output\.|ffn_down|_out\.|out_proj|output_norm\.bias"
+    added = r"attn_output\.|ffn_down|_out\.|out_proj|time_mix_output|channel_mix_value|output_norm\.bias|token_embd_norm\.bias"
     zeros = {name: np.zeros_like(tensor) for name, tensor in model.tensors.items() if re.search(added, name)}
     norms = {name: np.ones_like(tensor) for name, tensor in model.tensors.items() if name.endswith("_norm.weight")}
     return model.with_tensors(zeros | norms | {"token_embd.weight": embeddings})

@@ -145,7 +145,8 @@ class Model:
         writer.add_block_count(self.shape.layers)
         writer.add_context_length(self.shape.context)
         writer.add_embedding_length(self.shape.width)
-        writer.add_feed_forward_length(self.shape.ffn)
+        if "feed_forward_length" not in self.keys:
+            writer.add_feed_forward_length(self.shape.ffn)
         writer.add_vocab_size(self.vocabulary.size)
         for key, value in self.keys.items():
             name = f"{self.architecture}.{key}"
@@ -194,7 +195,7 @@ K_QUANTS = {  # blocks of 256 (ggml-common.h)
 
 def is_weight(name: str, tensor: F32Array) -> bool:
     """Whether the tensor is one of the matrices that quantizers touch."""
-    kept = ("ffn_gate_inp", "shortconv.conv", "ssm_conv1d", "ssm_x", "ssm_dt")
+    kept = ("ffn_gate_inp", "shortconv.conv", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_norm", "time_mix", "channel_mix_lerp")
     return tensor.ndim >= 2 and name.endswith(".weight") and not any(part in name for part in kept)
 
 
@@ -329,7 +330,7 @@ def mamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
 
 def lfm2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     """Even layers convolve over the last 3 tokens, odd ones attend."""
-    if int(layer.removeprefix("blk.")) % 2 == 1:
+    if is_odd(layer):
         return transformer_layer(recipe, r, s, layer)
     t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "ffn_norm")}
     t |= {
@@ -338,6 +339,98 @@ def lfm2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     }
     t |= {f"{layer}.shortconv.out_proj.weight": r.matrix(s.width, s.width)}
     return t | feed_forward(recipe, r, s, layer)
+
+
+def mamba2_mixer(r: Random, s: Shape, layer: str) -> Tensors:
+    """State spaces with one decay per head."""
+    mixed = 2 * s.width + 2 * SSM["group_count"] * SSM["state_size"]  # the convolution's channels
+    heads = SSM["time_step_rank"]
+    t = {f"{layer}.ssm_in.weight": r.matrix(2 * s.width + mixed + heads, s.width)}
+    t |= {f"{layer}.ssm_conv1d.weight": r.matrix(mixed, 4), f"{layer}.ssm_conv1d.bias": r.bias(mixed)}
+    t |= {
+        f"{layer}.ssm_dt.bias": r.bias(heads),
+        f"{layer}.ssm_a": -np.exp(r.matrix(heads, 1)),
+        f"{layer}.ssm_d": r.matrix(heads, 1),
+    }
+    t[f"{layer}.ssm_norm.weight"] = r.norm(2 * s.width).reshape(SSM["group_count"], -1)
+    return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, 2 * s.width)}
+
+
+def mamba2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    return {f"{layer}.attn_norm.weight": r.norm(s.width), **mamba2_mixer(r, s, layer)}
+
+
+def granite_hybrid_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers are state spaces, odd ones attend."""
+    if is_odd(layer):
+        return transformer_layer(recipe, r, s, layer)
+    norms = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "ffn_norm")}
+    return norms | mamba2_mixer(r, s, layer) | feed_forward(recipe, r, s, layer)
+
+
+def nemotron_h_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """A layer is a state space, attention, or a feed-forward part."""
+    parts = {"blk.0": lambda: mamba2_mixer(r, s, layer), "blk.1": lambda: attention(recipe, r, s, layer)}
+    rest = parts.get(layer, lambda: feed_forward(recipe, r, s, layer))
+    return {f"{layer}.attn_norm.weight": r.norm(s.width), **rest()}
+
+
+def jamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers are Mamba's, with norms inside; odd ones attend."""
+    if is_odd(layer):
+        return transformer_layer(recipe, r, s, layer)
+    t = mamba_layer(recipe, r, s, layer) | feed_forward(recipe, r, s, layer)
+    t |= {f"{layer}.ssm_{name}_norm.weight": r.norm(size) for name, size in {"dt": 32, "b": 16, "c": 16}.items()}
+    return {**t, f"{layer}.ffn_norm.weight": r.norm(s.width)}
+
+
+def qwen35_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers are gated delta nets, odd ones attend, with a gate on each head's output."""
+    t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "post_attention_norm")}
+    t |= (experts if recipe.experts else feed_forward)(recipe, r, s, layer)
+    if recipe.shared_expert:
+        t[f"{layer}.ffn_gate_inp_shexp.weight"] = r.bias(s.width)
+    if is_odd(layer):
+        return t | attention(recipe, r, s, layer) | {f"{layer}.attn_q.weight": r.matrix(2 * s.q, s.width)}
+    heads, size = SSM["time_step_rank"], SSM["state_size"]
+    values = heads * size
+    mixed = values + 2 * SSM["group_count"] * size
+    t |= {f"{layer}.attn_qkv.weight": r.matrix(mixed, s.width), f"{layer}.attn_gate.weight": r.matrix(values, s.width)}
+    t |= {f"{layer}.ssm_{name}.weight": r.matrix(heads, s.width) for name in ("alpha", "beta")}
+    t |= {f"{layer}.ssm_conv1d.weight": r.matrix(mixed, 4), f"{layer}.ssm_norm.weight": r.norm(size)}
+    t |= {f"{layer}.ssm_dt.bias": r.bias(heads), f"{layer}.ssm_a": -np.exp(r.bias(heads))}
+    return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, values)}
+
+
+LORA = 16  # rank of RWKV's low-rank matrices
+
+
+def rwkv7_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    t: Tensors = {}
+    for name in ("attn_norm", "attn_norm_2", "time_mix_ln"):
+        t |= {f"{layer}.{name}.weight": r.norm(s.width), f"{layer}.{name}.bias": r.bias(s.width)}
+    if layer == "blk.0":
+        t |= {
+            "token_embd_norm.weight": r.norm(s.width),
+            "token_embd_norm.bias": r.bias(s.width),
+            "output_norm.bias": r.bias(s.width),
+        }
+    for name in "wavg":
+        t |= {
+            f"{layer}.time_mix_{name}1.weight": r.matrix(LORA, s.width),
+            f"{layer}.time_mix_{name}2.weight": r.matrix(s.width, LORA),
+        }
+    vectors = ("w0", "a0", "v0", "k_k", "k_a", "r_k")
+    t |= {f"{layer}.time_mix_{name}.weight": r.bias(s.width) for name in vectors}
+    t |= {f"{layer}.time_mix_{name}.weight": r.matrix(s.width, s.width) for name in ("key", "value", "receptance", "output")}
+    t[f"{layer}.time_mix_lerp_fused.weight"] = as_f32(0.5 + r.bias(6 * s.width)).reshape(6, 1, 1, s.width)
+    t[f"{layer}.channel_mix_lerp_k.weight"] = as_f32(0.5 + r.bias(s.width)).reshape(1, 1, s.width)
+    t[f"{layer}.channel_mix_key.weight"] = r.matrix(s.ffn, s.width)
+    return {**t, f"{layer}.channel_mix_value.weight": r.matrix(s.width, s.ffn)}
+
+
+def is_odd(layer: str) -> bool:
+    return int(layer.removeprefix("blk.")) % 2 == 1
 
 
 def common_keys(recipe: Recipe, s: Shape) -> Keys:
@@ -362,8 +455,45 @@ def mamba_keys(s: Shape) -> Keys:
     return {**{f"ssm.{name}": value for name, value in keys.items()}, "attention.head_count": 0}
 
 
+def odd_layers_attend(s: Shape) -> Keys:
+    return {"attention.head_count_kv": [s.kv_heads * (i % 2) for i in range(s.layers)]}
+
+
 def lfm2_keys(s: Shape) -> Keys:
-    return {"shortconv.l_cache": 3, "attention.head_count_kv": [s.kv_heads * (i % 2) for i in range(s.layers)]}
+    return {"shortconv.l_cache": 3, **odd_layers_attend(s)}
+
+
+SSM = {"conv_kernel": 4, "state_size": 16, "time_step_rank": 8, "group_count": 2}  # time_step_rank: heads
+
+
+def mamba2_keys(s: Shape) -> Keys:
+    return {f"ssm.{name}": value for name, value in {**SSM, "inner_size": 2 * s.width}.items()}
+
+
+def nemotron_h_keys(s: Shape) -> Keys:
+    layers: Keys = {"attention.head_count_kv": [0, s.kv_heads, 0], "feed_forward_length": [0, 0, s.ffn]}
+    return {**mamba2_keys(s), **layers, "attention.layer_norm_epsilon": 1e-5}
+
+
+def qwen35_keys(s: Shape) -> Keys:
+    keys = {**SSM, "inner_size": SSM["time_step_rank"] * SSM["state_size"]}
+    more: Keys = {
+        "full_attention_interval": 2,
+        "rope.dimension_sections": [3, 3, 2, 0],
+        "expert_shared_feed_forward_length": s.ffn,
+    }
+    return {**{f"ssm.{name}": value for name, value in keys.items()}, **more}
+
+
+def rwkv7_keys(s: Shape) -> Keys:
+    ranks: Keys = {f"attention.{name}_lora_rank": LORA for name in ("decay", "iclr", "value_residual_mix", "gate")}
+    return {
+        **ranks,
+        "wkv.head_size": 64,
+        "token_shift_count": 2,
+        "attention.layer_norm_epsilon": 1e-5,
+        "attention.head_count": 0,
+    }
 
 
 def sliding(s: Shape) -> Keys:
@@ -389,6 +519,15 @@ RECIPES = {
     "gpt-oss": Recipe("gpt-oss", sliding, qkv_bias=True, ffn_norm=False, experts=True, body=gpt_oss_layer),
     "deepseek2": Recipe("deepseek2", latent_keys, experts=True, shared_expert=True, body=latent_layer),
     "mamba": Recipe("mamba", mamba_keys, body=mamba_layer),
+    "mamba2": Recipe("mamba2", lambda s: {**mamba2_keys(s), "attention.head_count": 0}, body=mamba2_layer),
+    "rwkv7": Recipe("rwkv7", rwkv7_keys, body=rwkv7_layer),
+    "jamba": Recipe(
+        "jamba", lambda s: {**mamba_keys(s), "attention.head_count": s.heads, **odd_layers_attend(s)}, body=jamba_layer
+    ),
+    "granitehybrid": Recipe("granitehybrid", lambda s: {**mamba2_keys(s), **odd_layers_attend(s)}, body=granite_hybrid_layer),
+    "nemotron_h": Recipe("nemotron_h", nemotron_h_keys, gate=False, body=nemotron_h_layer),
+    "qwen35": Recipe("qwen35", qwen35_keys, head_norms=True, body=qwen35_layer),
+    "qwen35moe": Recipe("qwen35moe", qwen35_keys, head_norms=True, experts=True, shared_expert=True, body=qwen35_layer),
     "lfm2": Recipe("lfm2", lfm2_keys, tied=True, head_norms=True, output_norm="token_embd_norm", body=lfm2_layer),
 }
 SHAPES = {  # where not the default
@@ -396,8 +535,9 @@ SHAPES = {  # where not the default
     "gemma2": Shape(head=32, kv_heads=1),
     "gemma3": Shape(head=32),
     "qwen3moe": Shape(experts=8, experts_used=3, ffn=64),
+    "nemotron_h": Shape(layers=3),
 }
-RECURRENT = ["mamba", "lfm2"]
+RECURRENT = ["mamba", "mamba2", "rwkv7", "jamba", "granitehybrid", "nemotron_h", "qwen35", "qwen35moe", "lfm2"]
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
 
 

@@ -1,0 +1,139 @@
+"""Speculative decoding of models with recurrent layers, whose state cannot simply be cut: snapshots and checkpoints."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pathlib
+import random
+import re
+import time
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import RECIPES, RECURRENT, Model, make, random_tokens
+
+import specdec_native as sd
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROMPT = "def the self return"
+OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # texts of full length
+
+
+def near(model: Model, noise: float = 0.1) -> Model:
+    """A draft that often agrees with the model: its matrices plus noise."""
+    rng = np.random.default_rng(5)
+    matrices = {name: t for name, t in model.tensors.items() if t.ndim == 2 and t.shape[1] > 1}
+    return model.with_tensors(
+        {name: (t + noise * t.std() * rng.standard_normal(t.shape)).astype(np.float32) for name, t in matrices.items()}
+    )
+
+
+@pytest.fixture(scope="module", params=RECURRENT)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    model, folder = make(request.param), tmp_path_factory.mktemp(request.param)
+    return model.write(folder / "target.gguf", GgmlType.F16), near(model).write(folder / "draft.gguf", GgmlType.F16)
+
+
+def generator(target: pathlib.Path, draft: pathlib.Path | str | None = None, **options: int) -> sd.Generator:
+    return sd.Generator(target, draft, n_threads=1, n_ctx=512, **options)
+
+
+# Up to 8 drafts are rolled back by snapshots where llama.cpp has them; more by a checkpoint.
+@pytest.mark.parametrize("num_draft_tokens", [1, 5, 12])
+def test_greedy_text_does_not_depend_on_the_draft(pair: tuple[pathlib.Path, pathlib.Path], num_draft_tokens: int) -> None:
+    target, draft = pair
+    expected = generator(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
+    assert len(expected) == 48 and len(set(expected)) > 10
+    for source in (draft, "suffix", "ngram"):
+        gen = generator(target, source)
+        for k in (num_draft_tokens, "auto"):
+            completion = gen.generate(PROMPT, temperature=0, num_draft_tokens=k, **OPTIONS)
+            assert completion.tokens == expected, (source, k)
+    completion = generator(target, draft).generate(PROMPT, temperature=0, num_draft_tokens=num_draft_tokens, **OPTIONS)
+    assert 0 < completion.stats.accepted < completion.stats.drafted
+
+
+def test_a_model_accepts_all_of_its_own_drafts(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """All, because its logits have the same bits one by one, in a pass of 6, and after a checkpoint."""
+    target, _ = pair
+    gen = sd.Generator(target, target, suffix=False, n_threads=1, n_ctx=512)
+    for seed in (1, 2):
+        stats = gen.generate(PROMPT, temperature=0.8, seed=seed, num_draft_tokens=5, **OPTIONS).stats
+        assert stats.drafted >= 35 and stats.acceptance_rate == 1
+
+
+def test_a_seed_gives_the_same_text_with_any_draft(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, draft = pair
+    for seed in range(3):
+        options: sd.StreamOptions = {**OPTIONS, "temperature": 0.9, "seed": seed}
+        expected = generator(target).generate(PROMPT, **options).tokens
+        for k in (2, 11):
+            assert (
+                generator(target, draft).generate(PROMPT, num_draft_tokens=k, verification="invariant", **options).tokens
+                == expected
+            )
+
+
+def test_several_requests_together(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, draft = pair
+    prompts = ["def the", "self return x", "def", "the the the self", PROMPT]
+    plain = generator(target)
+    expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in prompts]
+    for k in (3, 11):
+        together = generator(target, draft, max_sequences=4, num_draft_tokens=k)
+        for _ in range(2):  # the second time with reused prefixes
+            completions = together.generate_many(prompts, temperature=0, **OPTIONS)
+            assert [completion.tokens for completion in completions] == expected
+        assert sum(completion.stats.accepted for completion in completions) > 0
+
+
+def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """The next one finds the state of the prefix that they share, or reads it again."""
+    target, draft = pair
+    expected = generator(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
+    prompt = sd.Generator(target, n_threads=1, n_ctx=512).tokenize(PROMPT)
+    for k in (4, 12):
+        gen = generator(target, draft, num_draft_tokens=k)
+        for count in range(1, 16):
+            with gen.stream(PROMPT, temperature=0, **OPTIONS) as stream:
+                assert [piece.token for piece in itertools.islice(stream, count)] == expected[:count]
+            # What was cached is a part of this prompt.
+            rest = gen.generate(prompt + expected[: count + 3], temperature=0, **{**OPTIONS, "max_tokens": 20})
+            assert rest.tokens == expected[count + 3 : count + 23]
+
+
+def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, draft = pair
+    prompt = random_tokens(make("llama"), 200)
+    expected = generator(target).generate(prompt, temperature=0, **OPTIONS).tokens
+    gen = generator(target, draft, num_draft_tokens=4)
+    wait = random.Random(3)
+    for _ in range(12):
+        handle = gen.submit(prompt, temperature=0, **OPTIONS)
+        time.sleep(wait.uniform(0, 0.03))
+        handle.cancel()
+    assert gen.submit(prompt, temperature=0, **OPTIONS).result().tokens == expected
+
+
+def test_the_families_of_the_documentation() -> None:
+    """docs/models.md names the architectures that are tested, and those here as rolled back by something."""
+    rows = (ROOT / "docs" / "models.md").read_text().split("## Which families")[1].split("\n## ")[0]
+    columns = [row.split("|") for row in rows.splitlines() if "`" in row]
+    by_drafts = {name: row[3].strip() for row in columns for name in re.findall(r"`([^`]+)`", row[2]) if "." not in name}
+    assert by_drafts.keys() == {recipe.architecture for recipe in RECIPES.values()}
+    assert {name for name, drafts in by_drafts.items() if "rolled back" in drafts} == set(RECURRENT)
+
+
+def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    target, draft = pair
+    gen = generator(target, draft, num_draft_tokens=4)
+    expected = gen.generate(PROMPT, temperature=0, **OPTIONS).tokens
+    num_tokens = gen.save_prefix(tmp_path / "prefix")
+    again = generator(target, draft, num_draft_tokens=4)
+    assert again.load_prefix(tmp_path / "prefix") == num_tokens
+    longer = gen.tokenize(PROMPT) + expected
+    more = again.generate(longer, temperature=0, **OPTIONS)
+    assert more.stats.prompt_cached_tokens == num_tokens
+    assert more.tokens == generator(target).generate(longer, temperature=0, **OPTIONS).tokens
