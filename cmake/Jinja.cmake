@@ -1,4 +1,5 @@
-# llama.cpp's Jinja engine (common/jinja of LLAMA_SOURCE, patched) as the static library llama::jinja.
+# Parts of LLAMA_SOURCE's common/ as static libraries: llama::jinja, its Jinja engine, patched; llama::chat, which derives from a chat
+# template how a model writes calls of tools, and parses its output.
 
 set(jinja_patches "${fetch_dir}/patches/jinja")
 file(GLOB patches CONFIGURE_DEPENDS "${jinja_patches}/*.patch")
@@ -15,3 +16,15 @@ target_compile_options(llama_cpp_jinja PRIVATE -w)  # not our warnings
 target_link_libraries(llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 set_target_properties(llama_cpp_jinja PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(llama::jinja ALIAS llama_cpp_jinja)
+
+add_library(llama_cpp_chat STATIC "${fetch_dir}/chat_support.cpp")
+file(GLOB chat_parsers CONFIGURE_DEPENDS "${jinja_source}/common/parsers/*.cpp")
+target_sources(llama_cpp_chat PRIVATE ${chat_parsers})
+foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-analyzer chat-peg-parser peg-parser json-schema
+        json-schema-to-grammar trie jinja/caps)
+  target_sources(llama_cpp_chat PRIVATE "${jinja_source}/common/${name}.cpp")
+endforeach()
+target_compile_options(llama_cpp_chat PRIVATE -w)  # not our warnings
+target_link_libraries(llama_cpp_chat PUBLIC llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
+set_target_properties(llama_cpp_chat PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
+add_library(llama::chat ALIAS llama_cpp_chat)

@@ -160,7 +160,7 @@ def test_the_documentation_lists_every_patch() -> None:
 def test_jinja_sources_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "FOLDER", tmp_path / "patches")
     source, copies = tmp_path / "source", tmp_path / "copies"
-    for name, text in {"common/jinja/value.h": SOURCE, "common/json.cpp": "json\n", "common/chat.cpp": "not needed\n"}.items():
+    for name, text in {"common/jinja/value.h": SOURCE, "common/json.cpp": "json\n", "common/arg.cpp": "not needed\n"}.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)
     (tmp_path / "patches" / "jinja").mkdir(parents=True)
@@ -169,7 +169,7 @@ def test_jinja_sources_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: p
     jinja.prepare(source, copies)
     assert contents(source) == before
     assert (copies / "common/jinja/value.h").read_text() == "one\ntwo\n3\n3.5\nfour\nfive\n"
-    assert (copies / "common/json.cpp").is_file() and not (copies / "common/chat.cpp").exists()
+    assert (copies / "common/json.cpp").is_file() and not (copies / "common/arg.cpp").exists()
     made = contents(copies)
     jinja.prepare(source, copies)
     assert contents(copies) == made, "what has not changed is not compiled again"

@@ -2,11 +2,13 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
+#include "llama/chat_output.h"
 #include "llama/jinja_template.h"
 
 namespace py = pybind11;
@@ -15,6 +17,8 @@ using namespace py::literals;
 namespace {
 
 using Parts = std::vector<std::pair<py::str, bool>>;
+using Call = std::tuple<std::string, std::string, std::string>;
+using Output = std::tuple<py::str, py::str, std::vector<Call>>;
 
 Parts parts_of(const specdec::MarkedText& marked) {
   Parts parts;
@@ -54,4 +58,24 @@ void register_chat_template(py::module_& m) {
       "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
       "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. RuntimeError for "
       "a template that cannot be parsed, fails or exceeds a limit.");
+  m.def(
+      "parse_chat_outputs",
+      [](const std::string& source, const std::string& messages, const std::string& tools, const std::vector<std::string>& texts) {
+        const specdec::Conversation conversation{messages, tools, true};
+        std::vector<specdec::ChatOutput> outputs;
+        {
+          const WithoutGil without_gil;
+          const specdec::ChatOutputParser parser(source, conversation, true);
+          for (const std::string& text : texts) outputs.push_back(parser.parse(text, &text != &texts.back()));
+        }
+        std::vector<Output> list;
+        for (const specdec::ChatOutput& output : outputs) {
+          std::vector<Call> calls;
+          for (const specdec::ToolCall& call : output.tool_calls) calls.emplace_back(call.id, call.name, call.arguments);
+          list.emplace_back(text_from_bytes(output.content), text_from_bytes(output.reasoning_content), std::move(calls));
+        }
+        return list;
+      },
+      "source"_a, "messages"_a, "tools"_a, "texts"_a,
+      "(content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are beginnings.");
 }

@@ -8,6 +8,7 @@
 #include "jinja/parser.h"
 #include "jinja/runtime.h"
 #include "json.h"
+#include "llama/jinja_limits.h"
 
 namespace specdec {
 namespace {
@@ -40,15 +41,6 @@ std::string shortened(const std::string& message) {
   if (what.compare(0, raised.size(), raised) == 0) what.erase(0, raised.size());
   return what + " (" + message.substr(at + 4, end - at - 4) + ")";
 }
-
-// Lets the template of this thread use no more than `limits`.
-class Limited {
- public:
-  explicit Limited(jinja::limits& limits) { jinja::current_limits = &limits; }
-  ~Limited() { jinja::current_limits = nullptr; }
-  Limited(const Limited&) = delete;
-  Limited& operator=(const Limited&) = delete;
-};
 
 // Runs body(), with its exceptions as TemplateErrors.
 template <class Body>

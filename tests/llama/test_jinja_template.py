@@ -13,13 +13,10 @@ import pytest
 
 from specdec_native import _core
 
-ROOT = pathlib.Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "third_party" / "llama.cpp"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import conversations  # noqa: E402
-import fetch  # noqa: E402
-import reference_templates  # noqa: E402
+import conversations
+import reference_templates
 
 BOS, EOS = "<BOS>", "<EOS>"
 # Templates that jinja2 rejects or writes otherwise in some conversation: name -> reason.
@@ -32,16 +29,6 @@ KNOWN_DIFFERENCES = {
     "meetkai-functionary-medium-v3.1": "after |safe, jinja2 escapes text that is added (&#34;)",
     "meetkai-functionary-medium-v3.2": "jinja2 rejects str + dict; in llama.cpp the dict is written",
 }
-
-
-@pytest.fixture(scope="session")
-def templates() -> dict[str, str]:
-    """models/templates of the pinned llama.cpp, which is not unpacked for the build."""
-    folder = ROOT / ".cache" / f"templates-{fetch.SHA256[:12]}"
-    try:
-        return {path.stem: path.read_text(encoding="utf-8") for path in fetch.templates(folder)}
-    except SystemExit as error:  # it needs the network the first time
-        pytest.skip(str(error))
 
 
 def render(source: str, messages: Any, tools: Any = None, *, add_generation_prompt: bool = True) -> list[tuple[str, bool]]:

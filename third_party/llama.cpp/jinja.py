@@ -1,7 +1,7 @@
-"""The sources of llama.cpp's Jinja engine, patched: python jinja.py SOURCE FOLDER -> FOLDER/common/...
+"""Parts of llama.cpp's common/, for our own build: python jinja.py SOURCE FOLDER -> FOLDER/common/...
 
-SOURCE is llama.cpp's folder (fetch.py). Its common/jinja is compiled with our own code, so the patches in patches/jinja can
-change without building llama.cpp again. Files that are up to date are not touched.
+The Jinja engine, patched, and what parses chat outputs. SOURCE is llama.cpp's folder (fetch.py). They are compiled with our own
+code, so the patches in patches/jinja can change without building llama.cpp again. Files that are up to date are not touched.
 """
 
 import pathlib
@@ -11,7 +11,9 @@ import tempfile
 
 import patches
 
-FILES = ("common/jinja/*.h", "common/jinja/*.cpp", "common/json.*", "common/unicode.*")
+JINJA = ("common/jinja/*.h", "common/jinja/*.cpp", "common/json.*", "common/unicode.*")
+CHAT = ("common/chat*.*", "common/parsers/*.*", "common/peg-parser.*", "common/json-schema*.*", "common/trie.*")
+FILES = (*JINJA, *CHAT, "common/common.h", "common/log.h")
 
 
 def prepare(source: pathlib.Path, folder: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
+__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -221,6 +221,10 @@ def hub_repository(name: str) -> str:
 def objection_to_companion(draft: str, target: str) -> str:
     """
     Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.
+    """
+def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str]) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """
+    (content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are beginnings.
     """
 def read_metadata(path: str) -> dict[str, typing.Any]:
     """

@@ -1,0 +1,144 @@
+#include "llama/chat_output.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "chat.h"
+#include "llama/backend.h"
+#include "llama/jinja_limits.h"
+
+namespace specdec {
+namespace {
+
+// For some dozen renderings of short conversations and two of this one.
+constexpr std::size_t base_steps = 50'000'000, steps_per_byte = 400;
+constexpr std::size_t base_bytes = 1u << 30, bytes_per_byte = 8000;
+constexpr std::size_t max_template_depth = 300;
+constexpr int max_depth = 200;  // of brackets in an output: the parser recurses
+
+// The depth of brackets, wherever they stand.
+int depth_of(const std::string& text) {
+  int depth = 0, deepest = 0;
+  for (const char c : text) {
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    else if (c == ']' || c == '}') depth = std::max(0, depth - 1);
+  }
+  return deepest;
+}
+
+// What a template writes at the end to begin the answer.
+std::string generation_prompt_of(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
+                                 const std::string& eos_token) {
+  const JinjaTemplate jinja(template_text);
+  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token};
+  const std::string with = jinja.render(variables).text;
+  variables.add_generation_prompt = false;
+  const std::string without = jinja.render(variables).text;
+  const auto end = with.begin() + static_cast<std::ptrdiff_t>(std::min(with.size(), without.size()));
+  return std::string(std::mismatch(with.begin(), end, without.begin()).first, with.end());
+}
+
+// Appends to `sent` what `all` has more, and returns that.
+std::string more(std::string& sent, const std::string& all) {
+  if (all.size() <= sent.size() || all.compare(0, sent.size(), sent) != 0) return "";
+  std::string added = all.substr(sent.size());
+  sent += added;
+  return added;
+}
+
+}  // namespace
+
+struct ChatOutputParser::Parser {
+  bool is_understood = false;
+  common_chat_parser_params params;
+  std::vector<std::string> control_tokens;
+};
+
+ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, bool parallel,
+                                   const std::string& bos_token, const std::string& eos_token) {
+  auto parser = std::make_unique<Parser>();
+  try {
+    if (template_text.empty()) throw std::invalid_argument("no template");  // llama.cpp asserts that there is one
+    const std::string generation_prompt = generation_prompt_of(template_text, conversation, bos_token, eos_token);
+    const AbortsAsErrors guard;
+    const std::size_t size = conversation.messages.size() + conversation.tools.size();
+    jinja::limits limits;
+    limits.steps = base_steps + steps_per_byte * size;
+    limits.bytes = base_bytes + bytes_per_byte * size;
+    limits.depth = max_template_depth;
+    const Limited limited(limits);
+    const common_chat_templates_ptr templates = common_chat_templates_init(nullptr, template_text, bos_token, eos_token);
+    common_chat_templates_inputs inputs;
+    inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
+    inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
+    inputs.add_generation_prompt = conversation.add_generation_prompt;
+    inputs.parallel_tool_calls = parallel;
+    inputs.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
+    // Thinking is on in prompts of llama.cpp unless told; in ours it is what the template has by itself.
+    common_chat_params found = common_chat_templates_apply(templates.get(), inputs);
+    if (found.generation_prompt != generation_prompt) {
+      inputs.enable_thinking = false;
+      found = common_chat_templates_apply(templates.get(), inputs);
+    }
+    if (found.generation_prompt != generation_prompt) throw std::invalid_argument("the prompt is not as llama.cpp expects it");
+    parser->params = common_chat_parser_params(found);
+    parser->params.reasoning_format = inputs.reasoning_format;
+    parser->params.parse_tool_calls = !inputs.tools.empty();
+    if (!found.parser.empty()) parser->params.parser.load(found.parser);
+    parser->control_tokens = found.preserved_tokens;
+    parser->is_understood = true;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // whatever llama.cpp's parsers throw at an odd template
+    parser = std::make_unique<Parser>();
+  }
+  parser_ = std::move(parser);
+}
+
+ChatOutputParser::~ChatOutputParser() = default;
+ChatOutputParser::ChatOutputParser(ChatOutputParser&&) noexcept = default;
+ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = default;
+
+bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
+const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
+
+ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) const {
+  ChatOutput output;
+  output.content = text;
+  if (!parser_->is_understood || depth_of(text) > max_depth) return output;
+  try {
+    const AbortsAsErrors guard;
+    const common_chat_msg message = common_chat_parse(text, is_partial, parser_->params);
+    output.content = message.content;
+    output.reasoning_content = message.reasoning_content;
+    for (const common_chat_tool_call& call : message.tool_calls) output.tool_calls.push_back({call.id, call.name, call.arguments});
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // the text does not fit the template
+    output = {text, "", {}};
+  }
+  // Of some malformed calls nothing is left.
+  const bool is_empty = output.content.empty() && output.reasoning_content.empty() && output.tool_calls.empty();
+  if (!is_partial && is_empty) output.content = text;
+  return output;
+}
+
+ChatOutputDelta ChatOutputStream::advance(const ChatOutput& output) {
+  ChatOutputDelta delta;
+  delta.content = more(sent_.content, output.content);
+  delta.reasoning_content = more(sent_.reasoning_content, output.reasoning_content);
+  for (std::size_t i = 0; i < output.tool_calls.size(); ++i) {
+    const ToolCall& call = output.tool_calls[i];
+    const bool is_new = i == sent_.tool_calls.size();
+    if (is_new) sent_.tool_calls.push_back({call.id, call.name, ""});
+    std::string arguments = more(sent_.tool_calls[i].arguments, call.arguments);
+    if (is_new) delta.tool_calls.push_back({i, {call.id, call.name, std::move(arguments)}});
+    else if (!arguments.empty()) delta.tool_calls.push_back({i, {"", "", std::move(arguments)}});
+  }
+  return delta;
+}
+
+}  // namespace specdec

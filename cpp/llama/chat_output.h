@@ -1,0 +1,69 @@
+// Takes apart what a model writes in answer to a conversation: its text, its thoughts, its calls of tools. How a model writes them is
+// derived from its chat template by llama.cpp's common/chat.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "llama/chat_template.h"
+
+namespace specdec {
+
+struct ToolCall {
+  std::string id;  // the model's own; most write none
+  std::string name;
+  std::string arguments;  // JSON; of a call that is still being written, its beginning
+};
+
+struct ChatOutput {
+  std::string content, reasoning_content;
+  std::vector<ToolCall> tool_calls;
+};
+
+class ChatOutputParser {
+ public:
+  // For answers to `conversation` in a Jinja template. parallel: more than one call in an answer. A template that cannot be understood
+  // gives a parser that takes everything as content, without throwing.
+  ChatOutputParser(const std::string& template_text, const Conversation& conversation, bool parallel, const std::string& bos_token = "",
+                   const std::string& eos_token = "");
+  ~ChatOutputParser();
+  ChatOutputParser(ChatOutputParser&&) noexcept;
+  ChatOutputParser& operator=(ChatOutputParser&&) noexcept;
+
+  bool understands_template() const;
+
+  // Names of control tokens that mark calls and thoughts: the text must have them.
+  const std::vector<std::string>& control_tokens() const;
+
+  // The whole output, or (is_partial) its beginning. Text that is not as the template has it is content. Does not throw but for memory.
+  ChatOutput parse(const std::string& text, bool is_partial) const;
+
+ private:
+  struct Parser;
+  std::unique_ptr<const Parser> parser_;  // not null
+};
+
+// What an output has more than an earlier one of the same text.
+struct ChatOutputDelta {
+  std::string content, reasoning_content;
+  struct Call {
+    std::size_t index;
+    ToolCall added;  // id and name: once, with the first part of the arguments
+  };
+  std::vector<Call> tool_calls;
+};
+
+// The deltas of an output while it is written; their sum is the output, except where text turns out not to be what it looked like: what
+// was sent stays sent.
+class ChatOutputStream {
+ public:
+  ChatOutputDelta advance(const ChatOutput& output);
+  std::size_t num_tool_calls() const { return sent_.tool_calls.size(); }
+
+ private:
+  ChatOutput sent_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,145 @@
+"""What models write, taken apart as their chat templates have it: calls of tools, thoughts, hostile text, beginnings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from typing import Any
+
+import pytest
+
+from specdec_native import _core
+
+MESSAGES = [{"role": "user", "content": "How is the weather in Paris?"}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": name,
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+        },
+    }
+    for name in ("weather", "forecast")
+]
+PARIS = {"city": 'Pa"ris\\ \u00e9', "days": 3}
+Output = tuple[str, str, list[tuple[str, str, str]]]
+
+# How an answer with one call is written: template -> the text for a tool and its arguments.
+CALLS = {
+    "Qwen-Qwen2.5-7B-Instruct": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
+    "Qwen-Qwen3-0.6B": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
+    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
+    "meta-llama-Llama-3.1-8B-Instruct": '{{"name": "{name}", "parameters": {arguments}}}',
+    "meta-llama-Llama-3.3-70B-Instruct": '{{"name": "{name}", "parameters": {arguments}}}',
+    "mistralai-Mistral-Nemo-Instruct-2407": '[TOOL_CALLS][{{"name": "{name}", "arguments": {arguments}, "id": "abcdefghi"}}]',
+    "deepseek-ai-DeepSeek-V3.1": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    "Qwen3-Coder": "<tool_call>\n<function={name}>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>",
+    "ibm-granite-granite-4.0": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
+}
+
+
+def parse(source: str, *texts: str, tools: Any = TOOLS) -> list[Output]:
+    """All but the last are beginnings."""
+    return _core.parse_chat_outputs(source, json.dumps(MESSAGES), json.dumps(tools), list(texts))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_in_the_templates_own_form(templates: dict[str, str], name: str) -> None:
+    arguments = {"city": "Paris"} if name == "Qwen3-Coder" else PARIS
+    text = CALLS[name].format(name="weather", arguments=json.dumps(arguments, ensure_ascii=False))
+    [(content, reasoning, calls)] = parse(templates[name], text)
+    assert (content.strip(), reasoning) == ("", "")
+    assert [call[1] for call in calls] == ["weather"]
+    assert json.loads(calls[0][2]) == arguments
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_answer_without_a_call(templates: dict[str, str], name: str) -> None:
+    for text in ("It is sunny.", "x < y and [1, 2] {a: b}", "Ünïcode 🎉 \n\n```c\nint x;\n```"):
+        assert parse(templates[name], text) == [(text, "", [])]
+
+
+def test_several_calls(templates: dict[str, str]) -> None:
+    text = "I look.\n" + "\n".join(
+        f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "Rome"}}}}\n</tool_call>' for name in ("weather", "forecast")
+    )
+    [(content, _, calls)] = parse(templates["Qwen-Qwen2.5-7B-Instruct"], text)
+    assert content.strip() == "I look."
+    assert [(call[1], json.loads(call[2])) for call in calls] == [("weather", {"city": "Rome"}), ("forecast", {"city": "Rome"})]
+
+
+def test_thoughts(templates: dict[str, str]) -> None:
+    text = '<think>\nHm.\n</think>\n\n<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>'
+    [(content, reasoning, calls)] = parse(templates["Qwen-Qwen3-0.6B"], text)
+    assert (content.strip(), reasoning.strip(), [call[1] for call in calls]) == ("", "Hm.", ["weather"])
+    [(content, reasoning, calls)] = parse(templates["Qwen-Qwen3-0.6B"], "<think>\nHm.\n</think>\n\nYes.", tools=None)
+    assert (content.strip(), reasoning.strip(), calls) == ("Yes.", "Hm.", [])
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_beginnings_only_grow(templates: dict[str, str], name: str) -> None:
+    """Of content, thoughts and arguments, what a beginning has stays: a stream can send it."""
+    text = CALLS[name].format(name="weather", arguments=json.dumps(PARIS))
+    outputs = parse(templates[name], *(text[:i] for i in range(len(text) + 1)))
+    for before, after in itertools.pairwise(outputs):
+        assert after[0].startswith(before[0])
+        assert after[1].startswith(before[1])
+        for one, other in zip(before[2], after[2], strict=False):
+            assert one[1] == other[1] and other[2].startswith(one[2])
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_malformed_calls_are_content_or_calls(templates: dict[str, str], name: str) -> None:
+    text = CALLS[name].format(name="weather", arguments=json.dumps(PARIS))
+    for broken in (text[: len(text) // 2], text[::-1], text.replace('"', "'"), text + text, text.replace("weather", "nothing")):
+        [(content, reasoning, calls)] = parse(templates[name], broken)
+        assert content or reasoning or calls
+
+
+HOSTILE = {
+    "brackets": "[" * 100_000,
+    "braces": '{"a":' * 20_000,
+    "calls": '<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>\n' * 1500,
+    "starts of calls": "<tool_call>" * 9000,
+    "starts of JSON": '<tool_call>\n{"name": "weather", "arguments": {"city": "' * 2000,
+    "a long string": '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "\\u00e9\\\\" * 12_000,
+    "nested": '<tool_call>\n{"name": "weather", "arguments": {"city": ' + "[" * 50_000 + "]" * 50_000 + "}}\n</tool_call>",
+    "thoughts": "<think>" * 14_000,
+    "ends of thoughts": "</think>" * 12_000,
+    "spaces": " " * 100_000,
+    "less-than signs": "<" * 100_000,
+    "words": "word " * 20_000,
+    "one unclosed": "a" * 100_000 + "<tool_call>",
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("is_partial", [False, True])
+def test_hostile_text_takes_bounded_time(templates: dict[str, str], what: str, is_partial: bool) -> None:
+    for name in (
+        "Qwen-Qwen2.5-7B-Instruct",
+        "Qwen-Qwen3-0.6B",
+        "meta-llama-Llama-3.1-8B-Instruct",
+        "deepseek-ai-DeepSeek-V3.1",
+    ):
+        start = time.process_time()
+        parse(templates[name], *([HOSTILE[what], ""] if is_partial else [HOSTILE[what]]))
+        assert time.process_time() - start < 20  # exponential or cubic time would take hours
+
+
+def test_any_template_of_the_collection(templates: dict[str, str]) -> None:
+    for source in templates.values():
+        [(content, reasoning, calls)] = parse(source, "Hello there.")
+        assert (reasoning + content).endswith("Hello there.") and calls == []  # some prompts begin the thoughts
+
+
+@pytest.mark.parametrize(
+    "source", ["{{", "{% for i in range(10**9) %}{% endfor %}", "", "{{ raise_exception('no') }}", "x" * 2_000_000]
+)
+def test_odd_templates_take_everything_as_content(source: str) -> None:
+    text = '<tool_call>\n{"name": "weather", "arguments": {}}\n</tool_call>'
+    assert parse(source, text) == [(text, "", [])]
