@@ -13,11 +13,12 @@ MAY_USE = {
     "weights": {"base"},
     "attention": {"base"},
     "sampling": {"base"},
+    "constraints": {"base", "sampling"},
     "speculative": {"base", "sampling"},
     "graph": {"base", "weights", "attention"},
     "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
-    "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling"},
+    "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling", "constraints"},
     "bindings": {"base", "platform", "gguf", "hub", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
     "cli": {"base", "platform", "gguf", "hub", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
 }

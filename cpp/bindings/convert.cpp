@@ -83,6 +83,15 @@ class Reader {
     return py::isinstance<py::str>(object_) ? string() : whole<std::int64_t>(object_);
   }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
+  std::optional<Value> operator()(const option::String&) const { return string(); }
+  // A JSON string, a mapping, or a class of pydantic's.
+  std::optional<Value> operator()(const option::Schema&) const {
+    if (py::isinstance<py::str>(object_)) return string();
+    py::object schema = py::reinterpret_borrow<py::object>(object_);
+    if (py::hasattr(schema, "model_json_schema")) schema = schema.attr("model_json_schema")();
+    if (!is_a(schema, "Mapping")) return std::nullopt;
+    return py::cast<std::string>(py::module_::import("json").attr("dumps")(py::dict(schema)));
+  }
   std::optional<Value> operator()(const option::Path&) const { return path(); }
   // None: no draft. A path object is always a file, also if it is named like another source.
   std::optional<Value> operator()(const option::Draft&) const {
@@ -150,6 +159,8 @@ struct TypeName {
   const char* operator()(const option::Seed&) const { return "seed"; }
   const char* operator()(const option::DraftTokens&) const { return "draft_tokens"; }
   const char* operator()(const option::Choice&) const { return "choice"; }
+  const char* operator()(const option::String&) const { return "text"; }
+  const char* operator()(const option::Schema&) const { return "schema"; }
   const char* operator()(const option::Path&) const { return "path"; }
   const char* operator()(const option::Draft&) const { return "draft"; }
   const char* operator()(const option::Texts&) const { return "texts"; }

@@ -76,7 +76,7 @@ constexpr Flags table[] = {
      "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
      "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
      "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "grammars and schemas are not supported"},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "`specdec generate` has this option"},
     {"--ignore-eos", "-l ID-inf forbids a token; `specdec info` shows the id of the end of text"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},

@@ -52,6 +52,8 @@ class Reader {
     return number ? number : text_;
   }
   std::optional<Value> operator()(const option::Choice&) const { return text_; }
+  std::optional<Value> operator()(const option::String&) const { return text_; }
+  std::optional<Value> operator()(const option::Schema&) const { return text_; }
   std::optional<Value> operator()(const option::Path&) const { return text_; }
   std::optional<Value> operator()(const option::Draft&) const {
     if (whole()) throw UsageError("expected a draft model, suffix, ngram or auto, got \"" + text_ + "\"; -k sets the number of drafts");

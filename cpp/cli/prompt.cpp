@@ -34,13 +34,6 @@ std::string read_all(std::FILE* file, const std::string& name) {
   return bytes;
 }
 
-std::string read_file(const std::string& path) {
-  if (path == "-") return read_all(stdin, "standard input");
-  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error(path + ": cannot be opened: " + std::generic_category().message(errno));
-  return read_all(file.get(), path);
-}
-
 // llama.cpp's escapes except \x; unknown ones are kept unchanged.
 std::string unescape(const std::string& text) {
   std::string result;
@@ -65,6 +58,13 @@ void check_utf8(const std::string& text, const std::string& name) {
 }
 
 }  // namespace
+
+std::string read_file(const std::string& path) {
+  if (path == "-") return read_all(stdin, "standard input");
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
+  if (!file) throw Error(path + ": cannot be opened: " + std::generic_category().message(errno));
+  return read_all(file.get(), path);
+}
 
 std::string read_prompt(const PromptSource& source) {
   if (source.text && source.file) throw UsageError("give -p or -f, not both");

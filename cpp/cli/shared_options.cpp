@@ -9,6 +9,7 @@
 
 #include "cli/hub_models.h"
 #include "cli/option_table.h"
+#include "cli/prompt.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
@@ -76,6 +77,17 @@ Group model_group(GeneratorOptions& options) {
 }
 
 Group sampling_group(Request& request) { return group_of(request_options(), "Sampling", request); }
+
+Group constraint_group(Request& request) {
+  Group group = group_of(request_options(), "Constraints", request);
+  const auto from_file = [](std::vector<std::string> names, const std::string& what, std::optional<std::string>& text) {
+    return Option{std::move(names), "FILE", "the same, with the " + what + " of a file",
+                  [&text](const std::string& path) { text = read_file(path); }};
+  };
+  group.options.push_back(from_file({"--grammar-file"}, "grammar", request.grammar));
+  group.options.push_back(from_file({"-jf", "--json-schema-file"}, "schema", request.json_schema));
+  return group;
+}
 
 Option predict_option(Request& request, int low, const std::string& help) {
   RequestOption row = *option::find(request_options(), "max_tokens");

@@ -11,6 +11,7 @@ namespace specdec::cli {
 
 Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
+Group constraint_group(Request& request);
 
 // -n, at least `low`; -r; -np; --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");

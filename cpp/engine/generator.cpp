@@ -160,12 +160,32 @@ void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bi
   if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
 }
 
+std::unique_ptr<sampling::Constraint> Generator::constraint_of(const Request& request) {
+  if (!request.grammar && !request.json_schema && !request.regex) return nullptr;
+  std::call_once(constraints_made_, [this] {
+    const Vocabulary vocabulary = target_model_->vocabulary();
+    std::vector<std::string> pieces(static_cast<std::size_t>(target_->vocabulary_size()));
+    std::vector<Token> ends;
+    for (Token token = 0; token < target_->vocabulary_size(); ++token) {
+      pieces[static_cast<std::size_t>(token)] = vocabulary.piece(token);
+      if (vocabulary.is_end_of_generation(token)) ends.push_back(token);
+    }
+    if (ends.empty()) throw ModelError(options_.target + " has no end-of-generation token, so a constrained output could not end");
+    constraints_ = std::make_unique<ConstraintCompiler>(pieces, ends);
+  });
+  if (request.grammar) return constraints_->grammar(*request.grammar);
+  return request.json_schema ? constraints_->json_schema(*request.json_schema) : constraints_->regex(*request.regex);
+}
+
 std::shared_ptr<Text> Generator::prepare(const Request& request, const std::function<bool()>& cancelled) {
   request.validate();
   check_bias(request.sampling.logit_bias);
   const int num_draft_tokens = proposer_ && request.max_tokens > 0 ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
-  return std::make_shared<Text>(num_texts_++, request, prompt_tokens(request, cancelled), seed, num_draft_tokens);
+  std::unique_ptr<sampling::Constraint> constraint = constraint_of(request);
+  auto text = std::make_shared<Text>(num_texts_++, request, prompt_tokens(request, cancelled), seed, num_draft_tokens);
+  text->constrain(std::move(constraint));
+  return text;
 }
 
 void Generator::start(const Request& request) {

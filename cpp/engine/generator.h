@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "constraints/constraint_compiler.h"
 #include "engine/executor.h"
 #include "engine/generator_options.h"
 #include "engine/pass_times.h"
@@ -134,6 +136,7 @@ class Generator {
   void load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus);
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
+  std::unique_ptr<sampling::Constraint> constraint_of(const Request& request);
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
   void read_prompt_of(const std::shared_ptr<Text>& text);
@@ -153,6 +156,8 @@ class Generator {
   std::unique_ptr<Scheduler> scheduler_;
   std::shared_ptr<Text> text_;  // the running or last request of start()
   std::atomic<std::int64_t> num_texts_{0};
+  std::once_flag constraints_made_;  // by the first request that has one
+  std::unique_ptr<ConstraintCompiler> constraints_;
 };
 
 }  // namespace specdec

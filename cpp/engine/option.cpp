@@ -28,6 +28,8 @@ struct Requirement {
   std::string operator()(const Seed&) const { return "a whole number from 0 to " + std::to_string(UINT64_MAX); }
   std::string operator()(const DraftTokens&) const { return draft_tokens_range.text() + " or " + automatic; }
   std::string operator()(const Choice& type) const { return alternatives(type.names); }
+  std::string operator()(const String&) const { return "a string"; }
+  std::string operator()(const Schema&) const { return "a JSON schema"; }
   std::string operator()(const Path&) const { return "a string"; }
   std::string operator()(const Draft&) const { return "a string"; }
   std::string operator()(const Texts&) const { return "a string or a list of strings"; }

@@ -31,12 +31,14 @@ struct DraftTokens {};  // int64_t, 0 .. max_draft_tokens, or the string "auto"
 struct Choice {         // one of these strings
   std::vector<std::string> names;
 };
+struct String {};     // string
+struct Schema {};     // string, JSON; in JSON and Python also an object
 struct Path {};       // string
 struct Draft {};      // string, see draft_source()
 struct Texts {};      // strings; on the command line one each time it is given
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
-using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, Path, Draft, Texts, Addresses, Biases>;
+using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses, Biases>;
 
 // The option on the command line.
 struct Flags {

@@ -25,6 +25,11 @@ struct Request {
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
+  // What the whole output must match; at most one (constraints/constraint_compiler.h).
+  std::optional<std::string> grammar;
+  std::optional<std::string> json_schema;
+  std::optional<std::string> regex;
+
   void validate() const;  // throws ArgumentError or another std::invalid_argument
 
   // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same output with

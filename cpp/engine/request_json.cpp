@@ -30,6 +30,8 @@ class Reader {
   }
   std::optional<Value> operator()(const option::DraftTokens&) const { return json_.is_string() ? string() : whole(); }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
+  std::optional<Value> operator()(const option::String&) const { return string(); }
+  std::optional<Value> operator()(const option::Schema&) const { return json_.is_object() ? json_.dump() : string(); }
   std::optional<Value> operator()(const option::Path&) const { return string(); }
   std::optional<Value> operator()(const option::Draft&) const { return string(); }
   std::optional<Value> operator()(const option::Texts&) const { return strings(); }

@@ -57,6 +57,10 @@ std::shared_ptr<const Score> Text::prompt_score() const {
   return sequence_.prompt_score && sequence_.prompt_score->is_complete() ? sequence_.prompt_score : nullptr;
 }
 
+void Text::constrain(std::unique_ptr<sampling::Constraint> constraint) {
+  if (constraint) sequence_.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), num_delivered_);
+}
+
 Piece Text::next_piece(const Vocabulary& vocabulary) {
   const std::size_t each = sequence_.top_logprobs.size() / sequence_.emitted.size();
   const auto top = sequence_.top_logprobs.begin() + static_cast<std::ptrdiff_t>(each * next_);

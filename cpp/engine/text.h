@@ -21,6 +21,9 @@ class Text {
   // string.
   Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
+  // The output obeys the constraint; null: none. Before it begins.
+  void constrain(std::unique_ptr<sampling::Constraint> constraint);
+
   // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order throw
   // std::logic_error.
   enum class State { waiting, reading, running, over };  // waiting for a slot; reading its prompt; generating

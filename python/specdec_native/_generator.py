@@ -146,6 +146,9 @@ class Generator:
         presence_penalty: float = 0.0,
         penalty_last_n: int = 64,
         logit_bias: Mapping[int, float] | None = None,
+        grammar: str | None = None,
+        json_schema: str | Mapping[str, Any] | type[Any] | None = None,
+        regex: str | None = None,
         stop: str | Sequence[str] | None = (),
         seed: int | None = None,
         top_logprobs: int = 0,
@@ -162,6 +165,11 @@ class Generator:
         temperature: 0 is greedy. top_k 0, top_p 1, min_p 0 and repeat_penalty 1 are off. Order as in llama.cpp: logit bias,
             penalties, top-k, top-p, min-p, temperature.
         logit_bias: token id -> added to its logit; -inf bans the token.
+        grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most one of
+            grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but logit_bias.
+        json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic model
+            class; {} is any object. A keyword that is not enforced is an error (docs/python.md).
+        regex: the whole output matches this regular expression.
         stop: strings that end the output, which does not include them.
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
             verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one (see

@@ -26,6 +26,9 @@ class StreamOptions(TypedDict, total=False):
     presence_penalty: float
     penalty_last_n: int
     logit_bias: Mapping[int, float] | None
+    grammar: str | None
+    json_schema: str | Mapping[str, Any] | type[Any] | None
+    regex: str | None
     stop: str | Sequence[str] | None
     seed: int | None
     top_logprobs: int

@@ -22,6 +22,8 @@ TYPES = {
     "seed": "int",
     "draft_tokens": "int | Literal['auto']",
     "choice": "str",
+    "text": "str",
+    "schema": "str | Mapping[str, Any] | type[Any]",
     "path": "str | os.PathLike[str] | None",
     "draft": "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
     "texts": "str | Sequence[str] | None",

@@ -54,6 +54,8 @@ def test_the_licences_are_those_of_what_is_inside() -> None:
     text = (ROOT / "THIRD_PARTY_LICENSES").read_text()
     (llama_cpp,) = {path.read_text().strip() for path in (ROOT / ".cache").glob("llama.cpp-*/LICENSE")}
     assert llama_cpp in text
+    (xgrammar,) = {path.read_text().strip("\n") for path in (ROOT / ".cache").glob("xgrammar-*/LICENSE")}
+    assert xgrammar in text
     files = importlib.metadata.files("pybind11") or []
     (pybind11,) = [file.read_text() for file in files if file.name == "LICENSE"]
     assert pybind11.strip() in text

@@ -27,6 +27,9 @@ Request changed_request() {
   request.verification = Verification::token;
   request.drafting = Drafting::argmax;
   request.top_logprobs = 2;
+  request.grammar = "root ::= [a-z]+";
+  request.json_schema = "{}";
+  request.regex = "a+";
   return request;
 }
 

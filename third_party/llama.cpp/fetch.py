@@ -8,12 +8,12 @@ our patches applied (patches.py), in a folder named after its content and theirs
 import hashlib
 import pathlib
 import shutil
-import subprocess
 import sys
-import tarfile
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import patches
+import source_package
 
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 COMMIT = "0c1e57098 of 2026-10-01"  # of llama.cpp, ggml 0.25.3
@@ -26,36 +26,17 @@ FILES = ("CMakeLists.txt", "LICENSE")
 
 def download(folder: pathlib.Path) -> pathlib.Path:
     """The verified source archive, downloaded by name with pip."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder), f"{PACKAGE}=={VERSION}"]
-    if subprocess.run(command).returncode != 0:
-        sys.exit(
-            f"could not download {PACKAGE}=={VERSION}, which carries llama.cpp. Check the network (or pip's index settings), "
-            "or give your own checkout with -DSPECDEC_LLAMA_CPP_DIR=..."
-        )
-    (archive,) = folder.glob("*.tar.gz")
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if digest != SHA256:
-        sys.exit(f"{archive.name}: sha256 is {digest}, expected {SHA256}: the download is not used")
-    return archive
+    remedy = (
+        ", which carries llama.cpp. Check the network (or pip's index settings), "
+        "or give your own checkout with -DSPECDEC_LLAMA_CPP_DIR=..."
+    )
+    return source_package.download(PACKAGE, VERSION, SHA256, folder, remedy)
 
 
 def unpack(
     archive: pathlib.Path, destination: pathlib.Path, folders: tuple[str, ...] = FOLDERS, files: tuple[str, ...] = FILES
 ) -> None:
-    """Only regular files below PREFIX, no path may leave the destination."""
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            name = member.name.removeprefix(PREFIX)
-            wanted = name in files or name.startswith(tuple(f"{folder}/" for folder in folders))
-            if not member.isfile() or name == member.name or not wanted or ".." in pathlib.PurePosixPath(name).parts:
-                continue
-            path = destination / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            content = tar.extractfile(member)
-            assert content is not None
-            with content, open(path, "wb") as out:
-                shutil.copyfileobj(content, out)
+    source_package.unpack(archive, destination, PREFIX, folders, files)
 
 
 def files_of(checkout: pathlib.Path) -> list[pathlib.Path]:

@@ -91,6 +91,7 @@ CommandLine command_line(Arguments& arguments) {
         stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
+      constraint_group(arguments.request),
       {"Input and output",
        {flag({"--lines"}, arguments.by_line, "each line of piped input is a message; otherwise all of it is one"),
         flag({"--no-history"}, arguments.keeps_history, "do not keep what is typed for the next run", false),

@@ -62,6 +62,7 @@ CommandLine command_line(GenerateOptions& options) {
         stop_option(options.request)}},
       model_group(options.generator),
       sampling_group(options.request),
+      constraint_group(options.request),
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
              "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally with options named as "

@@ -1,0 +1,114 @@
+#include "constraints/constraint_compiler.h"
+
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "constraints/gbnf.h"
+#include "constraints/json_schema.h"
+#include "constraints/limits.h"
+#include "constraints/xgrammar_log.h"
+
+namespace specdec {
+namespace {
+
+class GrammarConstraint final : public sampling::Constraint {
+ public:
+  GrammarConstraint(const xgrammar::CompiledGrammar& grammar, int vocabulary_size) : matcher_(grammar), vocabulary_size_(vocabulary_size) {}
+
+  int vocabulary_size() const override { return vocabulary_size_; }
+
+  void write_mask(std::uint32_t* words) override {
+    if (matcher_.IsTerminated()) return;
+    std::int64_t size = (vocabulary_size_ + 31) / 32;
+    DLTensor tensor{words, {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), &size, nullptr, 0};
+    // false: everything is allowed, and the mask may not be written.
+    if (!matcher_.FillNextTokenBitmask(&tensor)) std::fill(words, words + size, ~std::uint32_t{0});
+  }
+
+  bool advance(Token token) override {
+    if (matcher_.IsTerminated() || !matcher_.AcceptToken(token)) return false;
+    ++length_;
+    return true;
+  }
+
+  void truncate(int length) override {
+    if (length == length_) return;
+    matcher_.Rollback(length_ - length);
+    length_ = length;
+  }
+
+ private:
+  xgrammar::GrammarMatcher matcher_;
+  int vocabulary_size_;
+  int length_ = 0;
+};
+
+// Runs parse(), which makes an xgrammar::Grammar. What it warns about, it would ignore.
+template <class Parse>
+xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
+  try {
+    take_xgrammar_warning();
+    xgrammar::Grammar grammar = parse();
+    const std::string warning = take_xgrammar_warning();
+    if (!warning.empty()) throw std::invalid_argument(name + " is not supported: " + warning);
+    return grammar;
+  } catch (const std::invalid_argument&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(name + " is not valid: " + error.what());
+  }
+}
+
+}  // namespace
+
+struct ConstraintCompiler::Compiler {
+  static constexpr int num_threads = 1;
+  static constexpr bool is_cached = true;
+  static constexpr std::int64_t cache_bytes = 64 << 20;
+
+  Compiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
+      : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()), std::vector<std::int32_t>(ends.begin(), ends.end())),
+        compiler(vocabulary, num_threads, is_cached, cache_bytes) {}
+
+  std::unique_ptr<sampling::Constraint> compiled(const std::string& name, const xgrammar::Grammar& grammar) {
+    try {
+      return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(grammar), vocabulary.GetVocabSize());
+    } catch (const XgrammarError& error) {
+      throw std::invalid_argument(name + " is not supported: " + error.what());
+    }
+  }
+
+  xgrammar::TokenizerInfo vocabulary;
+  xgrammar::GrammarCompiler compiler;
+};
+
+ConstraintCompiler::ConstraintCompiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
+    : compiler_(std::make_unique<Compiler>(pieces, ends)) {}
+ConstraintCompiler::~ConstraintCompiler() = default;
+
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf) const {
+  const std::string text = xgrammar_text_of(gbnf);
+  return compiler_->compiled("grammar", parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); }));
+}
+
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema) const {
+  const std::string text = supported_schema(schema);
+  constexpr bool any_whitespace = false, is_strict = true;
+  return compiler_->compiled("json_schema", parsed("json_schema", [&] {
+                               return xgrammar::Grammar::FromJSONSchema(text, any_whitespace, std::nullopt, std::nullopt, is_strict);
+                             }));
+}
+
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex) const {
+  check_constraint_text("regex", regex);
+  check_nesting_and_counts("regex", regex, false);
+  return compiler_->compiled("regex", parsed("regex", [&] { return xgrammar::Grammar::FromRegex(regex); }));
+}
+
+}  // namespace specdec

@@ -1,0 +1,36 @@
+#include "constraints/gbnf.h"
+
+#include <cstddef>
+
+#include "constraints/limits.h"
+
+namespace specdec {
+namespace {
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+}
+
+}  // namespace
+
+std::string xgrammar_text_of(const std::string& gbnf) {
+  check_constraint_text("grammar", gbnf);
+  check_nesting_and_counts("grammar", gbnf, true);
+  std::string out;
+  for (std::size_t at = 0; at < gbnf.size();) {
+    const char c = gbnf[at];
+    if (c == '"' || c == '[' || c == '#') {
+      const std::size_t end = end_of_quoted(gbnf, at);
+      out.append(gbnf, at, end - at);
+      at = end;
+      continue;
+    }
+    const bool in_name = (at > 0 && is_name_character(gbnf[at - 1])) || (at + 1 < gbnf.size() && is_name_character(gbnf[at + 1]));
+    if (c == '.' && !in_name) out += "[^\\x00]";
+    else out += c;
+    ++at;
+  }
+  return out;
+}
+
+}  // namespace specdec

@@ -1,0 +1,313 @@
+#include "constraints/json_schema.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "constraints/limits.h"
+
+namespace specdec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Names = std::set<std::string>;
+
+constexpr int max_schemas = 2000;
+
+const Names annotations = {"title",    "description", "default",  "examples",  "$schema", "$id",
+                           "$comment", "deprecated",  "readOnly", "writeOnly", "$defs",   "definitions"};
+
+// The keywords that are enforced beside "type".
+const std::pair<const char*, Names> keywords_of_types[] = {
+    {"object", {"properties", "required", "additionalProperties"}},
+    {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+    {"string", {"minLength", "maxLength", "pattern", "format"}},
+    {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+    {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+    {"boolean", {}},
+    {"null", {}},
+};
+const Names formats = {"date", "time", "date-time", "uuid", "ipv4", "ipv6"};
+
+const Names* keywords_of(const std::string& type) {
+  for (const auto& [name, keywords] : keywords_of_types) {
+    if (type == name) return &keywords;
+  }
+  return nullptr;
+}
+
+bool is_of_type(const Json& value, const std::string& type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
+  if (type == "boolean") return value.is_boolean();
+  return value.is_null();
+}
+
+std::string escaped(std::string name) {  // RFC 6901
+  for (const auto& [character, escape] : {std::pair("~", "~0"), std::pair("/", "~1")}) {
+    for (std::size_t at = 0; (at = name.find(character, at)) != std::string::npos; at += 2) name.replace(at, 1, escape);
+  }
+  return name;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Json& root) : root_(root) {}
+
+  // The schema without what is not enforced. pointer: its place.
+  Json checked(const Json& schema, const std::string& pointer, int depth) {
+    if (depth > max_constraint_depth) fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
+    if (++num_schemas_ > max_schemas) fail(pointer, "is one of more than " + std::to_string(max_schemas) + " schemas");
+    if (schema.is_boolean()) {
+      if (!schema.get<bool>()) fail(pointer, "is false, which no value satisfies");
+      return schema;
+    }
+    if (!schema.is_object()) fail(pointer, "is not a schema: it must be an object or true");
+    Json out = Json::object();
+    for (const char* name : {"$defs", "definitions"}) {
+      if (schema.contains(name)) out[name] = checked_members(schema, name, pointer, depth);
+    }
+    for (const char* form : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
+      if (!schema.contains(form)) continue;
+      const bool has_values = std::string(form) == "const" || std::string(form) == "enum";
+      only(schema, has_values ? Names{form, "type"} : Names{form}, pointer, std::string(" beside ") + form);
+      out[form] = checked_form(schema, form, pointer, depth);
+      return out;
+    }
+    return checked_types(schema, pointer, depth, std::move(out));
+  }
+
+  std::int64_t num_places() const { return num_places_; }
+
+ private:
+  [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
+    throw std::invalid_argument("json_schema: " + (pointer.empty() ? "the schema" : pointer) + " " + problem);
+  }
+  // Any other keyword is not supported.
+  static void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
+    for (const auto& [name, value] : schema.items()) {
+      if (keywords.count(name) != 0 || annotations.count(name) != 0) continue;
+      if (name == "uniqueItems" && value == false) continue;
+      fail(pointer + "/" + escaped(name), "is not supported" + where);
+    }
+  }
+
+  Json checked_form(const Json& schema, const std::string& form, const std::string& pointer, int depth) {
+    const std::string place = pointer + "/" + form;
+    const Json& value = schema.at(form);
+    if (form == "$ref") return checked_reference(value, place, depth);
+    if (form == "const") {
+      require_type(schema, value, place);
+      return value;
+    }
+    if (!value.is_array() || value.empty()) fail(place, "must be an array that is not empty");
+    if (form == "enum") {
+      for (const Json& one : value) require_type(schema, one, place);
+      return value;
+    }
+    if (form == "allOf" && value.size() > 1) fail(place, "is supported with one schema only");
+    Json out = Json::array();
+    for (std::size_t i = 0; i < value.size(); ++i) out.push_back(checked(value[i], place + "/" + std::to_string(i), depth + 1));
+    return out;
+  }
+
+  static void require_type(const Json& schema, const Json& value, const std::string& place) {
+    if (!schema.contains("type")) return;
+    const Json& type = schema.at("type");
+    const Json types = type.is_array() ? type : Json::array({type});
+    for (const Json& one : types) {
+      if (one.is_string() && keywords_of(one.get<std::string>()) != nullptr && is_of_type(value, one.get<std::string>())) return;
+    }
+    fail(place, "has a value that is not of the schema's type: " + value.dump());
+  }
+
+  // A reference to a schema of the same text. It is checked where it points, once.
+  Json checked_reference(const Json& value, const std::string& place, int depth) {
+    const std::string reference = value.is_string() ? value.get<std::string>() : "";
+    if (reference != "#" && reference.compare(0, 2, "#/") != 0) fail(place, "must be \"#\" or begin with \"#/\": references are local");
+    if (reference.find_first_of("~%") != std::string::npos || reference.find("//") != std::string::npos || reference.back() == '/') {
+      fail(place, "has an escaped or empty name, which is not supported");
+    }
+    const Json* target = &root_;
+    std::vector<std::string> chain;  // of references to references
+    for (std::string to = reference;;) {
+      if (std::find(chain.begin(), chain.end(), to) != chain.end()) fail(place, "refers to itself");
+      chain.push_back(to);
+      try {
+        target = &root_.at(nlohmann::ordered_json::json_pointer(to.substr(1)));
+      } catch (const Json::exception&) {
+        fail(place, "points nowhere: " + to);
+      }
+      if (!target->is_object() || !target->contains("$ref") || !target->at("$ref").is_string()) break;
+      to = target->at("$ref").get<std::string>();
+      if (to.compare(0, 1, "#") != 0) break;  // an error where it stands
+    }
+    if (references_.insert(reference).second && reference != "#") {
+      checked(root_.at(nlohmann::ordered_json::json_pointer(reference.substr(1))), reference.substr(1), depth + 1);
+    }
+    return value;
+  }
+
+  Json checked_types(const Json& schema, const std::string& pointer, int depth, Json out) {
+    std::vector<std::string> types;
+    if (schema.contains("type")) {
+      const Json& type = schema.at("type");
+      const Json listed = type.is_array() ? type : Json::array({type});
+      if (listed.empty()) fail(pointer + "/type", "is empty");
+      for (const Json& one : listed) {
+        if (!one.is_string() || keywords_of(one.get<std::string>()) == nullptr) {
+          fail(pointer + "/type", "is " + one.dump() + ", which is not a type");
+        }
+        types.push_back(one.get<std::string>());
+      }
+      out["type"] = type;
+    } else if (schema.contains("properties") || schema.contains("additionalProperties")) {
+      types = {"object"};
+      out["type"] = "object";
+    } else if (schema.contains("items") || schema.contains("prefixItems")) {
+      types = {"array"};
+      out["type"] = "array";
+    }
+    Names keywords = {"type"};
+    for (const std::string& type : types) keywords.insert(keywords_of(type)->begin(), keywords_of(type)->end());
+    only(schema, keywords, pointer, types.empty() ? " without a type" : " for this type");
+    for (const std::string& type : types) {
+      if (type == "object") add_object(schema, pointer, depth, out);
+      if (type == "array") add_array(schema, pointer, depth, out);
+      if (type == "string") add_string(schema, pointer, out);
+      if (type == "integer" || type == "number") add_number(schema, pointer, out);
+    }
+    return out;
+  }
+
+  Json checked_members(const Json& schema, const char* name, const std::string& pointer, int depth) {
+    const std::string place = pointer + "/" + name;
+    if (!schema.at(name).is_object()) fail(place, "must be an object");
+    Json out = Json::object();
+    for (const auto& [key, member] : schema.at(name).items()) out[key] = checked(member, place + "/" + escaped(key), depth + 1);
+    return out;
+  }
+
+  void add_object(const Json& schema, const std::string& pointer, int depth, Json& out) {
+    if (schema.contains("properties")) out["properties"] = checked_members(schema, "properties", pointer, depth);
+    if (schema.contains("required")) {
+      const Json& required = schema.at("required");
+      if (!required.is_array()) fail(pointer + "/required", "must be an array of names");
+      for (const Json& name : required) {
+        if (!name.is_string()) fail(pointer + "/required", "must be an array of names");
+        if (!out.contains("properties") || !out["properties"].contains(name.get<std::string>())) {
+          fail(pointer + "/required", "names " + name.dump() + ", which is not in properties");
+        }
+      }
+      out["required"] = required;
+    }
+    if (schema.contains("additionalProperties")) {
+      const Json& others = schema.at("additionalProperties");
+      out["additionalProperties"] = others == false ? others : checked(others, pointer + "/additionalProperties", depth + 1);
+    } else if (!schema.contains("properties")) {
+      out["additionalProperties"] = true;
+    }
+  }
+
+  void add_array(const Json& schema, const std::string& pointer, int depth, Json& out) {
+    if (schema.contains("prefixItems")) {
+      const Json& items = schema.at("prefixItems");
+      if (!items.is_array()) fail(pointer + "/prefixItems", "must be an array");
+      out["prefixItems"] = Json::array();
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        const std::string place = pointer + "/prefixItems/" + std::to_string(i);
+        if (!items[i].is_object()) fail(place, "must be an object");
+        out["prefixItems"].push_back(checked(items[i], place, depth + 1));
+      }
+    }
+    if (schema.contains("items")) {
+      const Json& items = schema.at("items");
+      out["items"] = items == false ? items : checked(items, pointer + "/items", depth + 1);
+    } else if (!schema.contains("prefixItems")) {
+      out["items"] = Json::object();
+    }
+    add_count(schema, "minItems", pointer, out);
+    add_count(schema, "maxItems", pointer, out);
+  }
+
+  void add_string(const Json& schema, const std::string& pointer, Json& out) {
+    add_count(schema, "minLength", pointer, out);
+    add_count(schema, "maxLength", pointer, out);
+    if (schema.contains("pattern")) {
+      if (!schema.at("pattern").is_string()) fail(pointer + "/pattern", "must be a string");
+      check_nesting_and_counts("json_schema: " + pointer + "/pattern", schema.at("pattern").get<std::string>(), false);
+      out["pattern"] = schema.at("pattern");
+    }
+    if (!schema.contains("format")) return;
+    const Json& format = schema.at("format");
+    if (!format.is_string() || formats.count(format.get<std::string>()) == 0)
+      fail(pointer + "/format", "is not supported: " + format.dump());
+    if (out.contains("pattern")) fail(pointer + "/format", "is not supported beside pattern");
+    out["format"] = format;
+  }
+
+  static void add_number(const Json& schema, const std::string& pointer, Json& out) {
+    for (const char* name : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
+      if (!schema.contains(name)) continue;
+      if (!schema.at(name).is_number()) fail(pointer + "/" + name, "must be a number");
+      out[name] = schema.at(name);
+    }
+  }
+
+  void add_count(const Json& schema, const char* name, const std::string& pointer, Json& out) {
+    if (!schema.contains(name)) return;
+    const Json& count = schema.at(name);
+    if (!count.is_number_unsigned()) fail(pointer + "/" + name, "must be a whole number of at least 0");
+    const std::uint64_t number = count.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(max_counted_places))
+      fail(pointer + "/" + name, "is more than " + std::to_string(max_counted_places));
+    num_places_ += static_cast<std::int64_t>(number);
+    if (num_places_ > max_counted_places) fail_too_many_places("json_schema");
+    out[name] = count;
+  }
+
+  const Json& root_;
+  std::set<std::string> references_;
+  std::int64_t num_places_ = 0;
+  int num_schemas_ = 0;
+};
+
+bool is_too_deep(const std::string& text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\') ++at;
+      else if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else {
+      depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+      if (depth > 4 * max_constraint_depth) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string supported_schema(const std::string& text) {
+  check_constraint_text("json_schema", text);
+  if (is_too_deep(text)) throw std::invalid_argument("json_schema is nested too deeply");
+  Json schema;
+  try {
+    schema = Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw std::invalid_argument(std::string("json_schema is not JSON: ") + error.what());
+  }
+  if (schema == Json::object()) return R"({"type":"object","additionalProperties":true})";
+  return Checker(schema).checked(schema, "", 0).dump();
+}
+
+}  // namespace specdec

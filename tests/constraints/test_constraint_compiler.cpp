@@ -1,0 +1,203 @@
+// Grammars, schemas and regular expressions over a small vocabulary: what they allow, and what is an error.
+#include <stdexcept>
+#include <string>
+
+#include "check.h"
+#include "constraints/constraint_compiler.h"
+
+namespace {
+
+using namespace specdec;
+
+// A token for every byte of ASCII but the control characters, some longer ones, a control token (no bytes) and two ends.
+struct Toy {
+  std::vector<std::string> pieces;
+  Token control, end, other_end;
+  Toy() {
+    for (char c = ' '; c < 127; ++c) pieces.emplace_back(1, c);
+    for (const char* piece : {"ab", "true", "{\"", "\": ", "\xc3", "\xa4", "\n"}) pieces.emplace_back(piece);
+    control = static_cast<Token>(pieces.size());
+    pieces.emplace_back();
+    end = control + 1, other_end = control + 2;
+    pieces.resize(pieces.size() + 2);
+  }
+};
+
+const Toy& toy_vocabulary() {
+  static const Toy toy;
+  return toy;
+}
+const ConstraintCompiler& compiler() {
+  static const ConstraintCompiler made(toy_vocabulary().pieces, {toy_vocabulary().end, toy_vocabulary().other_end});
+  return made;
+}
+
+sampling::TokenMask mask_of(sampling::Constraint& constraint) {
+  sampling::TokenMask mask;
+  mask.fill(constraint.vocabulary_size(), [&](std::uint32_t* words) { constraint.write_mask(words); });
+  return mask;
+}
+
+// Reads the text byte by byte. Whether that is allowed by every mask, and the output may end there.
+bool matches(sampling::Constraint& constraint, const std::string& text) {
+  constraint.truncate(0);
+  int length = 0;
+  for (const char c : text) {
+    Token token = -1;
+    for (std::size_t i = 0; i < toy_vocabulary().pieces.size(); ++i) {
+      if (toy_vocabulary().pieces[i] == std::string(1, c)) token = static_cast<Token>(i);
+    }
+    const bool allowed = mask_of(constraint).contains(token);
+    CHECK(constraint.advance(token) == allowed);
+    if (!allowed) return false;
+    ++length;
+  }
+  const sampling::TokenMask mask = mask_of(constraint);
+  CHECK(!mask.contains(toy_vocabulary().control));
+  CHECK(mask.contains(toy_vocabulary().end) == mask.contains(toy_vocabulary().other_end));
+  return mask.contains(toy_vocabulary().end);
+}
+
+bool schema_takes(const std::string& schema, const std::string& text) { return matches(*compiler().json_schema(schema), text); }
+bool regex_takes(const std::string& regex, const std::string& text) { return matches(*compiler().regex(regex), text); }
+bool grammar_takes(const std::string& grammar, const std::string& text) { return matches(*compiler().grammar(grammar), text); }
+
+}  // namespace
+
+TEST(a_regex_matches_all_of_the_output) {
+  CHECK(regex_takes("a[0-9]+b?", "a12b") && regex_takes("a[0-9]+b?", "a1") && !regex_takes("a[0-9]+b?", "a") && !regex_takes("a+", "ab"));
+  CHECK(regex_takes("^(yes|no)$", "no") && !regex_takes("^(yes|no)$", "nope"));
+  CHECK(regex_takes("x{2,3}", "xxx") && !regex_takes("x{2,3}", "x") && !regex_takes("x{2,3}", "xxxx"));
+}
+
+TEST(a_grammar_in_the_notation_of_llama_cpp) {
+  const char* const sum = "root ::= term (\"+\" term)*  # a comment with \"quotes\n\nterm ::= [0-9]+ | \"(\" root \")\"\n";
+  CHECK(grammar_takes(sum, "1+(2+33)") && !grammar_takes(sum, "1+") && !grammar_takes(sum, "(1"));
+  CHECK(grammar_takes("root ::= \"a.\" . \"]\"", "a.x]") && !grammar_takes("root ::= \"a.\" . \"]\"", "aax]"));
+  CHECK(grammar_takes("root ::= some-rule\nsome-rule ::= [^a-c\\]]{2}", "xy"));
+}
+
+TEST(a_schema_is_json_in_one_line) {
+  const char* const person = R"({"type": "object", "title": "Person", "properties": {"name": {"type": "string"}, "age": {"type": "integer",
+    "minimum": 0, "maximum": 150}, "kind": {"enum": ["a", 1, null]}}, "required": ["name", "age"], "additionalProperties": false})";
+  CHECK(schema_takes(person, R"({"name": "x", "age": 12})"));
+  CHECK(schema_takes(person, R"({"name": "\"\\", "age": 0, "kind": null})"));
+  CHECK(!schema_takes(person, R"({"name": "x"})") && !schema_takes(person, R"({"name": "x", "age": 151})"));
+  CHECK(!schema_takes(person, R"({"name": "x", "age": 1, "kind": "b"})") && !schema_takes(person, R"({"name": 1, "age": 1})"));
+  CHECK(!schema_takes(person, "{\"name\": \"x\", \"age\": 1, \"other\": 1}"));
+  CHECK(!schema_takes(person, "{ \"name\": \"x\", \"age\": 12}") && !schema_takes(person, "{\"name\":\"x\", \"age\": 12}"));
+}
+
+TEST(schemas_of_any_value) {
+  for (const char* any : {"{}", R"({"type": "object"})"}) {
+    CHECK(schema_takes(any, "{}") && schema_takes(any, R"({"a": [1, {"b": null}]})") && !schema_takes(any, "1") &&
+          !schema_takes(any, "[]"));
+  }
+  CHECK(schema_takes("true", "[1, \"a\"]") && schema_takes(R"({"type": "array"})", "[true, {}]"));
+}
+
+TEST(schemas_with_references) {
+  const char* const tree =
+      R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"},
+    {"type": "null"}]}}, "required": ["next"]}}})";
+  CHECK(schema_takes(tree, R"({"next": {"next": null}})") && !schema_takes(tree, R"({"next": {}})"));
+}
+
+TEST(lengths_counts_and_patterns) {
+  CHECK(schema_takes(R"({"type": "string", "maxLength": 2})", "\"ab\"") &&
+        !schema_takes(R"({"type": "string", "maxLength": 2})", "\"abc\""));
+  CHECK(schema_takes(R"({"type": "array", "items": {"type": "null"}, "minItems": 1, "maxItems": 2})", "[null, null]"));
+  CHECK(!schema_takes(R"({"type": "array", "items": {"type": "null"}, "minItems": 1, "maxItems": 2})", "[]"));
+  CHECK(schema_takes(R"({"type": "string", "pattern": "^[a-c]+$"})", "\"abc\"") &&
+        !schema_takes(R"({"type": "string", "pattern": "^[a-c]+$"})", "\"d\""));
+  CHECK(schema_takes(R"({"type": ["integer", "null"], "minimum": 3})", "null") &&
+        !schema_takes(R"({"type": ["integer", "null"], "minimum": 3})", "2"));
+}
+
+TEST(a_constraint_goes_back_and_ends) {
+  const auto constraint = compiler().regex("ab|xyz");
+  const auto token_of = [](char c) { return static_cast<Token>(c - ' '); };
+  CHECK(constraint->advance(token_of('a')) && constraint->advance(token_of('b')) && !constraint->advance(token_of('c')));
+  CHECK(mask_of(*constraint).contains(toy_vocabulary().end) && !mask_of(*constraint).contains(token_of('b')));
+  CHECK(constraint->advance(toy_vocabulary().end) && mask_of(*constraint).empty() && !constraint->advance(toy_vocabulary().end));
+  constraint->truncate(1);
+  CHECK(mask_of(*constraint).only_token() == token_of('b'));
+  constraint->truncate(0);
+  CHECK(constraint->advance(token_of('x')) && mask_of(*constraint).only_token() == token_of('y'));
+  const Token ab = 127 - ' ';
+  constraint->truncate(0);
+  CHECK(constraint->advance(ab) && mask_of(*constraint).contains(toy_vocabulary().end));
+}
+
+// Nothing that is not enforced is accepted.
+
+TEST(keywords_that_are_not_supported_are_named_with_their_place) {
+  const auto rejects = [](const std::string& schema, const std::string& text) {
+    try {
+      compiler().json_schema(schema);
+    } catch (const std::invalid_argument& error) {
+      if (std::string(error.what()).find(text) == std::string::npos) check::fail(__FILE__, __LINE__, schema + ": " + error.what());
+      return;
+    }
+    check::fail(__FILE__, __LINE__, "accepted " + schema);
+  };
+  rejects(R"({"type": "object", "properties": {"a/b": {"type": "array", "uniqueItems": true}}})",
+          "/properties/a~1b/uniqueItems is not supported");
+  rejects(R"({"not": {}})", "/not is not supported");
+  rejects(R"({"type": "object", "minProperties": 1})", "/minProperties is not supported");
+  rejects(R"({"type": "object", "patternProperties": {}})", "/patternProperties");
+  rejects(R"({"minimum": 3})", "/minimum is not supported without a type");
+  rejects(R"({"type": "string", "minimum": 3})", "/minimum is not supported for this type");
+  rejects(R"({"type": "number", "multipleOf": 0.5})", "/multipleOf");
+  rejects(R"({"type": "integer", "minimum": 1, "multipleOf": 3})", "multipleOf");
+  rejects(R"({"type": "string", "format": "hostname"})", "/format is not supported");
+  rejects(R"({"type": "string", "pattern": "a", "maxLength": 3})", "maxLength");
+  rejects(R"({"type": "string", "pattern": "(?=a)b"})", "ookahead");
+  rejects(R"({"type": "string", "if": {}})", "/if");
+  rejects(R"({"anyOf": [{"type": "string"}], "type": "string"})", "/type is not supported beside anyOf");
+  rejects(R"({"allOf": [{"type": "string"}, {"type": "string"}]})", "/allOf is supported with one schema only");
+  rejects(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "oneOf");
+  rejects(R"({"enum": ["a"], "type": "integer"})", "/enum has a value that is not of the schema's type");
+  rejects(R"({"type": "object", "required": ["a"]})", "/required names \"a\"");
+  rejects(R"({"type": "object", "properties": {"a": false}})", "/properties/a is false");
+  rejects(R"({"$ref": "http://x"})", "references are local");
+  rejects(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})", "refers to itself");
+  rejects(R"({"$ref": "#"})", "refers to itself");
+  rejects(R"({"$ref": "#/nowhere"})", "points nowhere");
+  rejects(R"({"$ref": "#/default", "default": {"type": "string", "not": {}}})", "/default/not is not supported");
+  rejects(R"({"type": "strin"})", "/type is \"strin\"");
+  rejects(R"([])", "is not a schema");
+  rejects("{", "is not JSON");
+  rejects(" ", "json_schema is empty");
+  rejects(R"({"type": "string", "maxLength": 100000})", "/maxLength is more than 512");
+  rejects(R"({"type": "string", "maxLength": -1})", "/maxLength must be a whole number");
+  rejects(std::string(200000, ' ') + "{}", "bytes");
+  std::string deep;
+  for (int i = 0; i < 60; ++i) deep += R"({"type":"array","items":)";
+  rejects(deep + "true" + std::string(60, '}'), "levels deep");
+  rejects(std::string(30000, '['), "nested too deeply");
+}
+
+TEST(bad_grammars_and_regular_expressions) {
+  CHECK_THROWS(compiler().grammar("root ::= \"a\n"), std::invalid_argument, "line 1");
+  CHECK_THROWS(compiler().grammar("root ::= missing"), std::invalid_argument, "missing");
+  CHECK_THROWS(compiler().grammar("start ::= \"a\""), std::invalid_argument, "root");
+  CHECK_THROWS(compiler().grammar(""), std::invalid_argument, "grammar is empty");
+  CHECK_THROWS(compiler().grammar("root ::= " + std::string(40, '(') + "\"a\"" + std::string(40, ')')), std::invalid_argument,
+               "levels deep");
+  CHECK_THROWS(compiler().grammar("root ::= ([a-z]{30}){30}"), std::invalid_argument, "more than 512 times");
+  CHECK_THROWS(compiler().regex("(a{100}){100}"), std::invalid_argument, "more than 512 times");
+  CHECK_THROWS(compiler().regex("a{99999999999999999999}"), std::invalid_argument, "more than 512 times");
+  CHECK_THROWS(compiler().regex("(a"), std::invalid_argument, "regex is not valid");
+  CHECK_THROWS(compiler().regex("(?=a)"), std::invalid_argument, "ookahead");
+  CHECK_THROWS(compiler().regex("a\\bc"), std::invalid_argument, "ord boundary");
+  CHECK_THROWS(compiler().regex("\xff"), std::invalid_argument, "not UTF-8");
+}
+
+TEST(grammars_that_call_themselves) {
+  for (const char* grammar : {"root ::= root \"a\" | \"b\"", "root ::= other \"a\" | \"b\"\nother ::= root"}) {
+    CHECK(grammar_takes(grammar, "ba") && grammar_takes(grammar, "baaa") && !grammar_takes(grammar, "a"));
+  }
+}
+
+TEST_MAIN()
