@@ -106,7 +106,7 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std:
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex) const {
-  check_constraint_text("regex", regex);
+  check_constraint_text("regex", regex, max_regex_bytes);
   check_nesting_and_counts("regex", regex, false);
   return compiler_->compiled("regex", parsed("regex", [&] { return xgrammar::Grammar::FromRegex(regex); }));
 }

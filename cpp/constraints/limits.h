@@ -9,14 +9,16 @@
 namespace specdec {
 
 constexpr std::size_t max_constraint_bytes = 64 * 1024;
+constexpr std::size_t max_regex_bytes = 4 * 1024;  // thousands of optional parts take seconds
 constexpr int max_constraint_depth = 32;
-constexpr std::int64_t max_counted_places = 512;  // of all {n,m}, maxLength, maxItems together
+constexpr std::int64_t max_counted_places = 512;  // in all: classes of characters times {n,m}; maxLength, maxItems
 
 // Each throws std::invalid_argument that calls the text by its name.
 
 // For a text that is empty, too long, not UTF-8, or has a null character.
-void check_constraint_text(const std::string& name, const std::string& text);
-// For a grammar or a regular expression: parentheses too deep, or too many counted places, those inside of others multiplied.
+void check_constraint_text(const std::string& name, const std::string& text, std::size_t max_bytes = max_constraint_bytes);
+// For a grammar or a regular expression: parentheses too deep, or too many places for a class of characters ([...], ., \w). What {n,m}
+// follows counts as often as it may be repeated, also inside of others.
 void check_nesting_and_counts(const std::string& name, const std::string& text, bool has_literals);
 [[noreturn]] void fail_too_many_places(const std::string& name);
 

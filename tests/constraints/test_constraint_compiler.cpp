@@ -167,6 +167,9 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"$ref": "#/default", "default": {"type": "string", "not": {}}})", "/default/not is not supported");
   rejects(R"({"type": "strin"})", "/type is \"strin\"");
   rejects(R"([])", "is not a schema");
+  std::string properties;
+  for (int i = 0; i < 600; ++i) properties += (i == 0 ? "\"p" : ",\"p") + std::to_string(i) + "\":{}";
+  rejects(R"({"properties":{)" + properties + "}}", "is one of more than 500 schemas");
   rejects("{", "is not JSON");
   rejects(" ", "json_schema is empty");
   rejects(R"({"type": "string", "maxLength": 100000})", "/maxLength is more than 512");
@@ -185,9 +188,13 @@ TEST(bad_grammars_and_regular_expressions) {
   CHECK_THROWS(compiler().grammar(""), std::invalid_argument, "grammar is empty");
   CHECK_THROWS(compiler().grammar("root ::= " + std::string(40, '(') + "\"a\"" + std::string(40, ')')), std::invalid_argument,
                "levels deep");
-  CHECK_THROWS(compiler().grammar("root ::= ([a-z]{30}){30}"), std::invalid_argument, "more than 512 times");
-  CHECK_THROWS(compiler().regex("(a{100}){100}"), std::invalid_argument, "more than 512 times");
-  CHECK_THROWS(compiler().regex("a{99999999999999999999}"), std::invalid_argument, "more than 512 times");
+  CHECK_THROWS(compiler().grammar("root ::= ([a-z]{30}){30}"), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().regex("(a{100}){100}"), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().regex("a{99999999999999999999}"), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().regex(std::string(600, '.')), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().regex("((.{20}|x){5,}[a-z]\\w){6}"), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().grammar("root ::= r{600}\nr ::= \"a\""), std::invalid_argument, "more than 512 classes");
+  CHECK_THROWS(compiler().regex(std::string(5000, 'a')), std::invalid_argument, "at most 4096 are allowed");
   CHECK_THROWS(compiler().regex("(a"), std::invalid_argument, "regex is not valid");
   CHECK_THROWS(compiler().regex("(?=a)"), std::invalid_argument, "ookahead");
   CHECK_THROWS(compiler().regex("a\\bc"), std::invalid_argument, "ord boundary");
