@@ -17,9 +17,11 @@
 #include "cli/commands/quantize.h"
 #include "cli/commands/race.h"
 #include "cli/commands/rpc_server.h"
+#include "cli/commands/serve.h"
 #include "cli/options.h"
 #include "cli/shared_options.h"
 #include "cli/terminal/output.h"
+#include "cli/version.h"
 #include "platform/console.h"
 #include "platform/interrupt.h"
 #include "platform/truncated_files.h"
@@ -41,6 +43,7 @@ constexpr Command commands[] = {
     {"quantize", run_quantize, "quantize a model to MXFP6, 6.25 bits per weight"},
     {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
     {"rpc-server", run_rpc_server, "run layers of a model for another machine (--rpc)"},
+    {"serve", run_serve, "serve the OpenAI API over HTTP"},
 };
 
 const Command* find_command(const std::string& name) {
@@ -67,7 +70,7 @@ std::string overview() {
          "  -h, --help  show this help; `specdec COMMAND --help` shows a command's own,\n"
          "              `specdec COMMAND --help-all` all of its options\n"
          "  --version   show the version\n\n"
-         "Without a model, bench, chat, generate and race use the bundled pair of small\nmodels.\n";
+         "Without a model, bench, chat, generate, race and serve use the bundled pair of\nsmall models.\n";
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {
@@ -93,7 +96,7 @@ int run(int argc, const char* const* argv) {
     return command->run(1, help);
   }
   if (word == "--version") {
-    write("specdec " SPECDEC_VERSION "\n" SPECDEC_BUILD "\n");
+    write(std::string("specdec ") + version + "\n" + build + "\n");
     return 0;
   }
   const Command* command = find_command(word);

@@ -102,7 +102,11 @@ Option stop_option(Request& request, const std::string& help) {
   return option_of(row, request);
 }
 
-Option parallel_option(GeneratorOptions& options) { return option_of(*option::find(generator_options(), "max_sequences"), options); }
+Option parallel_option(GeneratorOptions& options, const std::string& help) {
+  GeneratorOption row = *option::find(generator_options(), "max_sequences");
+  if (!help.empty()) row.flags.help = help;
+  return option_of(row, options);
+}
 
 Option color_option(std::string& mode) {
   return choice({"--color"}, {"auto", "always", "never"}, mode,

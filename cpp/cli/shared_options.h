@@ -16,7 +16,7 @@ Group constraint_group(Request& request);
 // -n, at least `low`; -r; -np; --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");
 Option stop_option(Request& request, const std::string& help = "");
-Option parallel_option(GeneratorOptions& options);
+Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
 // After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the hub are

@@ -126,6 +126,7 @@ class Generator {
   }
   // The text of the tokens, with invalid UTF-8 replaced. special: with the names of control tokens, which are else left out.
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
+  Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   int n_ctx() const { return target_->context_length(); }
   int n_threads() const { return threads_->size(); }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }

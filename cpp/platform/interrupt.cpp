@@ -33,6 +33,14 @@ void catch_signal(int number, int flags) {
   sigaction(number, &action, nullptr);
 }
 
+void open_wake_pipe() {
+  if (pipe(wake) != 0) throw Error("cannot create a pipe: " + std::generic_category().message(errno));
+  for (const int end : wake) {
+    fcntl(end, F_SETFL, O_NONBLOCK);
+    fcntl(end, F_SETFD, FD_CLOEXEC);
+  }
+}
+
 bool ignored(int number) {
   struct sigaction action = {};
   sigaction(number, nullptr, &action);
@@ -44,12 +52,13 @@ bool ignored(int number) {
 void catch_interrupt() { catch_signal(SIGINT, static_cast<int>(SA_RESETHAND | SA_RESTART)); }
 
 void catch_interrupts() {
-  if (pipe(wake) != 0) throw Error("cannot create a pipe: " + std::generic_category().message(errno));
-  for (const int end : wake) {
-    fcntl(end, F_SETFL, O_NONBLOCK);
-    fcntl(end, F_SETFD, FD_CLOEXEC);
-  }
+  open_wake_pipe();
   catch_signal(SIGINT, 0);
+}
+
+void catch_terminations() {
+  open_wake_pipe();
+  catch_termination();
 }
 
 void catch_termination() {
@@ -57,6 +66,12 @@ void catch_termination() {
     if (!ignored(number)) catch_signal(number, 0);
   }
   std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void release_terminations() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!ignored(number)) std::signal(number, SIG_DFL);
+  }
 }
 
 bool interrupted() { return seen != 0; }
@@ -72,6 +87,12 @@ bool wait_for_input() {
   while (!interrupted() && poll(sources, 2, -1) < 0 && errno == EINTR) {
   }
   return !interrupted();
+}
+
+bool wait_for_interrupt(std::chrono::milliseconds longest) {
+  pollfd source = {wake[0], POLLIN, 0};
+  if (!interrupted()) poll(&source, 1, static_cast<int>(longest.count()));  // a signal during it ends it
+  return interrupted();
 }
 
 }  // namespace specdec

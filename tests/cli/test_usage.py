@@ -46,7 +46,9 @@ def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", ["generate", "chat", "bench", "race", "info", "quantize", "perplexity", "rpc-server"])
+@pytest.mark.parametrize(
+    "command", ["generate", "chat", "bench", "race", "info", "quantize", "perplexity", "rpc-server", "serve"]
+)
 def test_help_fits_a_screen(specdec: pathlib.Path, command: str) -> None:
     basics, everything = run(specdec, command, "--help").stdout, run(specdec, command, "--help-all").stdout
     assert len(basics.splitlines()) <= 30

@@ -17,6 +17,7 @@
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
 #include "cli/statistics.h"
+#include "cli/template_options.h"
 #include "cli/terminal/color.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
@@ -37,38 +38,6 @@ struct Arguments {
   PromptSource first;
   bool jinja = true, by_line = false, keeps_history = true;
 };
-
-Option template_option(std::optional<ChatTemplate>& chat_template) {
-  std::string names;
-  for (const std::string& name : chat_template_names()) names += (names.empty() ? "" : ", ") + name;
-  const auto set = [&chat_template, names](const std::string& text) {
-    try {
-      chat_template = ChatTemplate(text, "--chat-template");
-    } catch (const std::invalid_argument&) {
-      throw UsageError("expected the text of a Jinja template or one of " + names + ", got \"" + printable(text) + "\"");
-    }
-  };
-  return {
-      {"--chat-template"},
-      "NAME|TEXT",
-      "Jinja template to use instead of the model's own, or one of llama.cpp's built-in formats, which have no default system prompts: " +
-          names,
-      set};
-}
-
-Option template_file_option(std::optional<ChatTemplate>& chat_template) {
-  const auto set = [&chat_template](const std::string& path) {
-    PromptSource file;
-    file.file = path;
-    const std::string text = read_prompt(file);
-    try {
-      chat_template = ChatTemplate(text, path);
-    } catch (const std::invalid_argument&) {
-      throw UsageError("expected a file with a Jinja template, got \"" + printable(path) + "\", which has neither {{ nor {%");
-    }
-  };
-  return {{"--chat-template-file"}, "FILE", "file with a Jinja template to use instead of the model's own", set};
-}
 
 CommandLine command_line(Arguments& arguments) {
   CommandLine line;

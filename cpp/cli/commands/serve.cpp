@@ -1,0 +1,166 @@
+#include "cli/commands/serve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/options.h"
+#include "cli/shared_options.h"
+#include "cli/template_options.h"
+#include "cli/terminal/output.h"
+#include "cli/version.h"
+#include "platform/file.h"
+#include "platform/interrupt.h"
+#include "server/server.h"
+
+namespace specdec::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct ServeOptions {
+  GeneratorOptions generator;
+  Request defaults;
+  server::HttpOptions http;
+  std::optional<ChatTemplate> chat_template;  // null: the model's own
+  std::string alias;                          // empty: the file's name
+  int request_seconds = 600, drain_seconds = 30;
+  int num_threads = 0;  // 0: one per request that runs or waits, and some more
+  int max_body_mib = 32;
+  bool accepted = false;  // of flags that llama-server needs and this does not
+};
+
+// Connections beside those of requests that run or wait: for the other endpoints, and clients that are told to come back later.
+constexpr int spare_threads = 32;
+
+std::vector<std::string> parts(const std::string& text, char separator) {
+  std::vector<std::string> result;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    part.erase(0, part.find_first_not_of(" \t\r"));
+    part.erase(part.find_last_not_of(" \t\r") + 1);
+    if (!part.empty()) result.push_back(part);
+  }
+  return result;
+}
+
+void add_keys(std::vector<std::string>& keys, const std::vector<std::string>& more) {
+  if (more.empty()) throw UsageError("expected at least one key");
+  keys.insert(keys.end(), more.begin(), more.end());
+}
+
+CommandLine command_line(ServeOptions& options) {
+  CommandLine line;
+  line.command = "specdec serve";
+  line.arguments = "[options]";
+  line.about =
+      "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share the model, its "
+      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or beside other requests. SIGTERM or "
+      "Ctrl-C ends it after the running requests, a second one at once.";
+  line.positional_hint = "; the model goes after -m";
+  const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
+  const auto read_keys = [&options](const std::string& path) { add_keys(options.http.api_keys, parts(File::open(path).read_all(), '\n')); };
+  const auto set_origins = [&options](const std::string& text) { options.http.cors_origins = parts(text, ','); };
+  line.groups = {
+      {"Server",
+       {text({"--host"}, "ADDRESS", options.http.host, "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
+        integer({"--port"}, options.http.port, 0, 65535, "TCP port; 0: a free one, which is printed (default: 8080)"),
+        parallel_option(options.generator, "requests that run at once, 1 to 256, each with a context of -c tokens (default: 4)"),
+        integer({"--queue"}, options.generator.max_queue_size, 0, 4096,
+                "requests that may wait beside them; more get status 503 (default: 64)"),
+        {{"--api-key"}, "KEY", "key that clients must send; several with commas between, or repeat it (default: none)", set_keys},
+        {{"--api-key-file"}, "FILE", "file with such keys, one per line", read_keys},
+        text({"-a", "--alias"}, "NAME", options.alias, "name of the model for clients (default: the file's name)"),
+        {{"--cors", "--cors-origins"},
+         "ORIGINS",
+         "origins of web pages that may use the server, with commas between; *: all, localhost: those of this machine (default: none)",
+         set_origins},
+        integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20, "seconds that a request may take; 0: any number (default: 600)"),
+        integer({"--client-timeout"}, options.http.patience, 1, 3600,
+                "seconds that a client may take to send or to accept the next bytes (default: 20)"),
+        integer({"--drain-timeout"}, options.drain_seconds, 0, 1 << 20, "seconds that running requests have after SIGTERM (default: 30)"),
+        integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
+        integer({"--threads-http"}, options.num_threads, 0, 8192,
+                "connections that are served at once (default: enough for -np and --queue)"),
+        flag({"--metrics", "--slots", "--props", "--no-webui", "--no-ui"}, options.accepted,
+             "accepted because llama-server has them; the endpoints are always there")}},
+      {"Text",
+       {template_option(options.chat_template), template_file_option(options.chat_template),
+        flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
+        predict_option(options.defaults, 0,
+                       "most tokens of an answer, and how many a request gets that does not say; -1: until the model ends it or the "
+                       "context is full (default: -1)"),
+        stop_option(options.defaults, "stop string of requests that have none; repeatable")}},
+      model_group(options.generator),
+      sampling_group(options.defaults),
+  };
+  line.groups.back().title = "Sampling, of requests that do not say";
+  line.basics = {"-m", "-md", "-hf", "-hfd", "--host", "--port", "-np", "--queue", "--api-key", "--cors", "-to", "-c", "-t", "-n"};
+  return line;
+}
+
+std::string url(const std::string& host, int port) {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+// Lets requests that run or wait end, for a while.
+void drain(server::Server& server, int seconds) {
+  clear_interrupt();
+  server.refuse_requests();
+  const std::size_t count = server.num_unfinished();
+  if (count > 0) note("ending: waiting for " + std::to_string(count) + " requests; a second signal ends them\n");
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  while (server.num_unfinished() > 0 && Clock::now() < end) {
+    if (wait_for_interrupt(std::chrono::milliseconds(20))) std::_Exit(exit_interrupted);
+  }
+  release_terminations();  // replies may still be on their way to slow clients
+}
+
+}  // namespace
+
+int run_serve(int argc, const char* const* argv) {
+  ServeOptions options;
+  options.generator.max_sequences = 4;
+  options.generator.max_queue_size = 64;
+  options.defaults.max_tokens = std::numeric_limits<int>::max();
+  const CommandLine line = command_line(options);
+  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
+    write(help_text(line, help));
+    return 0;
+  }
+  resolve_models(options.generator);
+  const int capacity = options.generator.max_sequences + options.generator.max_queue_size;
+  options.http.num_threads = options.num_threads > 0 ? options.num_threads : capacity + spare_threads;
+  options.http.max_body = static_cast<std::size_t>(options.max_body_mib) << 20;
+
+  Generator generator(options.generator);
+  show_notes(generator);
+  if (options.chat_template) generator.set_chat_template(*options.chat_template);
+  if (!generator.has_chat_template()) note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
+
+  server::ServiceOptions service;
+  service.defaults = options.defaults;
+  service.model_path = options.generator.target;
+  service.model_name = options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
+  service.build = std::string(version) + ", " + build;
+  service.request_seconds = options.request_seconds;
+  const auto report = [](const std::string& problem) { note("specdec serve: " + printable(problem) + "\n"); };
+  catch_terminations();
+  server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);
+  write("listening on " + url(options.http.host, server.port()) + "\n");
+  while (!wait_for_interrupt(std::chrono::hours(1))) {
+  }
+  drain(server, options.drain_seconds);
+  return 0;
+}
+
+}  // namespace specdec::cli

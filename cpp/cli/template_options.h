@@ -1,0 +1,14 @@
+// The options that replace a model's chat template.
+#pragma once
+
+#include <optional>
+
+#include "cli/options.h"
+#include "llama/chat_template.h"
+
+namespace specdec::cli {
+
+Option template_option(std::optional<ChatTemplate>& chat_template);       // --chat-template
+Option template_file_option(std::optional<ChatTemplate>& chat_template);  // --chat-template-file
+
+}  // namespace specdec::cli

@@ -1,0 +1,47 @@
+#include "server/api_error.h"
+
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace specdec::server {
+
+ApiError invalid_request(const std::string& field, const std::string& message) {
+  return ApiError(400, "invalid_request_error", message, field);
+}
+
+ApiError to_api_error(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ApiError& known) {
+    return known;
+  } catch (const ClientGone& gone) {
+    return ApiError(499, "client_closed_request", gone.what());
+  } catch (const std::invalid_argument& wrong) {
+    return invalid_request("", wrong.what());
+  } catch (const ContextFull& full) {
+    return ApiError(400, "exceed_context_size_error", std::string(full.what()) + ": it exceeds the available context size");
+  } catch (const QueueFull& full) {
+    return ApiError(503, "unavailable_error", full.what());
+  } catch (const Cancelled&) {
+    return ApiError(503, "unavailable_error", "the server is shutting down");
+  } catch (const std::bad_alloc&) {
+    return ApiError(500, "server_error", "not enough memory");
+  } catch (const std::exception& other) {
+    return ApiError(500, "server_error", other.what());
+  } catch (...) {
+    return ApiError(500, "server_error", "an unknown C++ exception");
+  }
+}
+
+nlohmann::ordered_json to_json(const ApiError& error) {
+  nlohmann::ordered_json json;
+  json["message"] = error.what();
+  json["type"] = error.type;
+  json["param"] = error.param.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(error.param);
+  json["code"] = error.status;
+  return {{"error", json}};
+}
+
+}  // namespace specdec::server

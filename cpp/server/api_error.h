@@ -1,0 +1,34 @@
+// Errors as clients see them: an HTTP status and OpenAI's JSON, with llama-server's names of the types.
+#pragma once
+
+#include <exception>
+#include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace specdec::server {
+
+struct ApiError : std::runtime_error {
+  ApiError(int http_status, std::string error_type, const std::string& message, std::string field = "")
+      : std::runtime_error(message), status(http_status), type(std::move(error_type)), param(std::move(field)) {}
+
+  int status;
+  std::string type;
+  std::string param;  // the field that is wrong: "messages[2].role"; empty: none
+};
+
+// A request that is wrong: status 400. field: "messages[2].role"; empty: none.
+ApiError invalid_request(const std::string& field, const std::string& message);
+
+// The client has closed its connection; nobody reads a reply.
+struct ClientGone : std::runtime_error {
+  ClientGone() : std::runtime_error("the client has closed the connection") {}
+};
+
+// Any exception of a handler. What is the request's fault is a 4xx, a full queue and the end of the server 503, the rest 500.
+ApiError to_api_error(const std::exception_ptr& error);
+
+// {"error": {"message", "type", "param", "code"}}; the code is the status, as llama-server has it.
+nlohmann::ordered_json to_json(const ApiError& error);
+
+}  // namespace specdec::server

@@ -1,0 +1,156 @@
+// POST /v1/chat/completions, as the OpenAI API has it, with llama-server's "timings".
+#include <memory>
+#include <utility>
+
+#include "server/endpoints.h"
+#include "server/event_stream.h"
+#include "server/generation.h"
+#include "server/messages.h"
+#include "server/replies.h"
+#include "server/request_fields.h"
+
+namespace specdec::server {
+namespace {
+
+struct Options {
+  bool has_logprobs = false, stream = false, include_usage = false, timings_per_token = false;
+};
+
+Options read_reply_options(const Fields& body) {
+  Options options;
+  options.stream = body.flag("stream", false);
+  options.has_logprobs = body.flag("logprobs", false);
+  options.timings_per_token = body.flag("timings_per_token", false);
+  const Json* top_logprobs = body.find("top_logprobs");
+  if (top_logprobs != nullptr && *top_logprobs != 0 && !options.has_logprobs) {
+    throw invalid_request("top_logprobs", "top_logprobs needs logprobs: true");
+  }
+  if (const Json* stream_options = body.find("stream_options")) {
+    if (!options.stream) throw invalid_request("stream_options", "stream_options needs stream: true");
+    options.include_usage = Fields(*stream_options, "stream_options").flag("include_usage", false);
+  }
+  return options;
+}
+
+Usage usage_of(const Generation& generation, const std::vector<std::size_t>& num_tokens) {
+  Usage usage;
+  usage.prompt_tokens = generation.stats(0).prompt_tokens;
+  usage.cached_tokens = generation.stats(0).prompt_cached_tokens;
+  for (const std::size_t count : num_tokens) usage.completion_tokens += static_cast<std::int64_t>(count);
+  return usage;
+}
+
+Stats all_stats(const Generation& generation) {
+  Stats sum = generation.stats(0);
+  for (std::size_t i = 1; i < generation.num_choices(); ++i) sum += generation.stats(i);
+  return sum;
+}
+
+Json heading(const Service& service, const char* object) {
+  return {{"id", new_id("chatcmpl-")},
+          {"object", object},
+          {"created", unix_time()},
+          {"model", service.options().model_name},
+          {"system_fingerprint", service.system_fingerprint()}};
+}
+
+HttpReply collected(Service& service, Generation& generation, const Options& options) {
+  Json reply = heading(service, "chat.completion");
+  Json choices = Json::array();
+  std::vector<std::size_t> num_tokens;
+  for (const Answer& answer : collect(generation)) {
+    Json logprobs = nullptr;
+    if (options.has_logprobs) {
+      logprobs = {{"content", Json::array()}};
+      for (const Piece& piece : answer.pieces) logprobs["content"].push_back(logprob_json(service.generator(), piece));
+    }
+    Json reason = finish_reason_json(answer.finish_reason);
+    if (reason.is_null()) reason = "length";  // max_tokens is 0
+    choices.push_back({{"index", choices.size()},
+                       {"message", {{"role", "assistant"}, {"content", answer.text}}},
+                       {"logprobs", logprobs},
+                       {"finish_reason", reason}});
+    num_tokens.push_back(answer.pieces.size());
+  }
+  reply["choices"] = choices;
+  reply["usage"] = to_json(usage_of(generation, num_tokens));
+  reply["timings"] = timings_json(all_stats(generation));
+  return json_reply(reply);
+}
+
+// The chunks of one reply.
+class Chunks {
+ public:
+  Chunks(Service& service, Generation& generation, const Options& options, EventStream& events)
+      : service_(service),
+        generation_(generation),
+        options_(options),
+        events_(events),
+        heading_(heading(service, "chat.completion.chunk")),
+        num_tokens_(generation.num_choices()) {}
+
+  void send_all() {
+    for (std::size_t i = 0; i < generation_.num_choices(); ++i) send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
+    std::vector<bool> is_finished(generation_.num_choices());
+    while (const std::optional<Generation::Item> item = generation_.next()) {
+      add(*item);
+      if (item->piece.finish_reason) is_finished[item->choice] = true;
+    }
+    for (std::size_t i = 0; i < is_finished.size(); ++i) {
+      if (!is_finished[i]) send(i, Json::object(), nullptr, "length");  // max_tokens is 0
+    }
+    if (options_.include_usage) send_usage();
+    events_.send_done();
+  }
+
+ private:
+  void add(const Generation::Item& item) {
+    const Piece& piece = item.piece;
+    ++num_tokens_[item.choice];
+    Json logprobs = nullptr;
+    if (options_.has_logprobs) logprobs = {{"content", Json::array({logprob_json(service_.generator(), piece)})}};
+    if (!piece.text.empty() || options_.has_logprobs) send(item.choice, {{"content", piece.text}}, logprobs, nullptr);
+    if (piece.finish_reason) send(item.choice, Json::object(), nullptr, finish_reason_json(piece.finish_reason));
+  }
+
+  void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason) {
+    Json chunk = heading_;
+    chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
+    const bool is_last = !reason.is_null() && !options_.include_usage;
+    if (options_.include_usage) chunk["usage"] = nullptr;
+    const bool has_begun = num_tokens_[index] > 0;
+    if (is_last || (options_.timings_per_token && has_begun)) chunk["timings"] = timings_json(generation_.stats(index));
+    events_.send(chunk);
+  }
+
+  void send_usage() {
+    Json chunk = heading_;
+    chunk["choices"] = Json::array();
+    chunk["usage"] = to_json(usage_of(generation_, num_tokens_));
+    chunk["timings"] = timings_json(all_stats(generation_));
+    events_.send(chunk);
+  }
+
+  Service& service_;
+  Generation& generation_;
+  const Options& options_;
+  EventStream& events_;
+  const Json heading_;
+  std::vector<std::size_t> num_tokens_;  // of each choice
+};
+
+}  // namespace
+
+HttpReply chat_completions(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const Options options = read_reply_options(fields);
+  Request request = read_options(service, fields);
+  const int num_choices = read_num_choices(service, fields);
+  request.prompt_tokens = prompt_tokens(service, read_conversation(fields), http.is_gone);
+  const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
+  if (!options.stream) return collected(service, *generation, options);
+  return event_reply([&service, generation, options](EventStream& events) { Chunks(service, *generation, options, events).send_all(); });
+}
+
+}  // namespace specdec::server

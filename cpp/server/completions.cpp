@@ -1,0 +1,208 @@
+// POST /v1/completions, as the OpenAI API has it, with llama-server's "timings".
+#include <memory>
+#include <utility>
+
+#include "base/utf8.h"
+#include "server/endpoints.h"
+#include "server/event_stream.h"
+#include "server/generation.h"
+#include "server/prompts.h"
+#include "server/replies.h"
+#include "server/request_fields.h"
+
+namespace specdec::server {
+namespace {
+
+struct Options {
+  bool stream = false, include_usage = false, has_logprobs = false, echo = false;
+  int num_top_logprobs = 0;
+  std::size_t choices_per_prompt = 1;
+  std::vector<std::string> echoed;  // the text of each prompt, if echo
+};
+
+Options read_reply_options(const Fields& body) {
+  Options options;
+  options.stream = body.flag("stream", false);
+  options.echo = body.flag("echo", false);
+  if (const Json* stream_options = body.find("stream_options")) {
+    if (!options.stream) throw invalid_request("stream_options", "stream_options needs stream: true");
+    options.include_usage = Fields(*stream_options, "stream_options").flag("include_usage", false);
+  }
+  const Json* logprobs = body.find("logprobs");
+  options.has_logprobs = logprobs != nullptr && *logprobs != false;
+  if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
+  if (options.echo && options.has_logprobs) throw invalid_request("echo", "echo with logprobs is not supported");
+  if (!body.text("suffix", "").empty()) throw invalid_request("suffix", "suffix is not supported");
+  return options;
+}
+
+// The OpenAI API's older form: lists with an element per token.
+class Logprobs {
+ public:
+  void add(const Generator& generator, const Piece& piece) {
+    const std::string bytes = generator.vocabulary().piece(piece.token);
+    tokens_.push_back(valid_utf8(bytes));
+    logprobs_.push_back(piece.logprob);
+    offsets_.push_back(offset_);
+    if (!piece.top_logprobs.empty()) top_.push_back(top_json(generator, piece));
+    offset_ += utf8_characters(piece.text);
+  }
+  // Since the last call.
+  Json take() {
+    Json json = {{"tokens", std::move(tokens_)},
+                 {"token_logprobs", std::move(logprobs_)},
+                 {"top_logprobs", top_.empty() ? Json(nullptr) : std::move(top_)},
+                 {"text_offset", std::move(offsets_)}};
+    tokens_ = logprobs_ = offsets_ = top_ = Json::array();
+    return json;
+  }
+
+ private:
+  static std::size_t utf8_characters(const std::string& text) {
+    std::size_t count = 0;
+    for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+    return count;
+  }
+
+  // {"token": logprob}; the token itself is there even if it is not one of the most likely.
+  static Json top_json(const Generator& generator, const Piece& piece) {
+    const auto text = [&](Token token) { return valid_utf8(generator.vocabulary().piece(token)); };
+    Json json = Json::object();
+    for (const sampling::TokenLogprob& one : piece.top_logprobs) json[text(one.token)] = one.logprob;
+    json[text(piece.token)] = piece.logprob;
+    return json;
+  }
+
+  Json tokens_ = Json::array(), logprobs_ = Json::array(), offsets_ = Json::array(), top_ = Json::array();
+  std::size_t offset_ = 0;  // in characters, from the beginning of the choice's text
+};
+
+class Reply {
+ public:
+  Reply(Service& service, Generation& generation, const Options& options)
+      : service_(service),
+        generation_(generation),
+        options_(options),
+        heading_({{"id", new_id("cmpl-")},
+                  {"object", "text_completion"},
+                  {"created", unix_time()},
+                  {"model", service.options().model_name},
+                  {"system_fingerprint", service.system_fingerprint()}}),
+        logprobs_(generation.num_choices()) {}
+
+  HttpReply collected() {
+    Json reply = heading_, choices = Json::array();
+    for (const Answer& answer : collect(generation_)) {
+      const std::size_t index = choices.size();
+      for (const Piece& piece : answer.pieces) logprobs_[index].add(service_.generator(), piece);
+      num_tokens_ += static_cast<std::int64_t>(answer.pieces.size());
+      Json reason = finish_reason_json(answer.finish_reason);
+      if (reason.is_null()) reason = "length";  // max_tokens is 0
+      choices.push_back(choice(index, echoed(index) + answer.text, reason));
+    }
+    reply["choices"] = choices;
+    reply["usage"] = to_json(usage());
+    reply["timings"] = timings_json(all_stats());
+    return json_reply(reply);
+  }
+
+  void stream(EventStream& events) {
+    if (options_.echo) {
+      for (std::size_t i = 0; i < generation_.num_choices(); ++i) send(events, choice(i, echoed(i), nullptr));
+    }
+    std::vector<bool> is_finished(generation_.num_choices());
+    while (const std::optional<Generation::Item> item = generation_.next()) {
+      const Piece& piece = item->piece;
+      ++num_tokens_;
+      logprobs_[item->choice].add(service_.generator(), piece);
+      if (!piece.text.empty() || options_.has_logprobs) send(events, choice(item->choice, piece.text, nullptr));
+      if (!piece.finish_reason) continue;
+      is_finished[item->choice] = true;
+      finish(events, item->choice, finish_reason_json(piece.finish_reason));
+    }
+    for (std::size_t i = 0; i < is_finished.size(); ++i) {
+      if (!is_finished[i]) finish(events, i, "length");  // max_tokens is 0
+    }
+    if (options_.include_usage) {
+      Json chunk = heading_;
+      chunk["choices"] = Json::array();
+      chunk["usage"] = to_json(usage());
+      chunk["timings"] = timings_json(all_stats());
+      events.send(chunk);
+    }
+    events.send_done();
+  }
+
+ private:
+  std::string echoed(std::size_t choice) const { return options_.echo ? options_.echoed[choice / options_.choices_per_prompt] : ""; }
+
+  Json choice(std::size_t index, const std::string& text, const Json& reason) {
+    Json logprobs = nullptr;
+    if (options_.has_logprobs) logprobs = logprobs_[index].take();
+    return {{"text", text}, {"index", index}, {"logprobs", logprobs}, {"finish_reason", reason}};
+  }
+
+  void finish(EventStream& events, std::size_t index, const Json& reason) {
+    Json chunk = heading_;
+    chunk["choices"] = Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", reason}}});
+    if (!options_.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
+    events.send(chunk);
+  }
+
+  void send(EventStream& events, const Json& choice) {
+    Json chunk = heading_;
+    chunk["choices"] = Json::array({choice});
+    events.send(chunk);
+  }
+
+  Usage usage() const {
+    Usage usage;
+    for (std::size_t i = 0; i < generation_.num_choices(); i += options_.choices_per_prompt) {
+      usage.prompt_tokens += generation_.stats(i).prompt_tokens;
+      usage.cached_tokens += generation_.stats(i).prompt_cached_tokens;
+    }
+    usage.completion_tokens = num_tokens_;
+    return usage;
+  }
+
+  Stats all_stats() const {
+    Stats sum = generation_.stats(0);
+    for (std::size_t i = 1; i < generation_.num_choices(); ++i) sum += generation_.stats(i);
+    return sum;
+  }
+
+  Service& service_;
+  Generation& generation_;
+  const Options& options_;
+  const Json heading_;
+  std::vector<Logprobs> logprobs_;
+  std::int64_t num_tokens_ = 0;
+};
+
+}  // namespace
+
+HttpReply completions(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  Options options = read_reply_options(fields);
+  Request request = read_options(service, fields);
+  if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
+  const int num_choices = read_num_choices(service, fields);
+  if (fields.whole("best_of", num_choices, 1, 128) != num_choices) throw invalid_request("best_of", "best_of must be equal to n");
+  options.choices_per_prompt = static_cast<std::size_t>(num_choices);
+  std::vector<Request> requests;
+  for (const Prompt& prompt : read_prompts(service, fields, "prompt").prompts) {
+    prompt.put_into(request);
+    for (Request& one : choices_of(request, num_choices)) requests.push_back(std::move(one));
+    if (options.echo) options.echoed.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens));
+  }
+  if (requests.size() > service.capacity()) {
+    throw invalid_request("prompt", "prompt and n ask for " + std::to_string(requests.size()) +
+                                        " answers; this server runs and queues at most " + std::to_string(service.capacity()));
+  }
+  const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
+  if (!options.stream) return Reply(service, *generation, options).collected();
+  return event_reply([&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,21 @@
+// The endpoints that generate text, one file each, and those that say how the server is.
+#pragma once
+
+#include "server/http_server.h"
+#include "server/service.h"
+
+namespace specdec::server {
+
+// Throw ApiError and what the engine throws (to_api_error).
+HttpReply chat_completions(Service& service, const HttpRequest& http);  // OpenAI's /v1/chat/completions
+HttpReply completions(Service& service, const HttpRequest& http);       // OpenAI's /v1/completions
+HttpReply responses(Service& service, const HttpRequest& http);         // OpenAI's /v1/responses
+HttpReply llama_completion(Service& service, const HttpRequest& http);  // llama-server's /completion
+
+HttpReply health(Service& service);
+HttpReply models(Service& service);
+HttpReply props(Service& service);
+HttpReply slots(Service& service);
+HttpReply metrics(Service& service);
+
+}  // namespace specdec::server

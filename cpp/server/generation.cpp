@@ -1,0 +1,133 @@
+#include "server/generation.h"
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "sampling/derived_seed.h"
+#include "server/api_error.h"
+
+namespace specdec::server {
+namespace {
+
+// How often the connection is looked at while no piece comes.
+constexpr std::chrono::milliseconds poll_interval(25);
+
+}  // namespace
+
+// Counts the pieces of all choices, so that one thread can wait for any of them. The handles' listeners share it, since they may
+// outlive the Generation.
+class Generation::Arrivals {
+ public:
+  void tell() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++count_;
+    }
+    changed_.notify_one();
+  }
+  std::uint64_t count() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return count_;
+  }
+  void wait_beyond(std::uint64_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, poll_interval, [&] { return count_ != count; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t count_ = 0;
+};
+
+Generation::Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone)
+    : service_(service), is_gone_(std::move(is_gone)), start_(std::chrono::steady_clock::now()), arrivals_(std::make_shared<Arrivals>()) {
+  choices_.reserve(requests.size());
+  try {
+    for (const Request& request : requests) {
+      const std::shared_ptr<Text> text = service_.prepare(request, is_gone_);
+      choices_.push_back({service_.submit(text)});
+      choices_.back().handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
+    }
+  } catch (...) {
+    for (Choice& choice : choices_) end(choice, true);
+    if (is_gone_()) throw ClientGone();
+    throw;
+  }
+}
+
+Generation::~Generation() {
+  for (Choice& choice : choices_) {
+    if (!choice.is_over) end(choice, true);
+  }
+}
+
+void Generation::end(Choice& choice, bool is_cancelled) {
+  choice.is_over = true;
+  if (is_cancelled) choice.handle->cancel();
+  service_.metrics().add(choice.handle->stats(), is_cancelled);
+}
+
+void Generation::check() const {
+  if (is_gone_()) throw ClientGone();
+  const int limit = service_.options().request_seconds;
+  if (limit > 0 && std::chrono::steady_clock::now() - start_ > std::chrono::seconds(limit)) {
+    throw ApiError(504, "timeout_error", "the request took longer than " + std::to_string(limit) + " seconds");
+  }
+}
+
+std::optional<Piece> Generation::take(Choice& choice) {
+  const bool was_done = choice.handle->is_done();  // first: all pieces are there once it is
+  std::optional<Piece> piece = choice.handle->piece(choice.num_taken);
+  if (piece) ++choice.num_taken;
+  if (piece ? piece->finish_reason.has_value() : was_done) {
+    const std::exception_ptr error = choice.handle->error();
+    end(choice, error != nullptr);
+    if (!piece && error) std::rethrow_exception(error);
+  }
+  return piece;
+}
+
+std::optional<Generation::Item> Generation::next() {
+  while (true) {
+    check();
+    const std::uint64_t seen = arrivals_->count();
+    bool is_over = true;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      const std::size_t index = (turn_ + i) % choices_.size();
+      if (choices_[index].is_over) continue;
+      if (std::optional<Piece> piece = take(choices_[index])) {
+        turn_ = index + 1;
+        return Item{index, std::move(*piece)};
+      }
+      is_over = is_over && choices_[index].is_over;
+    }
+    if (is_over) return std::nullopt;
+    arrivals_->wait_beyond(seen);
+  }
+}
+
+std::vector<Request> choices_of(const Request& request, int count) {
+  std::vector<Request> requests(static_cast<std::size_t>(count), request);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (request.seed) requests[i].seed = sampling::derived_seed(*request.seed, i);
+  }
+  return requests;
+}
+
+std::vector<Answer> collect(Generation& generation) {
+  std::vector<Answer> answers(generation.num_choices());
+  while (std::optional<Generation::Item> item = generation.next()) {
+    Answer& answer = answers[item->choice];
+    answer.text += item->piece.text;
+    answer.finish_reason = item->piece.finish_reason;
+    answer.pieces.push_back(std::move(item->piece));
+  }
+  for (std::size_t i = 0; i < answers.size(); ++i) answers[i].stats = generation.stats(i);
+  return answers;
+}
+
+}  // namespace specdec::server

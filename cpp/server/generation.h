@@ -1,0 +1,71 @@
+// Runs the requests that one HTTP request makes (choices of one prompt, several prompts) and hands out their pieces.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request_handle.h"
+#include "server/service.h"
+
+namespace specdec::server {
+
+class Generation {
+ public:
+  // Queues them. is_gone: whether the client has left; from then on they are cancelled, wherever they are. Throws as Service does.
+  Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone);
+  ~Generation();  // cancels those that run
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
+
+  std::size_t num_choices() const { return choices_.size(); }
+
+  // The next piece of any of them; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and what ended one
+  // of them early.
+  struct Item {
+    std::size_t choice;
+    Piece piece;
+  };
+  std::optional<Item> next();
+
+  Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
+  std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
+
+ private:
+  class Arrivals;
+  struct Choice {
+    std::shared_ptr<RequestHandle> handle;
+    std::size_t num_taken = 0;  // pieces
+    bool is_over = false;
+  };
+
+  std::optional<Piece> take(Choice& choice);
+  void end(Choice& choice, bool is_cancelled);
+  void check() const;
+
+  Service& service_;
+  const std::function<bool()> is_gone_;
+  const std::chrono::steady_clock::time_point start_;
+  const std::shared_ptr<Arrivals> arrivals_;
+  std::vector<Choice> choices_;
+  std::size_t turn_ = 0;  // the choice whose piece is taken next, if it has one
+};
+
+// Requests for `count` answers to `request`. With a seed, each has its own, the first one that seed.
+std::vector<Request> choices_of(const Request& request, int count);
+
+struct Answer {
+  std::string text;
+  std::vector<Piece> pieces;
+  std::optional<FinishReason> finish_reason;  // none: max_tokens is 0
+  Stats stats;
+};
+
+// All pieces of all choices.
+std::vector<Answer> collect(Generation& generation);
+
+}  // namespace specdec::server

@@ -1,0 +1,65 @@
+// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return. The only file that
+// knows cpp-httplib.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace specdec::server {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;                        // 0: a free one
+  int num_threads = 64;                   // connections that are served at once; others wait
+  std::size_t max_body = 32u << 20;       // bytes
+  int patience = 20;                      // seconds that a client may take to send or to accept the next bytes
+  std::vector<std::string> api_keys;      // none: everyone may use the server
+  std::vector<std::string> cors_origins;  // see is_allowed_origin()
+};
+
+struct HttpRequest {
+  std::string method, path, body;
+  std::function<bool()> is_gone;  // whether the client has closed the connection. Any time until the reply is sent
+};
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+using Write = std::function<bool(const std::string& bytes)>;  // false: the client is gone, or accepts nothing
+
+struct HttpReply {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  Headers headers;
+  std::function<void(const Write&)> stream;  // writes the body while it is made, instead of `body`
+};
+
+using Handler = std::function<HttpReply(const HttpRequest&)>;
+
+class HttpServer {
+ public:
+  // on_failure: called with the message of an error that is not a client's; on any thread.
+  HttpServer(HttpOptions options, std::function<void(const std::string&)> on_failure);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Before run(). Handlers run on many threads. What they throw becomes a reply (to_api_error). is_public: needs no API key.
+  void get(const std::string& path, Handler handler, bool is_public = false);
+  void post(const std::string& path, Handler handler);
+
+  // Connections are accepted by the system from here on. Returns the port. Throws Error.
+  int listen();
+  // Serves them until stop(), then returns once all replies are sent.
+  void run();
+  void stop();  // any thread
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace specdec::server

@@ -1,0 +1,80 @@
+#include "server/json_body.h"
+
+#include <utility>
+
+namespace specdec::server {
+
+Json parse_body(const std::string& text) {
+  std::size_t num_values = 0;
+  const auto check = [&](int depth, Json::parse_event_t event, Json&) {
+    if (depth > max_depth)
+      throw invalid_request("", "the body has lists and objects nested more than " + std::to_string(max_depth) + " levels deep");
+    using Event = Json::parse_event_t;
+    const bool is_value = event == Event::object_start || event == Event::array_start || event == Event::value;
+    if (is_value && ++num_values > max_values)
+      throw invalid_request("", "the body has more than " + std::to_string(max_values) + " values");
+    return true;
+  };
+  try {
+    Json body = Json::parse(text, check);
+    if (!body.is_object()) throw invalid_request("", "the body must be a JSON object");
+    return body;
+  } catch (const Json::exception& error) {
+    throw invalid_request("", std::string("the body is not JSON in UTF-8: ") + error.what());
+  }
+}
+
+std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+ApiError wrong_value(const std::string& field, const Json& value, const std::string& requirement) {
+  constexpr std::size_t longest = 80;
+  std::string shown = value.dump(-1, ' ', true);
+  if (shown.size() > longest) shown = shown.substr(0, longest) + "...";
+  return invalid_request(field, field + " is " + shown + "; it must be " + requirement);
+}
+
+Fields::Fields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {
+  if (!object.is_object()) throw wrong_value(path_, object, "an object");
+}
+
+const Json* Fields::find(const std::string& name) const {
+  const auto found = object_->find(name);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+const Json& Fields::required(const std::string& name) const {
+  const Json* value = find(name);
+  if (value == nullptr) throw invalid_request(path(name), path(name) + " is missing");
+  return *value;
+}
+
+std::string Fields::path(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
+
+bool Fields::flag(const std::string& name, bool fallback) const {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  if (!value->is_boolean()) throw wrong_value(path(name), *value, "true or false");
+  return value->get<bool>();
+}
+
+int Fields::whole(const std::string& name, int fallback, int low, int high) const {
+  const Json* value = find(name);
+  if (value == nullptr) return fallback;
+  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX);
+  if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high) {
+    throw wrong_value(path(name), *value, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+  }
+  return value->get<int>();
+}
+
+std::string Fields::text(const std::string& name, const std::string& fallback) const {
+  return find(name) == nullptr ? fallback : required_text(name);
+}
+
+std::string Fields::required_text(const std::string& name) const {
+  const Json& value = required(name);
+  if (!value.is_string()) throw wrong_value(path(name), value, "a string");
+  return value.get<std::string>();
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,47 @@
+// Reads the JSON of requests. Every error is an ApiError (400) that names the field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "server/api_error.h"
+
+namespace specdec::server {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int max_depth = 64;                 // objects and lists within each other
+constexpr std::size_t max_values = 4u << 20;  // numbers, strings, lists, ... in one body
+
+// A request's body, which must be an object within these limits, in UTF-8.
+Json parse_body(const std::string& text);
+
+// JSON as text for a reply. Bytes that are not UTF-8 become U+FFFD.
+std::string to_text(const Json& json);
+
+// The error for a value of a wrong type or out of its range: "stream is 3; it must be true or false".
+ApiError wrong_value(const std::string& field, const Json& value, const std::string& requirement);
+
+// The fields of an object in a request. A field that is null counts as missing.
+class Fields {
+ public:
+  // path: of the object, as errors name it ("messages[2]"); empty: the body. The object must outlive this.
+  explicit Fields(const Json& object, std::string path = "");
+
+  const Json* find(const std::string& name) const;      // null: missing
+  const Json& required(const std::string& name) const;  // throws
+  std::string path(const std::string& name) const;      // "messages[2].role"
+
+  bool flag(const std::string& name, bool fallback) const;
+  int whole(const std::string& name, int fallback, int low, int high) const;
+  std::string text(const std::string& name, const std::string& fallback) const;
+  std::string required_text(const std::string& name) const;
+
+ private:
+  const Json* object_;
+  std::string path_;
+};
+
+}  // namespace specdec::server

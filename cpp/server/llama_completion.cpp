@@ -1,0 +1,187 @@
+// POST /completion, as llama-server has it.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/request_options.h"
+#include "server/endpoints.h"
+#include "server/event_stream.h"
+#include "server/generation.h"
+#include "server/prompts.h"
+#include "server/replies.h"
+#include "server/request_fields.h"
+#include "server/settings.h"
+
+namespace specdec::server {
+namespace {
+
+struct Options {
+  bool stream = false, return_tokens = false, timings_per_token = false;
+  std::vector<std::string> response_fields;  // "generation_settings/seed"; none: all
+  std::vector<Request> requests;
+  std::vector<std::string> prompts;  // the text of each
+  bool is_list = false;
+};
+
+std::vector<std::string> read_response_fields(const Fields& body) {
+  const Json* given = body.find("response_fields");
+  std::vector<std::string> names;
+  if (given == nullptr) return names;
+  if (!given->is_array()) throw wrong_value("response_fields", *given, "a list of strings");
+  for (const Json& name : *given) {
+    if (!name.is_string()) throw wrong_value("response_fields", *given, "a list of strings");
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+// The named fields of a reply, each under its path.
+Json selected(const Json& reply, const std::vector<std::string>& names) {
+  if (names.empty()) return reply;
+  Json result = Json::object();
+  for (const std::string& name : names) {
+    const Json* at = &reply;
+    for (std::size_t begin = 0; at != nullptr && begin <= name.size();) {
+      const std::size_t end = std::min(name.find('/', begin), name.size());
+      const auto found = at->is_object() ? at->find(name.substr(begin, end - begin)) : at->end();
+      at = found == at->end() ? nullptr : &*found;
+      begin = end + 1;
+    }
+    if (at != nullptr) result[name] = *at;
+  }
+  return result;
+}
+
+// What ended the text: {stop_type, stopping_word}.
+std::pair<std::string, std::string> end_of(const Generator& generator, const Request& request, const Answer& answer) {
+  if (!answer.finish_reason || *answer.finish_reason != FinishReason::stop) return {"limit", ""};
+  if (generator.vocabulary().is_end_of_generation(answer.pieces.back().token)) return {"eos", ""};
+  std::vector<Token> tokens;
+  for (const Piece& piece : answer.pieces) tokens.push_back(piece.token);
+  const std::string whole = generator.detokenize(tokens);
+  for (const std::string& stop : request.stop) {
+    if (whole.compare(answer.text.size(), stop.size(), stop) == 0) return {"word", stop};
+  }
+  return {"word", ""};
+}
+
+class Reply {
+ public:
+  Reply(Service& service, Generation& generation, const Options& options) : service_(service), generation_(generation), options_(options) {}
+
+  HttpReply collected() {
+    Json replies = Json::array();
+    for (Answer& answer : collect(generation_)) replies.push_back(selected(last(replies.size(), answer), options_.response_fields));
+    return json_reply(options_.is_list ? replies : replies[0]);
+  }
+
+  void stream(EventStream& events) {
+    std::vector<Answer> answers(generation_.num_choices());
+    while (std::optional<Generation::Item> item = generation_.next()) {
+      Answer& answer = answers[item->choice];
+      answer.text += item->piece.text;
+      answer.finish_reason = item->piece.finish_reason;
+      answer.pieces.push_back(item->piece);
+      events.send(part(item->choice, item->piece, answer));
+      if (answer.finish_reason) send_last(events, item->choice, answer);
+    }
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (!answers[i].finish_reason) send_last(events, i, answers[i]);  // max_tokens is 0
+    }
+  }
+
+ private:
+  Json part(std::size_t index, const Piece& piece, const Answer& answer) const {
+    Json json = {{"index", index},
+                 {"content", piece.text},
+                 {"tokens", Json::array({piece.token})},
+                 {"stop", false},
+                 {"id_slot", -1},
+                 {"tokens_predicted", answer.pieces.size()},
+                 {"tokens_evaluated", generation_.stats(index).prompt_tokens}};
+    if (options_.timings_per_token) json["timings"] = timings_json(generation_.stats(index));
+    if (has_probabilities(index)) json["completion_probabilities"] = Json::array({logprob_json(service_.generator(), piece)});
+    return json;
+  }
+
+  void send_last(EventStream& events, std::size_t index, Answer& answer) {
+    answer.stats = generation_.stats(index);
+    Json json = last(index, answer);
+    json["content"] = "";
+    json["tokens"] = Json::array();
+    events.send(selected(json, options_.response_fields));
+  }
+
+  Json last(std::size_t index, const Answer& answer) const {
+    const Request& request = options_.requests[index];
+    const auto [stop_type, stopping_word] = end_of(service_.generator(), request, answer);
+    Json tokens = Json::array();
+    if (options_.return_tokens) {
+      for (const Piece& piece : answer.pieces) tokens.push_back(piece.token);
+    }
+    Json settings = settings_json(request);
+    settings["seed"] = generation_.seed(index);
+    settings["stream"] = options_.stream;
+    Json json = {{"index", index},
+            {"content", answer.text},
+            {"tokens", tokens},
+            {"id_slot", -1},
+            {"stop", true},
+            {"model", service_.options().model_name},
+            {"tokens_predicted", answer.pieces.size()},
+            {"tokens_evaluated", answer.stats.prompt_tokens},
+            {"generation_settings", settings},
+            {"prompt", options_.prompts[index]},
+            {"has_new_line", answer.text.find('\n') != std::string::npos},
+            {"truncated", answer.finish_reason == FinishReason::context},
+            {"stop_type", stop_type},
+            {"stopping_word", stopping_word},
+            {"tokens_cached", answer.stats.prompt_tokens + static_cast<std::int64_t>(answer.pieces.size())},
+            {"timings", timings_json(answer.stats)}};
+    if (has_probabilities(index) && !options_.stream) {
+      json["completion_probabilities"] = Json::array();
+      for (const Piece& piece : answer.pieces) json["completion_probabilities"].push_back(logprob_json(service_.generator(), piece));
+    }
+    return json;
+  }
+
+  bool has_probabilities(std::size_t index) const { return options_.requests[index].top_logprobs > 0; }
+
+  Service& service_;
+  Generation& generation_;
+  const Options& options_;
+};
+
+Options read(Service& service, const Fields& body) {
+  Options options;
+  options.stream = body.flag("stream", false);
+  options.return_tokens = body.flag("return_tokens", false);
+  options.timings_per_token = body.flag("timings_per_token", false);
+  options.response_fields = read_response_fields(body);
+  if (body.flag("post_sampling_probs", false)) throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
+  Request request = read_options(service, body);
+  const Prompts prompts = read_prompts(service, body, "prompt");
+  options.is_list = prompts.is_list;
+  for (const Prompt& prompt : prompts.prompts) {
+    prompt.put_into(request);
+    options.requests.push_back(request);
+    options.prompts.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens, true));
+  }
+  if (options.requests.size() > service.capacity()) {
+    throw invalid_request("prompt", "prompt is a list of " + std::to_string(options.requests.size()) +
+                                        "; this server runs and queues at most " + std::to_string(service.capacity()));
+  }
+  return options;
+}
+
+}  // namespace
+
+HttpReply llama_completion(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const auto options = std::make_shared<const Options>(read(service, Fields(body)));
+  const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
+  if (!options->stream) return Reply(service, *generation, *options).collected();
+  return event_reply([&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
+}
+
+}  // namespace specdec::server

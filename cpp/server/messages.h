@@ -1,0 +1,25 @@
+// The messages of a chat, as fields of a request's body, to a Conversation of the engine; and the endpoint /apply-template.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "server/http_server.h"
+#include "server/json_body.h"
+#include "server/service.h"
+
+namespace specdec::server {
+
+// "messages", "tools" and "add_generation_prompt". The role "developer" is "system", as templates know it; a list of text parts is
+// one text.
+Conversation read_conversation(const Fields& body);
+
+// A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with newlines.
+std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);
+
+// The prompt of a conversation. A template that fails is the request's fault, since templates check what they get.
+std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled);
+
+HttpReply apply_template(Service& service, const HttpRequest& http);
+
+}  // namespace specdec::server

@@ -1,0 +1,71 @@
+#include "server/prompts.h"
+
+#include <algorithm>
+
+#include "server/tokens.h"
+
+namespace specdec::server {
+namespace {
+
+constexpr std::size_t max_prompts = 1024;
+
+bool is_number(const Json& json) { return json.is_number(); }
+
+Prompt mixed_prompt(const Service& service, const std::string& path, const Json& json) {
+  Prompt prompt;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const Json& part = json[i];
+    if (part.is_number()) {
+      prompt.tokens.push_back(read_token(service.generator(), path + "[" + std::to_string(i) + "]", part));
+    } else if (part.is_string()) {
+      TokenizeOptions options;
+      options.adds_bos = i == 0;
+      const std::vector<Token> more = tokens_of(service.generator(), part.get<std::string>(), options);
+      prompt.tokens.insert(prompt.tokens.end(), more.begin(), more.end());
+    } else {
+      throw wrong_value(path + "[" + std::to_string(i) + "]", part, "a token id or a string");
+    }
+  }
+  return prompt;
+}
+
+Prompt read_prompt(const Service& service, const std::string& path, const Json& json) {
+  if (json.is_string()) return {json.get<std::string>(), {}};
+  if (json.is_array() && !json.empty()) return mixed_prompt(service, path, json);
+  if (!json.is_object()) throw wrong_value(path, json, "a string or a list of token ids");
+  const Fields fields(json, path);
+  if (fields.find("multimodal_data") != nullptr)
+    throw invalid_request(fields.path("multimodal_data"), fields.path("multimodal_data") + " is not supported; only text is");
+  return {fields.required_text("prompt_string"), {}};
+}
+
+}  // namespace
+
+void Prompt::put_into(Request& request) const {
+  request.prompt = text;
+  request.prompt_tokens = tokens;
+}
+
+Prompts read_prompts(const Service& service, const Fields& body, const std::string& field) {
+  const Json& json = body.required(field);
+  const std::string path = body.path(field);
+  Prompts result;
+  result.is_list = json.is_array() && !json.empty() && std::none_of(json.begin(), json.end(), is_number);
+  if (!result.is_list) {
+    result.prompts.push_back(read_prompt(service, path, json));
+  } else if (json.size() > max_prompts) {
+    throw invalid_request(
+        path, path + " has " + std::to_string(json.size()) + " prompts; at most " + std::to_string(max_prompts) + " are allowed");
+  } else {
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      result.prompts.push_back(read_prompt(service, path + "[" + std::to_string(i) + "]", json[i]));
+    }
+  }
+  for (const Prompt& prompt : result.prompts) {
+    if (prompt.text.empty() && prompt.tokens.empty())
+      throw invalid_request(path, path + " is empty; it must have at least one character or token");
+  }
+  return result;
+}
+
+}  // namespace specdec::server

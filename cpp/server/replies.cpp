@@ -1,0 +1,75 @@
+#include "server/replies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <random>
+
+#include "base/utf8.h"
+#include "server/tokens.h"
+
+namespace specdec::server {
+namespace {
+
+double per_second(std::int64_t count, double seconds) { return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0; }
+double ms_each(std::int64_t count, double seconds) { return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0.0; }
+
+Json token_json(const Generator& generator, Token token, double logprob) {
+  const std::string bytes = generator.vocabulary().piece(token);
+  return {{"id", token}, {"token", valid_utf8(bytes)}, {"bytes", bytes_json(bytes)}, {"logprob", logprob}};
+}
+
+}  // namespace
+
+HttpReply json_reply(const Json& json) {
+  HttpReply reply;
+  reply.body = to_text(json);
+  return reply;
+}
+
+std::string new_id(const std::string& prefix) {
+  static constexpr char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  thread_local std::mt19937_64 random{std::random_device()()};
+  std::uniform_int_distribution<std::size_t> index(0, sizeof letters - 2);
+  std::string id = prefix;
+  for (int i = 0; i < 32; ++i) id += letters[index(random)];
+  return id;
+}
+
+std::int64_t unix_time() { return static_cast<std::int64_t>(std::time(nullptr)); }
+
+Json finish_reason_json(const std::optional<FinishReason>& reason) {
+  if (!reason) return nullptr;
+  return *reason == FinishReason::stop ? "stop" : "length";
+}
+
+Json to_json(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+Json timings_json(const Stats& stats) {
+  const std::int64_t num_read = stats.prompt_tokens - stats.prompt_cached_tokens;
+  return {{"cache_n", stats.prompt_cached_tokens},
+          {"prompt_n", num_read},
+          {"prompt_ms", 1e3 * stats.prompt_seconds},
+          {"prompt_per_token_ms", ms_each(num_read, stats.prompt_seconds)},
+          {"prompt_per_second", per_second(num_read, stats.prompt_seconds)},
+          {"predicted_n", stats.tokens},
+          {"predicted_ms", 1e3 * stats.seconds},
+          {"predicted_per_token_ms", ms_each(stats.tokens, stats.seconds)},
+          {"predicted_per_second", stats.tokens_per_second()},
+          {"draft_n", stats.drafted},
+          {"draft_n_accepted", stats.accepted}};
+}
+
+Json logprob_json(const Generator& generator, const Piece& piece) {
+  Json json = token_json(generator, piece.token, piece.logprob);
+  json["top_logprobs"] = Json::array();
+  for (const sampling::TokenLogprob& one : piece.top_logprobs) json["top_logprobs"].push_back(token_json(generator, one.token, one.logprob));
+  return json;
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,35 @@
+// Parts that replies of several endpoints have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/generation.h"
+#include "server/http_server.h"
+#include "server/json_body.h"
+
+namespace specdec::server {
+
+HttpReply json_reply(const Json& json);
+
+// "chatcmpl-" and 32 random letters and digits.
+std::string new_id(const std::string& prefix);
+std::int64_t unix_time();  // seconds
+
+// Of the OpenAI API: "stop" or "length"; null: not finished.
+Json finish_reason_json(const std::optional<FinishReason>& reason);
+
+// {"prompt_tokens": ...}. The answers to one prompt read it once.
+struct Usage {
+  std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+};
+Json to_json(const Usage& usage);
+
+// llama-server's "timings".
+Json timings_json(const Stats& stats);
+
+// One token with its log-probability, as the chat API has it: {"id", "token", "bytes", "logprob", "top_logprobs"}.
+Json logprob_json(const Generator& generator, const Piece& piece);
+
+}  // namespace specdec::server

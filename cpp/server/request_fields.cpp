@@ -1,0 +1,141 @@
+#include "server/request_fields.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "engine/request_json.h"
+#include "engine/request_options.h"
+#include "server/tokens.h"
+
+namespace specdec::server {
+namespace {
+
+// Fields that are options under another name.
+struct OtherName {
+  const char* field;
+  const char* option;
+};
+constexpr OtherName other_names[] = {
+    {"max_completion_tokens", "max_tokens"},   {"n_predict", "max_tokens"},
+    {"max_output_tokens", "max_tokens"},       {"repeat_last_n", "penalty_last_n"},
+    {"speculative.n_max", "num_draft_tokens"},
+    {"n_probs", "top_logprobs"},
+};
+
+constexpr const char* ban = "-inf";
+
+// The bias of one token: OpenAI's and llama-server's lists have numbers, and false for a token that must not occur.
+Json bias_of(const Json& given) { return given == false ? Json(ban) : given; }
+
+// logit_bias as the table has it, {"15043": 1.5}. llama-server also takes [[15043, 1.5], ["text", -1]] and {"text": 1.5}; a text's bias
+// is that of each of its tokens.
+Json token_biases(const Generator& generator, const std::string& field, const Json& given) {
+  const std::string requirement = "an object {\"token id or text\": bias} or a list of [token id or text, bias]";
+  Json biases = Json::object();
+  const auto add = [&](const std::string& text, const Json& bias) {
+    for (const Token token : tokens_of(generator, text, {})) biases[std::to_string(token)] = bias_of(bias);
+  };
+  const auto is_id = [](const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; };
+  if (given.is_object()) {
+    for (const auto& [name, bias] : given.items()) {
+      if (is_id(name)) biases[name] = bias_of(bias);
+      else add(name, bias);
+    }
+  } else if (given.is_array()) {
+    for (const Json& pair : given) {
+      if (!pair.is_array() || pair.size() != 2) throw wrong_value(field, given, requirement);
+      if (pair[0].is_number_unsigned()) biases[std::to_string(pair[0].get<std::uint64_t>())] = bias_of(pair[1]);
+      else if (pair[0].is_string()) add(pair[0].get<std::string>(), pair[1]);
+      else throw wrong_value(field, given, requirement);
+    }
+  } else if (given != false) {  // llama-server's way to say none
+    throw wrong_value(field, given, requirement);
+  }
+  return biases;
+}
+
+// Values that OpenAI or llama-server give another form or meaning.
+Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& value) {
+  const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+  if (option == "max_tokens" && value == -1) return std::numeric_limits<int>::max();  // until the end of the text or the context
+  if (option == "seed" && value == -1) return nullptr;                                // a random one
+  if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
+  if (option == "top_k" && is_negative) return 0;  // off
+  if (option == "logit_bias") return token_biases(generator, field, value);
+  return value;
+}
+
+void set(const Service& service, Request& request, const RequestOption& option, const Fields& body, const std::string& field) {
+  const Json* value = body.find(field);
+  if (value == nullptr) return;
+  try {
+    const Json json = adapted(service.generator(), option.name, field, *value);
+    if (json.is_null() && option.name == "seed") request.seed.reset();
+    set_option(request, option, json);
+  } catch (const ArgumentError& error) {
+    throw wrong_value(body.path(field), *value, error.requirement());
+  } catch (const std::invalid_argument& error) {
+    throw invalid_request(body.path(field), error.what());
+  }
+}
+
+std::vector<std::string> fields_of(const RequestOption& option) {
+  std::vector<std::string> fields = {option.name};
+  for (const OtherName& other : other_names) {
+    if (option.name == other.option) fields.emplace_back(other.field);
+  }
+  return fields;
+}
+
+// Two names of an option with two values contradict each other.
+void check_same(const Fields& body, const std::vector<std::string>& fields) {
+  const Json* first = nullptr;
+  for (const std::string& field : fields) {
+    const Json* value = body.find(field);
+    if (first != nullptr && value != nullptr && *value != *first) {
+      throw invalid_request(body.path(field), body.path(field) + " is given with another value under another name; give one of " +
+                                                  fields[0] + " and " + field);
+    }
+    if (first == nullptr) first = value;
+  }
+}
+
+void ban_end_of_generation(const Generator& generator, Request& request) {
+  const Vocabulary vocabulary = generator.vocabulary();
+  for (Token token = 0; token < vocabulary.size(); ++token) {
+    if (!vocabulary.is_end_of_generation(token)) continue;
+    request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<double>::infinity());
+  }
+}
+
+}  // namespace
+
+Request read_options(const Service& service, const Fields& body) {
+  Request request = service.options().defaults;
+  for (const RequestOption& option : request_options()) {
+    const std::vector<std::string> fields = fields_of(option);
+    check_same(body, fields);
+    for (const std::string& field : fields) set(service, request, option, body, field);
+  }
+  request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
+  if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
+  for (const char* constraint : {"grammar", "json_schema", "regex"}) {  // until the engine has them: never without what was asked for
+    if (option::find(request_options(), constraint) == nullptr && body.find(constraint) != nullptr && *body.find(constraint) != "") {
+      throw invalid_request(body.path(constraint), std::string(constraint) + " is not supported");
+    }
+  }
+  if (const Json* format = body.find("response_format")) {
+    const std::string type = Fields(*format, "response_format").required_text("type");
+    if (type != "text") throw invalid_request("response_format.type", "response_format.type is \"" + type + "\"; it must be \"text\"");
+  }
+  return request;
+}
+
+int read_num_choices(const Service& service, const Fields& body) {
+  constexpr int most = 128;
+  return body.whole("n", 1, 1, std::min(most, static_cast<int>(service.capacity())));
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,16 @@
+// The options of a generation, as fields of a request's body, to an engine Request. Names, types, ranges and errors are those of
+// the engine's table of request options, beside the names that OpenAI and llama-server have for some of them.
+#pragma once
+
+#include "server/json_body.h"
+#include "server/service.h"
+
+namespace specdec::server {
+
+// All but the prompt. What the body does not say is the server's default.
+Request read_options(const Service& service, const Fields& body);
+
+// How many answers: "n".
+int read_num_choices(const Service& service, const Fields& body);
+
+}  // namespace specdec::server

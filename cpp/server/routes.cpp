@@ -1,0 +1,57 @@
+#include "server/routes.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "server/endpoints.h"
+#include "server/messages.h"
+#include "server/tokens.h"
+
+namespace specdec::server {
+namespace {
+
+struct GetRoute {
+  std::vector<std::string> paths;
+  HttpReply (*endpoint)(Service&);
+  bool is_public = false;
+};
+struct PostRoute {
+  std::vector<std::string> paths;
+  HttpReply (*endpoint)(Service&, const HttpRequest&);
+};
+
+}  // namespace
+
+void add_routes(HttpServer& http, Service& service) {
+  const std::vector<GetRoute> get_routes = {
+      {{"/health", "/v1/health"}, health, true},
+      {{"/v1/models", "/models"}, models},
+      {{"/props"}, props},
+      {{"/slots"}, slots},
+      {{"/metrics"}, metrics},
+  };
+  const std::vector<PostRoute> post_routes = {
+      {{"/v1/chat/completions", "/chat/completions"}, chat_completions},
+      {{"/v1/completions"}, completions},
+      {{"/v1/responses", "/responses"}, responses},
+      {{"/completion", "/completions"}, llama_completion},
+      {{"/tokenize"}, tokenize},
+      {{"/detokenize"}, detokenize},
+      {{"/apply-template"}, apply_template},
+  };
+  for (const GetRoute& route : get_routes) {
+    const auto endpoint = route.endpoint;
+    for (const std::string& path : route.paths) {
+      http.get(path, [&service, endpoint](const HttpRequest&) { return endpoint(service); }, route.is_public);
+    }
+  }
+  for (const PostRoute& route : post_routes) {
+    const auto endpoint = route.endpoint;
+    for (const std::string& path : route.paths) {
+      http.post(path, [&service, endpoint](const HttpRequest& request) { return endpoint(service, request); });
+    }
+  }
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,36 @@
+// An OpenAI-compatible server over a Generator: its endpoints are in routes.cpp.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "server/http_server.h"
+#include "server/service.h"
+
+namespace specdec::server {
+
+class Server {
+ public:
+  // Listens and serves from here on. max_queue_size: that of the generator's options. on_failure: called with errors that are not a
+  // client's, on any thread. Throws Error if the port cannot be used.
+  Server(Generator& generator, int max_queue_size, const HttpOptions& http, ServiceOptions service,
+         std::function<void(const std::string&)> on_failure);
+  ~Server();  // ends all requests
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int port() const { return port_; }
+
+  void refuse_requests() { service_.close_queue(); }                        // 503 from here on
+  std::size_t num_unfinished() const { return service_.num_unfinished(); }  // requests that run or wait
+
+ private:
+  Service service_;
+  HttpServer http_;
+  int port_;
+  std::thread thread_;
+};
+
+}  // namespace specdec::server

@@ -1,0 +1,60 @@
+// What all endpoints share: the generator, the thread that runs it, the defaults of requests, and the limits of the server.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/generator.h"
+#include "server/metrics.h"
+
+namespace specdec::server {
+
+struct ServiceOptions {
+  Request defaults;           // of what requests do not say; its max_tokens is also the most that one may ask for
+  std::string model_path;     // for /props
+  std::string model_name;     // what clients call the model
+  std::string build;          // version and sources, for system_fingerprint
+  int request_seconds = 600;  // a request takes longest; 0: no limit
+};
+
+class Service {
+ public:
+  // The generator belongs to the service from here on.
+  Service(Generator& generator, int max_queue_size, ServiceOptions options);
+
+  const ServiceOptions& options() const { return options_; }
+  const Generator& generator() const { return generator_; }
+  Metrics& metrics() { return metrics_; }
+
+  // A request with a tokenized prompt, and its place in the queue. cancelled: asked while long prompts are tokenized. Throw as
+  // Generator::prepare and Executor::submit do; ApiError once close_queue() was called.
+  std::shared_ptr<Text> prepare(const Request& request, const std::function<bool()>& cancelled) {
+    return generator_.prepare(request, cancelled);
+  }
+  std::shared_ptr<RequestHandle> submit(std::shared_ptr<Text> text);
+
+  std::size_t num_slots() const { return static_cast<std::size_t>(generator_.max_sequences()); }
+  std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait
+  std::size_t num_unfinished() const { return executor_->num_unfinished(); }
+  std::size_t num_processing() const;  // in slots
+
+  void close_queue() { is_closed_ = true; }  // later requests are rejected, those that run or wait go on
+  bool is_closed() const { return is_closed_; }
+  void cancel_all() { executor_->close(); }
+
+  // Which server made a text: a text is repeated by the same fingerprint, request and seed.
+  std::string system_fingerprint() const { return "build " + options_.build + "; a seed repeats its text"; }
+
+ private:
+  Generator& generator_;
+  const ServiceOptions options_;
+  const std::size_t max_queue_size_;
+  Metrics metrics_;
+  std::atomic<bool> is_closed_{false};
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace specdec::server

@@ -1,0 +1,55 @@
+// GET /health, /v1/models, /props, /slots and /metrics.
+#include "server/endpoints.h"
+#include "server/replies.h"
+#include "server/settings.h"
+
+namespace specdec::server {
+
+HttpReply health(Service& service) {
+  if (service.is_closed()) throw ApiError(503, "unavailable_error", "the server is shutting down");
+  return json_reply({{"status", "ok"}});
+}
+
+HttpReply models(Service& service) {
+  const Generator& generator = service.generator();
+  const Json model = {{"id", service.options().model_name},
+                      {"object", "model"},
+                      {"created", unix_time()},
+                      {"owned_by", "specdec"},
+                      {"meta", {{"n_vocab", generator.vocabulary().size()}, {"n_ctx", generator.n_ctx()}}}};
+  return json_reply({{"object", "list"}, {"data", Json::array({model})}});
+}
+
+HttpReply props(Service& service) {
+  const Generator& generator = service.generator();
+  const Request& defaults = service.options().defaults;
+  Json settings = settings_json(defaults);
+  if (!defaults.seed) settings["seed"] = -1;  // a random one
+  return json_reply({{"default_generation_settings", {{"n_ctx", generator.n_ctx()}, {"params", settings}}},
+                     {"total_slots", service.num_slots()},
+                     {"model_alias", service.options().model_name},
+                     {"model_path", service.options().model_path},
+                     {"modalities", {{"vision", false}, {"audio", false}}},
+                     {"build_info", service.options().build},
+                     {"is_sleeping", false}});
+}
+
+// The engine assigns slots by itself: the numbers are right, which one is which is not.
+HttpReply slots(Service& service) {
+  Json list = Json::array();
+  const std::size_t num_processing = service.num_processing();
+  for (std::size_t i = 0; i < service.num_slots(); ++i) {
+    list.push_back({{"id", i}, {"n_ctx", service.generator().n_ctx()}, {"is_processing", i < num_processing}});
+  }
+  return json_reply(list);
+}
+
+HttpReply metrics(Service& service) {
+  HttpReply reply;
+  reply.content_type = "text/plain; version=0.0.4";
+  const std::size_t processing = service.num_processing(), unfinished = service.num_unfinished();
+  reply.body = service.metrics().text(processing, unfinished > processing ? unfinished - processing : 0);
+  return reply;
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,63 @@
+#include "server/tokens.h"
+
+#include "base/utf8.h"
+#include "server/replies.h"
+
+namespace specdec::server {
+namespace {
+
+Json piece_json(const std::string& bytes) {
+  if (valid_utf8(bytes) == bytes) return bytes;
+  return bytes_json(bytes);
+}
+
+}  // namespace
+
+std::vector<Token> tokens_of(const Generator& generator, const std::string& text, const TokenizeOptions& options) {
+  if (text.empty()) return {};
+  std::vector<Token> tokens = generator.tokenize(text, options.special);
+  const Vocabulary vocabulary = generator.vocabulary();
+  const bool has_bos = vocabulary.adds_bos() && !tokens.empty() && tokens[0] == vocabulary.bos();
+  if (has_bos && !options.adds_bos) tokens.erase(tokens.begin());
+  return tokens;
+}
+
+Token read_token(const Generator& generator, const std::string& field, const Json& json) {
+  const int size = generator.vocabulary().size();
+  const bool is_id = json.is_number_unsigned() && json.get<std::uint64_t>() < static_cast<std::uint64_t>(size);
+  if (!is_id) throw wrong_value(field, json, "a token id, from 0 to " + std::to_string(size - 1));
+  return json.get<Token>();
+}
+
+Json bytes_json(const std::string& bytes) {
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return list;
+}
+
+HttpReply tokenize(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const Generator& generator = service.generator();
+  TokenizeOptions options;
+  options.adds_bos = fields.flag("add_special", false);
+  options.special = fields.flag("parse_special", true);
+  const std::vector<Token> tokens = tokens_of(generator, fields.text("content", ""), options);
+  if (!fields.flag("with_pieces", false)) return json_reply({{"tokens", tokens}});
+  Json list = Json::array();
+  for (const Token token : tokens) list.push_back({{"id", token}, {"piece", piece_json(generator.vocabulary().piece(token, true))}});
+  return json_reply({{"tokens", list}});
+}
+
+HttpReply detokenize(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Json& list = Fields(body).required("tokens");
+  if (!list.is_array()) throw wrong_value("tokens", list, "a list of token ids");
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    tokens.push_back(read_token(service.generator(), "tokens[" + std::to_string(i) + "]", list[i]));
+  }
+  return json_reply({{"content", service.generator().detokenize(tokens, true)}});
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,238 @@
+"""What `specdec serve` guarantees under load: one text for a seed, free slots, full queues, keys, signals, slow clients."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import pathlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.server.running import PROMPT, Reply, Server, serving, wait_until
+
+LONG = {"prompt": PROMPT, "max_tokens": 480, "ignore_eos": True}
+CHAT = {"messages": [{"role": "user", "content": PROMPT}]}
+
+
+def send(server: Server, path: str, body: object, **headers: str) -> socket.socket:
+    """A request whose reply is not read."""
+    data = json.dumps(body).encode()
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n{lines}\r\n".encode() + data)
+    return connection
+
+
+def in_thread(server: Server, body: object, path: str = "/v1/completions") -> concurrent.futures.Future[Reply]:
+    result: concurrent.futures.Future[Reply] = concurrent.futures.Future()
+    threading.Thread(target=lambda: result.set_result(server.post(path, body)), daemon=True).start()
+    return result
+
+
+@pytest.fixture(scope="module")
+def small(specdec: pathlib.Path) -> Iterator[Server]:
+    """One slot, one place in the queue."""
+    with serving(specdec, "-np", 1, "--queue", 1, "--client-timeout", 1) as running:
+        yield running
+        assert running.process.poll() is None
+
+
+@pytest.fixture(scope="module")
+def plain(specdec: pathlib.Path) -> Iterator[Server]:
+    with serving(specdec, "-k", 0, "-np", 1) as running:
+        yield running
+
+
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_a_seed_gives_one_text(server: Server, plain: Server, temperature: float) -> None:
+    """With drafts and without, alone and beside three others."""
+    bodies = [{"prompt": PROMPT[: 8 + 4 * i], "max_tokens": 60, "seed": i, "temperature": temperature} for i in range(4)]
+    alone = [plain.post("/v1/completions", body).json for body in bodies]
+    assert sum(reply["timings"]["draft_n"] for reply in alone) == 0
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        together = [reply.json for reply in pool.map(lambda body: server.post("/v1/completions", body), bodies * 3)]
+    assert sum(reply["timings"]["draft_n_accepted"] for reply in together) > 0
+    texts = [reply["choices"][0]["text"] for reply in alone]
+    assert [reply["choices"][0]["text"] for reply in together] == texts * 3
+    assert len(set(texts)) == 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_slot(small: Server, stream: bool) -> None:
+    cancelled = small.metric("specdec:requests_cancelled_total")
+    tokens = small.metric("llamacpp:tokens_predicted_total")
+    connection = send(small, "/v1/completions", {**LONG, "stream": stream})
+    wait_until(lambda: small.num_unfinished() == 1)
+    connection.close()
+    wait_until(lambda: small.num_unfinished() == 0)
+    wait_until(lambda: small.metric("specdec:requests_cancelled_total") == cancelled + 1)
+    assert small.metric("llamacpp:tokens_predicted_total") - tokens < 480, "it ran to its end"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_the_queue(small: Server, stream: bool) -> None:
+    running = in_thread(small, LONG)
+    wait_until(lambda: small.num_unfinished() == 1)
+    waiting = send(small, "/v1/chat/completions", {**CHAT, "max_tokens": 400, "stream": stream})
+    wait_until(lambda: small.num_unfinished() == 2)
+    waiting.close()
+    wait_until(lambda: small.num_unfinished() == 1)
+    assert not running.done(), "the request before it had ended"
+    assert running.result(60).json["usage"]["completion_tokens"] == 480
+
+
+def test_full_queue(small: Server) -> None:
+    first, second = in_thread(small, LONG), in_thread(small, LONG)
+    wait_until(lambda: small.num_unfinished() == 2)
+    rejected = small.metric("specdec:requests_rejected_total")
+    for path, body in (("/v1/completions", {**LONG, "stream": True}), ("/v1/chat/completions", CHAT), ("/completion", LONG)):
+        reply = small.post(path, body)
+        assert reply.status == 503
+        assert reply.error["type"] == "unavailable_error"
+        assert int(reply.headers["Retry-After"]) >= 1
+    assert small.metric("specdec:requests_rejected_total") == rejected + 3
+    assert small.get("/health").status == 200
+    assert {first.result(60).status, second.result(60).status} == {200}
+
+
+def test_choices_that_do_not_fit_the_queue_leave_nothing_behind(small: Server) -> None:
+    running = in_thread(small, LONG)
+    wait_until(lambda: small.num_unfinished() == 1)
+    assert small.post("/v1/completions", {**LONG, "n": 2}).status == 503
+    assert not running.done()
+    wait_until(lambda: small.num_unfinished() <= 1)
+    assert running.result(60).status == 200
+
+
+def test_slow_clients(small: Server) -> None:
+    """A head or a body that does not arrive is not waited for, and a reader that does not read holds no slot."""
+    for part in (
+        b"POST /v1/completions HTTP/1.1\r\nHost",
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+    ):
+        with socket.create_connection(("127.0.0.1", small.port), timeout=20) as connection:
+            connection.sendall(part)
+            reply = connection.recv(1000)
+            assert reply == b"" or reply.startswith((b"HTTP/1.1 408", b"HTTP/1.1 400")), reply
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", small.port))
+        data = json.dumps({**LONG, "stream": True, "logprobs": 0}).encode()
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+        wait_until(lambda: small.num_unfinished() == 1)
+        wait_until(lambda: small.num_unfinished() == 0)
+        assert small.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1}).status == 200
+
+
+def test_most_tokens_and_time(specdec: pathlib.Path) -> None:
+    with serving(specdec, "-n", 5, "-np", 1) as running:
+        assert running.complete(max_tokens=100)["usage"]["completion_tokens"] == 5
+        assert running.complete()["usage"]["completion_tokens"] == 5
+        assert running.complete(max_tokens=2)["usage"]["completion_tokens"] == 2
+    with serving(specdec, "--timeout", 1, "-np", 1) as running:
+        first = in_thread(running, {**LONG, "n": 60})
+        reply = running.post("/v1/completions", {**LONG, "stream": True})
+        assert reply.events[-1]["error"]["type"] == "timeout_error"
+        assert first.result(60).error["type"] == "timeout_error" and first.result().status == 504
+        wait_until(lambda: running.num_unfinished() == 0)
+
+
+def test_defaults_of_requests(specdec: pathlib.Path, server: Server) -> None:
+    with serving(specdec, "--temp", 0.5, "-s", 9, "-n", 12, "-r", "zzz", "-a", "mine") as running:
+        assert running.text() == server.text(max_tokens=12, seed=9, temperature=0.5)
+        assert running.text(seed=3, temperature=1) == server.text(max_tokens=12, seed=3, temperature=1)
+        assert running.get("/v1/models").json["data"][0]["id"] == running.complete()["model"] == "mine"
+        assert running.get("/props").json["default_generation_settings"]["params"]["seed"] == 9
+
+
+def test_api_keys(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "keys").write_text("from-file\n\nother\n")
+    with serving(specdec, "--api-key", "one,two", "--api-key-file", tmp_path / "keys") as running:
+        body = {"prompt": PROMPT, "max_tokens": 1}
+        for key in ("one", "two", "from-file", "other"):
+            assert running.post("/v1/completions", body, {"Authorization": f"Bearer {key}"}).status == 200
+        assert running.post("/v1/completions", body, {"X-Api-Key": "one"}).status == 200
+        for headers in (
+            {},
+            {"Authorization": "Bearer three"},
+            {"Authorization": "Bearer on"},
+            {"Authorization": "Bearer oneone"},
+            {"Authorization": "Bearer "},
+            {"Authorization": "one"},
+        ):
+            for reply in (
+                running.post("/v1/completions", body, headers),
+                running.get("/v1/models", headers),
+                running.get("/metrics", headers),
+            ):
+                assert reply.status == 401
+                assert reply.error["type"] == "authentication_error"
+        assert running.get("/health").status == 200
+
+
+def test_cors(specdec: pathlib.Path, server: Server) -> None:
+    page = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    assert not [name for name in server.request("OPTIONS", "/v1/completions", headers=page).headers if "Allow" in name]
+    with serving(specdec, "--cors", "https://page.example,localhost") as running:
+        for origin, allowed in (
+            ("https://page.example", True),
+            ("http://localhost:3000", True),
+            ("http://[::1]:80", True),
+            ("https://other.example", False),
+            ("http://localhost.evil.example", False),
+            ("null", False),
+        ):
+            reply = running.request("OPTIONS", "/v1/completions", headers={**page, "Origin": origin})
+            assert reply.headers.get("Access-Control-Allow-Origin") == (origin if allowed else None)
+            assert running.get("/health", {"Origin": origin}).headers.get("Access-Control-Allow-Origin") == (
+                origin if allowed else None
+            )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_requests_end(specdec: pathlib.Path, number: signal.Signals) -> None:
+    with serving(specdec, "-np", 1) as running:
+        first, second = in_thread(running, LONG), in_thread(running, {**LONG, "stream": True})
+        wait_until(lambda: running.num_unfinished() == 2)
+        running.process.send_signal(number)
+        wait_until(lambda: running.get("/health").status == 503)
+        assert running.post("/v1/completions", LONG).status == 503
+        assert first.result(60).json["usage"]["completion_tokens"] == 480
+        assert second.result(60).text.endswith("data: [DONE]\n\n")
+        code, error = running.wait()
+        assert code == 0
+        assert "waiting for 2 requests" in error
+
+
+def test_a_second_signal_ends_at_once(specdec: pathlib.Path) -> None:
+    with serving(specdec, "-np", 1) as running:
+        threads = [send(running, "/v1/completions", LONG) for _ in range(4)]
+        wait_until(lambda: running.num_unfinished() == 4)
+        running.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: running.get("/health").status == 503)
+        start = time.monotonic()
+        code, _ = running.stop()
+        assert code == 130
+        assert time.monotonic() - start < 5
+        assert all(thread.recv(100) == b"" for thread in threads)
+
+
+def test_requests_are_ended_after_the_drain_timeout(specdec: pathlib.Path) -> None:
+    with serving(specdec, "-np", 1, "--drain-timeout", 0) as running:
+        first = in_thread(running, {**LONG, "n": 20})
+        wait_until(lambda: running.num_unfinished() == 20)
+        code, _ = running.stop()
+        assert code == 0
+        assert first.result(20).status == 503
+
+
+def test_a_port_in_use(specdec: pathlib.Path, server: Server) -> None:
+    with (
+        pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1, port {server.port}"),
+        serving(specdec, "--port", server.port),
+    ):
+        pass
