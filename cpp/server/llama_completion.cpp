@@ -123,21 +123,21 @@ class Reply {
     settings["seed"] = generation_.seed(index);
     settings["stream"] = options_.stream;
     Json json = {{"index", index},
-            {"content", answer.text},
-            {"tokens", tokens},
-            {"id_slot", -1},
-            {"stop", true},
-            {"model", service_.options().model_name},
-            {"tokens_predicted", answer.pieces.size()},
-            {"tokens_evaluated", answer.stats.prompt_tokens},
-            {"generation_settings", settings},
-            {"prompt", options_.prompts[index]},
-            {"has_new_line", answer.text.find('\n') != std::string::npos},
-            {"truncated", answer.finish_reason == FinishReason::context},
-            {"stop_type", stop_type},
-            {"stopping_word", stopping_word},
-            {"tokens_cached", answer.stats.prompt_tokens + static_cast<std::int64_t>(answer.pieces.size())},
-            {"timings", timings_json(answer.stats)}};
+                 {"content", answer.text},
+                 {"tokens", tokens},
+                 {"id_slot", -1},
+                 {"stop", true},
+                 {"model", service_.options().model_name},
+                 {"tokens_predicted", answer.pieces.size()},
+                 {"tokens_evaluated", answer.stats.prompt_tokens},
+                 {"generation_settings", settings},
+                 {"prompt", options_.prompts[index]},
+                 {"has_new_line", answer.text.find('\n') != std::string::npos},
+                 {"truncated", answer.finish_reason == FinishReason::context},
+                 {"stop_type", stop_type},
+                 {"stopping_word", stopping_word},
+                 {"tokens_cached", answer.stats.prompt_tokens + static_cast<std::int64_t>(answer.pieces.size())},
+                 {"timings", timings_json(answer.stats)}};
     if (has_probabilities(index) && !options_.stream) {
       json["completion_probabilities"] = Json::array();
       for (const Piece& piece : answer.pieces) json["completion_probabilities"].push_back(logprob_json(service_.generator(), piece));

@@ -68,7 +68,8 @@ Json timings_json(const Stats& stats) {
 Json logprob_json(const Generator& generator, const Piece& piece) {
   Json json = token_json(generator, piece.token, piece.logprob);
   json["top_logprobs"] = Json::array();
-  for (const sampling::TokenLogprob& one : piece.top_logprobs) json["top_logprobs"].push_back(token_json(generator, one.token, one.logprob));
+  for (const sampling::TokenLogprob& one : piece.top_logprobs)
+    json["top_logprobs"].push_back(token_json(generator, one.token, one.logprob));
   return json;
 }
 

@@ -20,8 +20,7 @@ struct OtherName {
 constexpr OtherName other_names[] = {
     {"max_completion_tokens", "max_tokens"},   {"n_predict", "max_tokens"},
     {"max_output_tokens", "max_tokens"},       {"repeat_last_n", "penalty_last_n"},
-    {"speculative.n_max", "num_draft_tokens"},
-    {"n_probs", "top_logprobs"},
+    {"speculative.n_max", "num_draft_tokens"}, {"n_probs", "top_logprobs"},
 };
 
 constexpr const char* ban = "-inf";
