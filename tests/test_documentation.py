@@ -4,13 +4,18 @@ import contextlib
 import io
 import pathlib
 import re
+import shlex
+import subprocess
 
 import pytest
+from tests.server.running import serving
 
 import specdec_native as sd
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+SERVER = "http://127.0.0.1:8080"  # in examples: one that the test starts
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 TOP_FOLDERS = "bench|cmake|cpp|docs|models|python|requirements|tests|third_party"
 NAMED_PATH = re.compile(rf"`((?:{TOP_FOLDERS})/[^\s`]*)`")
 NAME_IN_PATH = re.compile(rf"`(\w+)`\s+(?:in|of)\s+`((?:{TOP_FOLDERS})/[^\s`]*)`")
@@ -32,8 +37,21 @@ def examples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "code"), examples(), ids=lambda value: value if "[" in value else "")
-def test_examples_run(name: str, code: str) -> None:
-    exec(compile(code, name, "exec"), {"__name__": "example"})
+def test_examples_run(name: str, code: str, specdec: pathlib.Path) -> None:
+    with contextlib.ExitStack() as stack:
+        if SERVER in code:
+            code = code.replace(SERVER, stack.enter_context(serving(specdec)).url)
+        exec(compile(code, name, "exec"), {"__name__": "example"})
+
+
+def test_the_readmes_first_commands_run(specdec: pathlib.Path) -> None:
+    """Of each program that its examples show with the bundled pair; the server is started by the test above."""
+    commands = [line for _, code in blocks(README) for line in code.splitlines() if line.startswith("specdec ")]
+    bundled = [line for line in commands if line.startswith("specdec generate -p")]
+    assert bundled and "specdec serve" in {line.split("#")[0].strip() for line in commands}
+    for line in bundled:
+        arguments = shlex.split(line, comments=True)[1:]
+        assert subprocess.run([specdec, *arguments], capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def test_the_readmes_example_prints_what_it_says() -> None:

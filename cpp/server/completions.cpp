@@ -31,7 +31,6 @@ Options read_reply_options(const Fields& body) {
   const Json* logprobs = body.find("logprobs");
   options.has_logprobs = logprobs != nullptr && *logprobs != false;
   if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
-  if (options.echo && options.has_logprobs) throw invalid_request("echo", "echo with logprobs is not supported");
   if (!body.text("suffix", "").empty()) throw invalid_request("suffix", "suffix is not supported");
   return options;
 }
@@ -39,40 +38,51 @@ Options read_reply_options(const Fields& body) {
 // The OpenAI API's older form: lists with an element per token.
 class Logprobs {
  public:
-  void add(const Generator& generator, const Piece& piece) {
-    const std::string bytes = generator.vocabulary().piece(piece.token);
-    tokens_.push_back(valid_utf8(bytes));
-    logprobs_.push_back(piece.logprob);
-    offsets_.push_back(offset_);
-    if (!piece.top_logprobs.empty()) top_.push_back(top_json(generator, piece));
-    offset_ += utf8_characters(piece.text);
+  explicit Logprobs(const Generator& generator) : vocabulary_(generator.vocabulary()) {}
+
+  // The first token has no log-probability.
+  void add_prompt(const Score& score) {
+    for (std::size_t i = 0; i < score.tokens.size(); ++i) {
+      const std::string bytes = vocabulary_.piece(score.tokens[i]);
+      const auto each = static_cast<std::ptrdiff_t>(i == 0 ? 0 : score.top_logprobs.size() / score.logprobs.size());
+      const auto top = score.top_logprobs.begin() + (i == 0 ? 0 : each * static_cast<std::ptrdiff_t>(i - 1));
+      add(bytes, i == 0 ? Json(nullptr) : Json(score.logprobs[i - 1]), {top, top + each}, num_characters(bytes));
+    }
   }
-  // Since the last call.
+
+  void add(const Piece& piece) { add(vocabulary_.piece(piece.token), piece.logprob, piece.top_logprobs, num_characters(piece.text)); }
+
+  // What was added since the last call.
   Json take() {
     Json json = {{"tokens", std::move(tokens_)},
                  {"token_logprobs", std::move(logprobs_)},
-                 {"top_logprobs", top_.empty() ? Json(nullptr) : std::move(top_)},
+                 {"top_logprobs", std::move(top_)},
                  {"text_offset", std::move(offsets_)}};
     tokens_ = logprobs_ = offsets_ = top_ = Json::array();
     return json;
   }
 
  private:
-  static std::size_t utf8_characters(const std::string& text) {
+  // top: {"token": logprob}, where the token itself is, too, even if it is not one of the most likely; null without top_logprobs.
+  void add(const std::string& bytes, const Json& logprob, const std::vector<sampling::TokenLogprob>& top, std::size_t num_text_characters) {
+    const std::string text = valid_utf8(bytes);
+    tokens_.push_back(text);
+    logprobs_.push_back(logprob);
+    offsets_.push_back(offset_);
+    offset_ += num_text_characters;
+    Json most_likely = nullptr;
+    for (const sampling::TokenLogprob& one : top) most_likely[valid_utf8(vocabulary_.piece(one.token))] = one.logprob;
+    if (!top.empty()) most_likely[text] = logprob;
+    top_.push_back(most_likely);
+  }
+
+  static std::size_t num_characters(const std::string& text) {
     std::size_t count = 0;
     for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
     return count;
   }
 
-  // {"token": logprob}; the token itself is there even if it is not one of the most likely.
-  static Json top_json(const Generator& generator, const Piece& piece) {
-    const auto text = [&](Token token) { return valid_utf8(generator.vocabulary().piece(token)); };
-    Json json = Json::object();
-    for (const sampling::TokenLogprob& one : piece.top_logprobs) json[text(one.token)] = one.logprob;
-    json[text(piece.token)] = piece.logprob;
-    return json;
-  }
-
+  Vocabulary vocabulary_;
   Json tokens_ = Json::array(), logprobs_ = Json::array(), offsets_ = Json::array(), top_ = Json::array();
   std::size_t offset_ = 0;  // in characters, from the beginning of the choice's text
 };
@@ -88,13 +98,14 @@ class Reply {
                   {"created", unix_time()},
                   {"model", service.options().model_name},
                   {"system_fingerprint", service.system_fingerprint()}}),
-        logprobs_(generation.num_choices()) {}
+        logprobs_(generation.num_choices(), Logprobs(service.generator())) {}
 
   HttpReply collected() {
     Json reply = heading_, choices = Json::array();
     for (const Answer& answer : collect(generation_)) {
       const std::size_t index = choices.size();
-      for (const Piece& piece : answer.pieces) logprobs_[index].add(service_.generator(), piece);
+      add_prompt(index);
+      for (const Piece& piece : answer.pieces) logprobs_[index].add(piece);
       num_tokens_ += static_cast<std::int64_t>(answer.pieces.size());
       Json reason = finish_reason_json(answer.finish_reason);
       if (reason.is_null()) reason = "length";  // max_tokens is 0
@@ -107,21 +118,27 @@ class Reply {
   }
 
   void stream(EventStream& events) {
-    if (options_.echo) {
-      for (std::size_t i = 0; i < generation_.num_choices(); ++i) send(events, choice(i, echoed(i), nullptr));
-    }
-    std::vector<bool> is_finished(generation_.num_choices());
+    std::vector<bool> is_begun(generation_.num_choices()), is_finished(generation_.num_choices());
+    const auto begin = [&](std::size_t index) {
+      if (!options_.echo || is_begun[index]) return;
+      is_begun[index] = true;
+      add_prompt(index);
+      send(events, choice(index, echoed(index), nullptr));
+    };
     while (const std::optional<Generation::Item> item = generation_.next()) {
       const Piece& piece = item->piece;
       ++num_tokens_;
-      logprobs_[item->choice].add(service_.generator(), piece);
+      begin(item->choice);
+      logprobs_[item->choice].add(piece);
       if (!piece.text.empty() || options_.has_logprobs) send(events, choice(item->choice, piece.text, nullptr));
       if (!piece.finish_reason) continue;
       is_finished[item->choice] = true;
       finish(events, item->choice, finish_reason_json(piece.finish_reason));
     }
-    for (std::size_t i = 0; i < is_finished.size(); ++i) {
-      if (!is_finished[i]) finish(events, i, "length");  // max_tokens is 0
+    for (std::size_t i = 0; i < is_finished.size(); ++i) {  // max_tokens is 0
+      if (is_finished[i]) continue;
+      begin(i);
+      finish(events, i, "length");
     }
     if (options_.include_usage) {
       Json chunk = heading_;
@@ -134,6 +151,10 @@ class Reply {
   }
 
  private:
+  void add_prompt(std::size_t index) {
+    if (const std::shared_ptr<const Score> score = generation_.prompt_score(index)) logprobs_[index].add_prompt(*score);
+  }
+
   std::string echoed(std::size_t choice) const { return options_.echo ? options_.echoed[choice / options_.choices_per_prompt] : ""; }
 
   Json choice(std::size_t index, const std::string& text, const Json& reason) {
@@ -187,6 +208,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
+  request.score_prompt = options.echo && options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
   if (fields.whole("best_of", num_choices, 1, 128) != num_choices) throw invalid_request("best_of", "best_of must be equal to n");
   options.choices_per_prompt = static_cast<std::size_t>(num_choices);

@@ -33,6 +33,8 @@ class Generation {
   std::optional<Item> next();
 
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
+  // Of the prompt's tokens, for Request::score_prompt: once the choice has a piece, or has ended.
+  std::shared_ptr<const Score> prompt_score(std::size_t choice) const { return choices_[choice].handle->prompt_score(); }
   std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
 
  private:

@@ -61,7 +61,8 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   if (option == "max_tokens" && value == -1) return std::numeric_limits<int>::max();  // until the end of the text or the context
   if (option == "seed" && value == -1) return nullptr;                                // a random one
   if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
-  if (option == "top_k" && is_negative) return 0;  // off
+  if (option == "top_k" && is_negative) return 0;                                       // off
+  if ((option == "grammar" || option == "json_schema") && value == "") return nullptr;  // none
   if (option == "logit_bias") return token_biases(generator, field, value);
   return value;
 }
@@ -109,7 +110,33 @@ void ban_end_of_generation(const Generator& generator, Request& request) {
   }
 }
 
+constexpr const char* constraints[] = {"grammar", "json_schema", "regex"};
+
+[[noreturn]] void fail_unsupported(const std::string& field) { throw invalid_request(field, field + " is not supported"); }
+
+void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema) {
+  const RequestOption* option = option::find(request_options(), "json_schema");
+  if (option == nullptr) fail_unsupported(path);
+  if (!schema.is_object()) throw wrong_value(path, schema, "a JSON schema, an object");
+  const Json wrapped = {{"json_schema", schema}};
+  set(service, request, *option, Fields(wrapped), "json_schema");
+}
+
 }  // namespace
+
+void read_format(const Service& service, Request& request, const Fields& format) {
+  const std::string type = format.required_text("type");
+  if (type == "text") return;
+  if (type == "json_object") {
+    const Json* schema = format.find("schema");  // llama-server's
+    return set_schema(service, request, format.path("schema"), schema != nullptr ? *schema : Json({{"type", "object"}}));
+  }
+  if (type != "json_schema") throw wrong_value(format.path("type"), type, "\"text\", \"json_object\" or \"json_schema\"");
+  const Json* schema = format.find("schema");  // of a response
+  if (schema != nullptr) return set_schema(service, request, format.path("schema"), *schema);
+  const Fields described(format.required("json_schema"), format.path("json_schema"));
+  set_schema(service, request, described.path("schema"), described.required("schema"));
+}
 
 Request read_options(const Service& service, const Fields& body) {
   Request request = service.options().defaults;
@@ -120,15 +147,10 @@ Request read_options(const Service& service, const Fields& body) {
   }
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
-  for (const char* constraint : {"grammar", "json_schema", "regex"}) {  // until the engine has them: never without what was asked for
-    if (option::find(request_options(), constraint) == nullptr && body.find(constraint) != nullptr && *body.find(constraint) != "") {
-      throw invalid_request(body.path(constraint), std::string(constraint) + " is not supported");
-    }
+  for (const char* constraint : constraints) {  // what is asked for is never left out
+    if (option::find(request_options(), constraint) == nullptr && body.find(constraint) != nullptr) fail_unsupported(body.path(constraint));
   }
-  if (const Json* format = body.find("response_format")) {
-    const std::string type = Fields(*format, "response_format").required_text("type");
-    if (type != "text") throw invalid_request("response_format.type", "response_format.type is \"" + type + "\"; it must be \"text\"");
-  }
+  if (const Json* format = body.find("response_format")) read_format(service, request, Fields(*format, body.path("response_format")));
   return request;
 }
 

@@ -10,6 +10,9 @@ namespace specdec::server {
 // All but the prompt. What the body does not say is the server's default.
 Request read_options(const Service& service, const Fields& body);
 
+// Which text an answer may be: OpenAI's response_format, or the format of a response's text.
+void read_format(const Service& service, Request& request, const Fields& format);
+
 // How many answers: "n".
 int read_num_choices(const Service& service, const Fields& body);
 

@@ -39,13 +39,14 @@ void check_supported(const Fields& body) {
         "previous_response_id",
         "previous_response_id is not supported, because this server keeps no responses; send the whole conversation as input");
   }
-  if (const Json* text = body.find("text")) {
-    const Fields fields(*text, "text");
-    if (const Json* format = fields.find("format")) {
-      const std::string type = Fields(*format, "text.format").required_text("type");
-      if (type != "text") throw wrong_value("text.format.type", type, "\"text\"");
-    }
-  }
+}
+
+// "text": {"format": ...}
+void read_text_format(const Service& service, Request& request, const Fields& body) {
+  const Json* text = body.find("text");
+  if (text == nullptr) return;
+  const Fields fields(*text, "text");
+  if (const Json* format = fields.find("format")) read_format(service, request, Fields(*format, "text.format"));
 }
 
 class Response {
@@ -151,6 +152,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   check_supported(fields);
   const bool stream = fields.flag("stream", false);
   Request request = read_options(service, fields);
+  read_text_format(service, request, fields);
   request.prompt_tokens = prompt_tokens(service, read_conversation(fields), http.is_gone);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);
   if (!stream) return Response(service, *generation).collected();

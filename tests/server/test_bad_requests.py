@@ -57,6 +57,9 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"response_format": 3}, "response_format"),
     ({"response_format": {}}, "response_format.type"),
     ({"response_format": {"type": "sound"}}, "response_format.type"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}}, "response_format.json_schema.schema"),
+    ({"response_format": {"type": "json_object", "schema": 123}}, "response_format.schema"),
 ]
 
 

@@ -294,3 +294,24 @@ def test_most_likely_tokens(server: Server, generator: sd.Generator) -> None:
     for entry, one in zip(native, expected, strict=True):
         assert [top["logprob"] for top in entry["top_logprobs"]] == pytest.approx(one)
         assert all(bytes(top["bytes"]).decode(errors="replace") == top["token"] for top in entry["top_logprobs"])
+
+
+@pytest.mark.parametrize("max_tokens", [0, 3])
+def test_echo_with_the_log_probabilities_of_the_prompt(server: Server, generator: sd.Generator, max_tokens: int) -> None:
+    """As evaluation harnesses ask for them; those of Generator.score."""
+    score = generator.score(PROMPT, top_logprobs=2)
+    body: dict[str, Any] = {"max_tokens": max_tokens, "seed": 1, "echo": True, "logprobs": 2}
+    (choice,) = server.complete(**body)["choices"]
+    logprobs = choice["logprobs"]
+    assert choice["text"] == PROMPT + (server.text(max_tokens=max_tokens, seed=1) if max_tokens else "")
+    assert len(logprobs["tokens"]) == len(score.tokens) + max_tokens
+    assert logprobs["token_logprobs"][0] is logprobs["top_logprobs"][0] is None
+    assert logprobs["token_logprobs"][1 : len(score.tokens)] == pytest.approx(list(score.logprobs)[1:])
+    assert all(
+        max(top.values()) >= own for top, own in zip(logprobs["top_logprobs"][1:], logprobs["token_logprobs"][1:], strict=True)
+    )
+    for token, offset in zip(logprobs["tokens"], logprobs["text_offset"], strict=True):
+        assert choice["text"][offset:].startswith(token)
+    chunks = server.post("/v1/completions", {"prompt": PROMPT, **body, "stream": True}).events[:-1]
+    parts = [chunk["choices"][0]["logprobs"] for chunk in chunks]
+    assert {name: [one for part in parts for one in part[name]] for name in logprobs} == logprobs
