@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers soak gguf-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers soak gguf-check server-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -122,6 +122,10 @@ soak: build
 # llama.cpp's own hand-made bad files through our reader; downloads its source package.
 gguf-check: build
 	$(VENV)/bin/python tests/gguf/check_llama_cpp_files.py
+
+# llama.cpp's own server tests, from the pinned source, against `specdec serve`.
+server-check: build
+	$(VENV)/bin/python tests/server/llama_server_tests.py
 
 bench: $(BUILD)/build.ninja
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON

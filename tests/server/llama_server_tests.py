@@ -39,13 +39,11 @@ SKIPPED = {
     r"test_synth": "invented acceptance rates are llama-server's own test hook",
 }
 # Flags of llama-server that have a value and mean nothing here.
-DROPPED_WITH_VALUE = set(
-    "--hf-repo --hf-file --model-url --model --model-draft --spec-type --spec-draft-n-min -fa -ctk -ctv --reasoning-format "
-    "--reasoning --spec-synth-rates --spec-synth-len --n-gpu-layers --ubatch-size --tags".split()
-)
-DROPPED = set(
-    "--offline --no-slots --cont-batching --no-jinja --kv-unified --verbose --context-shift --swa-full --backend_sampling".split()
-)
+DROPPED_WITH_VALUE = {"--hf-repo", "--hf-file", "--model-url", "--model", "--model-draft", "-fa", "-ctk", "-ctv"}
+DROPPED_WITH_VALUE |= {"--reasoning-format", "--reasoning", "--n-gpu-layers", "--ubatch-size", "--tags"}
+DROPPED_WITH_VALUE |= {"--spec-type", "--spec-draft-n-min", "--spec-synth-rates", "--spec-synth-len"}
+DROPPED = {"--offline", "--no-slots", "--cont-batching", "--no-jinja", "--kv-unified", "--verbose", "--context-shift"}
+DROPPED |= {"--swa-full", "--backend_sampling"}
 
 
 def arguments_of(llama: list[str], specdec: str) -> list[str]:

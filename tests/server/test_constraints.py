@@ -1,0 +1,77 @@
+"""Constraints over HTTP: answers obey them, streamed or not; what cannot be kept is a 400 that names the field."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import openai
+import pytest
+from tests.server.running import PROMPT, Server
+
+MESSAGES = [{"role": "user", "content": PROMPT}]
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["name", "count"],
+    "additionalProperties": False,
+}
+
+
+def text_of(server: Server, **body: Any) -> str:
+    reply = server.post("/v1/chat/completions", {"messages": MESSAGES, "seed": 1, "max_tokens": 60, **body})
+    assert reply.status == 200, reply.text
+    assert reply.json["choices"][0]["finish_reason"] == "stop"
+    content: str = reply.json["choices"][0]["message"]["content"]
+    return content
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": SCHEMA}}},
+        {"response_format": {"type": "json_object", "schema": SCHEMA}},
+        {"json_schema": SCHEMA},
+        {"json_schema": json.dumps(SCHEMA)},
+    ],
+    ids=["json_schema", "json_object", "object", "text"],
+)
+def test_schemas(server: Server, body: dict[str, Any]) -> None:
+    jsonschema.validate(json.loads(text_of(server, **body)), SCHEMA)
+
+
+def test_grammar_and_regex(server: Server) -> None:
+    assert re.fullmatch("[ab]{5}", text_of(server, grammar="root ::= [ab]{5}"))
+    assert re.fullmatch("[0-9]{3}-[a-c]+x", text_of(server, regex="[0-9]{3}-[a-c]+x"))
+    assert server.text(seed=1, max_tokens=4, grammar="") == server.text(seed=1, max_tokens=4)
+
+
+def test_streams_and_responses(server: Server) -> None:
+    client = openai.OpenAI(api_key="none", base_url=server.url + "/v1", max_retries=0)
+    form: Any = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+    chunks = client.chat.completions.create(model="any", messages=MESSAGES, seed=1, response_format=form, stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    jsonschema.validate(json.loads(text), SCHEMA)
+    form = {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}
+    reply = client.responses.create(model="any", input=PROMPT, text=form, extra_body={"seed": 1})
+    assert reply.output_text == text
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"grammar": "root ::= this is (not valid GBNF"}, "grammar"),
+        ({"regex": "(a"}, "regex"),
+        ({"json_schema": {"type": "hiccup"}}, "json_schema"),
+        ({"response_format": {"type": "json_object", "schema": {"type": 123}}}, "json_schema"),
+        ({"grammar": 'root ::= "a"', "regex": "a"}, "grammar"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_kept(server: Server, body: dict[str, Any], words: str) -> None:
+    for path, whole in (("/v1/chat/completions", {"messages": MESSAGES}), ("/completion", {"prompt": PROMPT})):
+        reply = server.post(path, {**whole, **body, "max_tokens": 4})
+        assert reply.status == 400, reply.text
+        assert words in reply.error["message"]
