@@ -19,7 +19,7 @@ MAY_USE = {
     "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling", "constraints"},
-    "server": {"base", "sampling", "speculative", "engine"},
+    "server": {"base", "llama", "sampling", "speculative", "engine"},
     "bindings": {"base", "platform", "gguf", "hub", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
     "cli": {"base", "platform", "gguf", "hub", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"}
     | {"server"},

@@ -147,6 +147,23 @@ MarkedText Generator::chat_prompt(const Conversation& conversation) const {
                         : ChatTemplate::of(*target_model_).render(conversation, target_model_->vocabulary());
 }
 
+std::shared_ptr<const ChatOutputParser> Generator::chat_output_parser(const Conversation& conversation, bool parallel) const {
+  return chat_template_ ? chat_template_->output_parser(conversation, parallel, target_model_->vocabulary())
+                        : ChatTemplate::of(*target_model_).output_parser(conversation, parallel, target_model_->vocabulary());
+}
+
+std::vector<Token> Generator::control_tokens(const std::vector<std::string>& names) const {
+  const Vocabulary vocabulary = target_model_->vocabulary();
+  std::vector<Token> tokens;
+  for (const std::string& name : names) {
+    const std::vector<Token> parts = vocabulary.tokenize(name, true);
+    for (const Token token : parts) {
+      if (vocabulary.piece(token, true) == name && vocabulary.piece(token).empty()) tokens.push_back(token);
+    }
+  }
+  return tokens;
+}
+
 std::vector<Token> Generator::chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const {
   return tokenize_prompt(target_model_->vocabulary(), chat_prompt(conversation), n_ctx(), cancelled);
 }

@@ -100,6 +100,10 @@ class Generator {
   void set_chat_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
   // The conversation as a prompt. Throws ModelError, std::invalid_argument.
   MarkedText chat_prompt(const Conversation& conversation) const;
+  // How to take the answer apart, see ChatTemplate::output_parser(). Its control tokens must be named in the text.
+  std::shared_ptr<const ChatOutputParser> chat_output_parser(const Conversation& conversation, bool parallel) const;
+  // Of these names those that are control tokens of the target, for Request::control_tokens.
+  std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
   // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
   std::vector<Token> chat_tokens(const Conversation& conversation) const { return chat_tokens(conversation, cancelled_); }
   std::vector<Token> chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const;

@@ -1,5 +1,6 @@
 #include "engine/text.h"
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -35,6 +36,7 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
     : id_(id),
       sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
       stream_(request.stop),
+      control_tokens_(request.control_tokens),
       seed_(seed),
       is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
       num_delivered_(static_cast<int>(prompt.size())) {
@@ -71,7 +73,8 @@ Piece Text::next_piece(const Vocabulary& vocabulary) {
   piece.origin = emission.origin;
   piece.logprob = emission.logprob;
   piece.top_logprobs.assign(top, top + static_cast<std::ptrdiff_t>(each));
-  vocabulary.piece(emission.token, token_bytes_);
+  const bool is_named = std::find(control_tokens_.begin(), control_tokens_.end(), emission.token) != control_tokens_.end();
+  vocabulary.piece(emission.token, token_bytes_, is_named);
   piece.text = stream_.push(token_bytes_);
   if (stream_.stopped()) {
     piece.finish_reason = FinishReason::stop;

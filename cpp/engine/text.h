@@ -65,6 +65,7 @@ class Text {
   std::exception_ptr error_;  // the error that ended it; null if none
   Sequence sequence_;
   TextStream stream_;
+  std::vector<Token> control_tokens_;
   std::uint64_t seed_;
   bool is_repeatable_;
   std::size_t next_ = 0;     // index into the sequence's `emitted` of the next piece

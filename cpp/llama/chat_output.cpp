@@ -8,6 +8,7 @@
 
 #include "chat.h"
 #include "llama/backend.h"
+#include "llama/chat_template.h"
 #include "llama/jinja_limits.h"
 
 namespace specdec {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "llama/chat_template.h"
-
 namespace specdec {
+
+struct Conversation;
 
 struct ToolCall {
   std::string id;  // the model's own; most write none

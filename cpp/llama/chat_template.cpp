@@ -125,10 +125,21 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabula
   variables.bos_token = written(vocabulary, vocabulary.bos());
   variables.eos_token = written(vocabulary, vocabulary.eos());
   try {
-    return JinjaTemplate(has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_).render(variables);
+    return JinjaTemplate(text_for(has_tools)).render(variables);
   } catch (const TemplateError& error) {
     throw ModelError(where_ + ": the chat template: " + error.what());
   }
+}
+
+std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, bool parallel,
+                                                                    const Vocabulary& vocabulary) const {
+  const bool has_tools = !parsed("tools", conversation.tools).empty();
+  const std::string& text = text_for(has_tools);
+  // Deriving a parser takes some 20 ms. Templates that know thoughts have this word, as in <think> and enable_thinking.
+  if (!has_tools && text.find("think") == std::string::npos) return nullptr;
+  auto parser = std::make_shared<const ChatOutputParser>(text, conversation, parallel, written(vocabulary, vocabulary.bos()),
+                                                         written(vocabulary, vocabulary.eos()));
+  return parser->understands_template() ? parser : nullptr;
 }
 
 }  // namespace specdec

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "llama/chat_output.h"
 #include "llama/jinja_template.h"
 #include "llama/marked_text.h"
 #include "llama/model.h"
@@ -44,8 +45,14 @@ class ChatTemplate {
   // std::invalid_argument for bad JSON.
   MarkedText render(const Conversation& conversation, const Vocabulary& vocabulary) const;
 
+  // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot be understood, or
+  // the conversation has no tools and the template no thoughts. parallel: several calls in one answer.
+  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, bool parallel,
+                                                        const Vocabulary& vocabulary) const;
+
  private:
   ChatTemplate() = default;
+  const std::string& text_for(bool has_tools) const { return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_; }
 
   std::string where_, name_, text_, text_for_tools_;  // name_: of a built-in one; or a text
 };

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/assistant_message.h"
 #include "server/endpoints.h"
 #include "server/event_stream.h"
 #include "server/generation.h"
@@ -14,7 +15,15 @@ namespace {
 
 struct Options {
   bool has_logprobs = false, stream = false, include_usage = false, timings_per_token = false;
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
+
+// A whole answer, in contrast to one that was cut.
+bool is_whole(const std::optional<FinishReason>& reason) { return reason == FinishReason::stop; }
+
+Json finish_reason_of(const AssistantMessage& message, const std::optional<FinishReason>& reason) {
+  return is_whole(reason) && message.has_tool_calls() ? Json("tool_calls") : finish_reason_json(reason);
+}
 
 Options read_reply_options(const Fields& body) {
   Options options;
@@ -64,12 +73,11 @@ HttpReply collected(Service& service, Generation& generation, const Options& opt
       logprobs = {{"content", Json::array()}};
       for (const Piece& piece : answer.pieces) logprobs["content"].push_back(logprob_json(service.generator(), piece));
     }
-    Json reason = finish_reason_json(answer.finish_reason);
+    AssistantMessage message(options.parser);
+    message.add(answer.text, is_whole(answer.finish_reason));
+    Json reason = finish_reason_of(message, answer.finish_reason);
     if (reason.is_null()) reason = "length";  // max_tokens is 0
-    choices.push_back({{"index", choices.size()},
-                       {"message", {{"role", "assistant"}, {"content", answer.text}}},
-                       {"logprobs", logprobs},
-                       {"finish_reason", reason}});
+    choices.push_back({{"index", choices.size()}, {"message", message.json()}, {"logprobs", logprobs}, {"finish_reason", reason}});
     num_tokens.push_back(answer.pieces.size());
   }
   reply["choices"] = choices;
@@ -87,7 +95,8 @@ class Chunks {
         options_(options),
         events_(events),
         heading_(heading(service, "chat.completion.chunk")),
-        num_tokens_(generation.num_choices()) {}
+        num_tokens_(generation.num_choices()),
+        messages_(generation.num_choices(), AssistantMessage(options.parser)) {}
 
   void send_all() {
     for (std::size_t i = 0; i < generation_.num_choices(); ++i) send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
@@ -109,8 +118,14 @@ class Chunks {
     ++num_tokens_[item.choice];
     Json logprobs = nullptr;
     if (options_.has_logprobs) logprobs = {{"content", Json::array({logprob_json(service_.generator(), piece)})}};
-    if (!piece.text.empty() || options_.has_logprobs) send(item.choice, {{"content", piece.text}}, logprobs, nullptr);
-    if (piece.finish_reason) send(item.choice, Json::object(), nullptr, finish_reason_json(piece.finish_reason));
+    AssistantMessage& message = messages_[item.choice];
+    std::vector<Json> deltas = message.add(piece.text, is_whole(piece.finish_reason));
+    if (deltas.empty() && options_.has_logprobs) deltas.push_back({{"content", ""}});
+    for (const Json& delta : deltas) {
+      send(item.choice, delta, logprobs, nullptr);
+      logprobs = nullptr;  // once
+    }
+    if (piece.finish_reason) send(item.choice, Json::object(), nullptr, finish_reason_of(message, piece.finish_reason));
   }
 
   void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason) {
@@ -137,6 +152,7 @@ class Chunks {
   EventStream& events_;
   const Json heading_;
   std::vector<std::size_t> num_tokens_;  // of each choice
+  std::vector<AssistantMessage> messages_;
 };
 
 }  // namespace
@@ -144,10 +160,15 @@ class Chunks {
 HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const Options options = read_reply_options(fields);
+  Options options = read_reply_options(fields);
   Request request = read_options(service, fields);
   const int num_choices = read_num_choices(service, fields);
-  request.prompt_tokens = prompt_tokens(service, read_conversation(fields), http.is_gone);
+  const Conversation conversation = read_conversation(fields);
+  request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
+  const bool is_parallel = fields.flag("parallel_tool_calls", true);
+  const bool is_constrained = request.grammar || request.json_schema || request.regex;  // then all text is the content that was asked for
+  if (!is_constrained) options.parser = service.generator().chat_output_parser(conversation, is_parallel);
+  if (options.parser) request.control_tokens = service.generator().control_tokens(options.parser->control_tokens());
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
   if (!options.stream) return collected(service, *generation, options);
   return event_reply([&service, generation, options](EventStream& events) { Chunks(service, *generation, options, events).send_all(); });
