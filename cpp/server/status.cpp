@@ -4,6 +4,11 @@
 #include "server/settings.h"
 
 namespace specdec::server {
+namespace {
+
+const std::int64_t process_start = unix_time();
+
+}  // namespace
 
 HttpReply health(Service& service) {
   if (service.is_closed()) throw ApiError(503, "unavailable_error", "the server is shutting down");
@@ -47,6 +52,7 @@ HttpReply slots(Service& service) {
 HttpReply metrics(Service& service) {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4";
+  reply.headers = {{"Process-Start-Time-Unix", std::to_string(process_start)}};  // as llama-server
   const std::size_t processing = service.num_processing(), unfinished = service.num_unfinished();
   reply.body = service.metrics().text(processing, unfinished > processing ? unfinished - processing : 0);
   return reply;

@@ -60,6 +60,7 @@ def test_metrics_count_tokens(server: Server) -> None:
     assert predicted == reply["usage"]["completion_tokens"] == 9
     assert read == reply["timings"]["prompt_n"]
     assert cached == reply["timings"]["cache_n"] == reply["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert int(server.get("/metrics").headers["Process-Start-Time-Unix"]) > 0
     for line in server.get("/metrics").text.splitlines():
         assert line.startswith("# HELP ") or line.startswith("# TYPE ") or len(line.split()) == 2
 
