@@ -1,4 +1,6 @@
 // Chat templates without a model, for the tests.
+#include "llama/chat_template.h"
+
 #include <pybind11/stl.h>
 
 #include <string>

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "llama/chat_output.h"
+#include "llama/chat_template.h"
 
 namespace {
 
