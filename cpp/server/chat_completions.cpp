@@ -122,15 +122,16 @@ class Chunks {
     std::vector<Json> deltas = message.add(piece.text, is_whole(piece.finish_reason));
     if (deltas.empty() && options_.has_logprobs) deltas.push_back({{"content", ""}});
     for (const Json& delta : deltas) {
-      send(item.choice, delta, logprobs, nullptr);
+      send(item.choice, delta, logprobs, nullptr, piece.origin);
       logprobs = nullptr;  // once
     }
     if (piece.finish_reason) send(item.choice, Json::object(), nullptr, finish_reason_of(message, piece.finish_reason));
   }
 
-  void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason) {
+  void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason, DraftOrigin origin = DraftOrigin::none) {
     Json chunk = heading_;
     chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
+    if (origin != DraftOrigin::none) chunk["choices"][0]["draft_source"] = name(origin);
     const bool is_last = !reason.is_null() && !options_.include_usage;
     if (options_.include_usage) chunk["usage"] = nullptr;
     const bool has_begun = num_tokens_[index] > 0;

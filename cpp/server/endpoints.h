@@ -12,6 +12,7 @@ HttpReply completions(Service& service, const HttpRequest& http);       // OpenA
 HttpReply responses(Service& service, const HttpRequest& http);         // OpenAI's /v1/responses
 HttpReply llama_completion(Service& service, const HttpRequest& http);  // llama-server's /completion
 
+HttpReply page(Service& service);  // for browsers
 HttpReply health(Service& service);
 HttpReply models(Service& service);
 HttpReply props(Service& service);

@@ -24,13 +24,14 @@ struct PostRoute {
 }  // namespace
 
 void add_routes(HttpServer& http, Service& service) {
-  const std::vector<GetRoute> get_routes = {
+  std::vector<GetRoute> get_routes = {
       {{"/health", "/v1/health"}, health, true},
       {{"/v1/models", "/models"}, models},
       {{"/props"}, props},
       {{"/slots"}, slots},
       {{"/metrics"}, metrics},
   };
+  if (service.options().has_page) get_routes.push_back({{"/", "/index.html"}, page, true});
   const std::vector<PostRoute> post_routes = {
       {{"/v1/chat/completions", "/chat/completions"}, chat_completions},
       {{"/v1/completions"}, completions},

@@ -17,6 +17,7 @@ struct ServiceOptions {
   std::string model_path;     // for /props
   std::string model_name;     // what clients call the model
   std::string build;          // version and sources, for system_fingerprint
+  bool has_page = true;       // at /, for browsers
   int request_seconds = 600;  // a request takes longest; 0: no limit
 };
 

@@ -35,6 +35,7 @@ struct ServeOptions {
   int request_seconds = 600, drain_seconds = 30;
   int num_threads = 0;  // 0: one per request that runs or waits, and some more
   int max_body_mib = 32;
+  bool has_no_page = false;
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
 
@@ -90,7 +91,8 @@ CommandLine command_line(ServeOptions& options) {
         integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "connections that are served at once (default: enough for -np and --queue)"),
-        flag({"--metrics", "--slots", "--props", "--no-webui", "--no-ui"}, options.accepted,
+        flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
+        flag({"--metrics", "--slots", "--props"}, options.accepted,
              "accepted because llama-server has them; the endpoints are always there")}},
       {"Text",
        {template_option(options.chat_template), template_file_option(options.chat_template),
@@ -153,6 +155,7 @@ int run_serve(int argc, const char* const* argv) {
   service.model_name = options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
   service.build = std::string(version) + ", " + build;
   service.request_seconds = options.request_seconds;
+  service.has_page = !options.has_no_page;
   const auto report = [](const std::string& problem) { note("specdec serve: " + printable(problem) + "\n"); };
   catch_terminations();
   server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);

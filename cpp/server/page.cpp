@@ -1,0 +1,20 @@
+// GET /: a page to chat with this server (page.html).
+#include "server/endpoints.h"
+
+namespace specdec::server {
+
+HttpReply page(Service&) {
+  static const std::string html =
+#include "page.inc"
+      ;
+  HttpReply reply;
+  reply.content_type = "text/html; charset=utf-8";
+  reply.body = html;
+  // It runs its own script only, and talks to this server only.
+  reply.headers = {{"Content-Security-Policy",
+                    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
+                    "form-action 'none'; frame-ancestors 'none'"}};
+  return reply;
+}
+
+}  // namespace specdec::server
