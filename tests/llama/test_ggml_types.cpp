@@ -69,8 +69,25 @@ TEST(caches_beyond_64_bits_do_not_wrap) {
   CacheShape shape;
   shape.full = {1 << 16, 1 << 16};
   shape.heads.assign(512, 1 << 16);
-  CHECK(shape.bytes(INT32_MAX, KvType::f16) == UINT64_MAX / 2);
+  shape.state = UINT64_MAX / 8;
+  CHECK(shape.bytes(INT32_MAX, KvType::f16) == UINT64_MAX / 4);
   CHECK(shape.bytes(0, KvType::f16) == 0);
+  CHECK(shape.state_bytes(256) == UINT64_MAX / 4 && shape.state_bytes(0) == 0);
+}
+
+TEST(recurrent_states_take_what_the_metadata_says) {
+  GgufFile file;
+  const auto add = [&](const char* key, std::uint64_t value) { file.metadata.push_back({key, GgufType::u32, value}); };
+  file.metadata.push_back({"general.architecture", GgufType::string, std::string("mamba2")});
+  add("mamba2.block_count", 2);
+  add("mamba2.embedding_length", 64);
+  add("mamba2.ssm.conv_kernel", 4);
+  add("mamba2.ssm.inner_size", 128);
+  add("mamba2.ssm.state_size", 16);
+  add("mamba2.ssm.group_count", 2);
+  // The convolution's last 3 inputs of 128 + 2 * 2 * 16 channels, and 128 x 16 numbers.
+  CHECK(CacheShape::of(file).state_bytes(3) == std::uint64_t{3 * 2 * 4} * (3 * 192 + 128 * 16));
+  CHECK(CacheShape::of(file).bytes(10, KvType::f16) == 0);
 }
 
 TEST(a_model_without_attention_has_no_cache) { CHECK(CacheShape::of(GgufFile()).bytes(1, KvType::f16) == 0); }
