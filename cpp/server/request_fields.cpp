@@ -61,8 +61,9 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   if (option == "max_tokens" && value == -1) return std::numeric_limits<int>::max();  // until the end of the text or the context
   if (option == "seed" && value == -1) return nullptr;                                // a random one
   if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
-  if (option == "top_k" && is_negative) return 0;                                       // off
-  if ((option == "grammar" || option == "json_schema") && value == "") return nullptr;  // none
+  if (option == "top_k" && is_negative) return 0;  // off
+  const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
+  if ((option == "grammar" || option == "json_schema") && is_empty_text) return nullptr;  // none
   if (option == "logit_bias") return token_biases(generator, field, value);
   return value;
 }
