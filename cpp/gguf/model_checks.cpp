@@ -156,7 +156,8 @@ void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
 // ggml sums over the heads of RWKV in steps of up to 64 numbers (AVX-512) and reads past heads of other sizes.
 void check_wkv_heads(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "wkv.head_size";
-  const std::uint64_t size = checked(file, key, 1, 1 << 16, 64), width = file.integer(prefix + "embedding_length").value_or(size);
+  if (file.find(key) == nullptr) return;
+  const std::uint64_t size = checked(file, key, 1, 1 << 16, 0), width = file.integer(prefix + "embedding_length").value_or(size);
   if (size % 64 != 0) reject(file, key, "is " + to_string(size) + ", expected a multiple of 64");
   if (width % size != 0) reject(file, key, "is " + to_string(size) + ", which does not divide the width " + to_string(width));
 }

@@ -136,6 +136,7 @@ def test_most_tokens_and_time(specdec: pathlib.Path) -> None:
         assert running.complete(max_tokens=2)["usage"]["completion_tokens"] == 2
     with serving(specdec, "--timeout", 1, "-np", 1) as running:
         first = in_thread(running, {**LONG, "n": 60})
+        wait_until(lambda: running.num_unfinished() > 0)  # it has the slot
         reply = running.post("/v1/completions", {**LONG, "stream": True})
         assert reply.events[-1]["error"]["type"] == "timeout_error"
         assert first.result(60).error["type"] == "timeout_error" and first.result().status == 504
