@@ -12,7 +12,7 @@ foreach(name jinja/lexer jinja/parser jinja/runtime jinja/string jinja/value jso
   target_sources(llama_cpp_jinja PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
 target_include_directories(llama_cpp_jinja SYSTEM PUBLIC "${jinja_source}/common")
-target_compile_options(llama_cpp_jinja PRIVATE -w)  # not our warnings
+target_compile_options(llama_cpp_jinja PRIVATE -w -g0)  # not our warnings, nor for our debugger
 target_link_libraries(llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 set_target_properties(llama_cpp_jinja PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(llama::jinja ALIAS llama_cpp_jinja)
@@ -24,7 +24,7 @@ foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-
         json-schema-to-grammar trie jinja/caps)
   target_sources(llama_cpp_chat PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
-target_compile_options(llama_cpp_chat PRIVATE -w)  # not our warnings
+target_compile_options(llama_cpp_chat PRIVATE -w -g0)  # not our warnings, nor for our debugger
 target_link_libraries(llama_cpp_chat PUBLIC llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 set_target_properties(llama_cpp_chat PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(llama::chat ALIAS llama_cpp_chat)

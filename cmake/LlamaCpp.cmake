@@ -121,12 +121,12 @@ target_include_directories(nlohmann_json SYSTEM INTERFACE "${LLAMA_SOURCE}/vendo
 # SHA-256, vendored by llama.cpp: to check downloads.
 add_library(llama_cpp_sha256 STATIC "${LLAMA_SOURCE}/vendor/hash/sha256/sha256.c")
 target_include_directories(llama_cpp_sha256 SYSTEM PUBLIC "${LLAMA_SOURCE}/vendor/hash")
-target_compile_options(llama_cpp_sha256 PRIVATE -w)  # not our warnings
+target_compile_options(llama_cpp_sha256 PRIVATE -w -g0)  # not our warnings, nor for our debugger
 set_target_properties(llama_cpp_sha256 PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 # cpp-httplib, vendored by llama.cpp: the HTTP of `specdec serve`. Without OpenSSL: TLS is a reverse proxy's.
 add_library(llama_cpp_httplib STATIC "${LLAMA_SOURCE}/vendor/cpp-httplib/httplib.cpp")
 target_include_directories(llama_cpp_httplib SYSTEM PUBLIC "${LLAMA_SOURCE}/vendor/cpp-httplib")
 target_compile_definitions(llama_cpp_httplib PUBLIC CPPHTTPLIB_LISTEN_BACKLOG=512 CPPHTTPLIB_TCP_NODELAY=true)
-target_compile_options(llama_cpp_httplib PRIVATE -w)  # not our warnings
+target_compile_options(llama_cpp_httplib PRIVATE -w -g0)  # not our warnings, nor for our debugger
 target_link_libraries(llama_cpp_httplib PUBLIC Threads::Threads)
 set_target_properties(llama_cpp_httplib PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list

@@ -12,7 +12,7 @@ add_library(xgrammar STATIC ${xgrammar_files})
 target_include_directories(xgrammar SYSTEM PUBLIC "${XGRAMMAR_SOURCE}/include" "${XGRAMMAR_SOURCE}/3rdparty/dlpack/include")
 target_include_directories(xgrammar SYSTEM PRIVATE "${XGRAMMAR_SOURCE}/3rdparty/picojson")
 target_compile_definitions(xgrammar PRIVATE XGRAMMAR_LOG_CUSTOMIZE=1 XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
-target_compile_options(xgrammar PRIVATE -w -O2)  # not our warnings; -O2 compiles in less time than -O3
+target_compile_options(xgrammar PRIVATE -w -g0 -O2)  # not our warnings, nor for our debugger
 target_link_libraries(xgrammar PUBLIC Threads::Threads)
 set_target_properties(xgrammar PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(xgrammar::xgrammar ALIAS xgrammar)
