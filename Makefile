@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check stubs docs fuzz fuzz-parsers soak gguf-check server-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -27,8 +27,11 @@ build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD)
 
 # The bundled target with the shape, and so the time per pass, of a 1.1B model: 0.8 GB that are kept, made in half a minute (3 GB of disk).
+# Where the disk has less it is a 115M one, a tenth of that.
 SPECDEC := $(BUILD)/specdec
-DEMO_SHAPE ?= 1.1b
+DEMO_LARGE := $(BUILD)/demo-1.1b-mxfp6.gguf
+DEMO_FREE_KB ?= $(shell df -Pk . | awk 'NR == 2 { print $$4 }')
+DEMO_SHAPE ?= $(shell test -e $(DEMO_LARGE) || test "0$(DEMO_FREE_KB)" -gt 3100000 && echo 1.1b || echo 115m)
 DEMO_MODEL ?= $(BUILD)/demo-$(DEMO_SHAPE)-mxfp6.gguf
 $(DEMO_MODEL): models/widen.py models/stdlib-target-f16.gguf | build
 	@echo "making the demo's target: the bundled model with the shape of a $(DEMO_SHAPE) one, then its MXFP6 version"
@@ -36,6 +39,7 @@ $(DEMO_MODEL): models/widen.py models/stdlib-target-f16.gguf | build
 	  $(VENV)/bin/python models/widen.py $(DEMO_SHAPE) "$@.f16" && $(SPECDEC) quantize "$@.f16" "$@.part" | tail -n 2 && mv "$@.part" "$@"
 
 demo: build $(DEMO_MODEL)
+	@test $(DEMO_SHAPE) != 115m || echo "(A 1.1B target shows more: with 3 GB of free disk it is made, or by make demo DEMO_SHAPE=1.1b.)"
 	@echo "Temperature 0, the same weights, without and with a draft; accepted drafts are green, the text is the same. The target costs what a"
 	@echo "$(DEMO_SHAPE) model costs and writes what the bundled 7M one writes, so look at the speed; specdec race -m YOURS -md DRAFT compares yours."
 	@$(SPECDEC) race -m "$(DEMO_MODEL)" -md models/stdlib-draft-f16.gguf -p "def bfs(graph, start):" -n 100 --temp 0
@@ -70,8 +74,8 @@ empty :=
 space := $(empty) $(empty)
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
-ASAN_TESTS := argument parallel file cgroup fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
-  decoder ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention fuzz_models fuzz_generate
+ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
+  decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_attention fuzz_models fuzz_generate
 asan: $(VENV)/.ready
 	cmake --preset asan --log-level=WARNING
 	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))
@@ -92,6 +96,16 @@ wheel-check: build
 	  --config-settings=build-dir=build/wheel-portable --config-settings=cmake.define.SPECDEC_PORTABLE=ON .
 	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
 
+# Completes dist, where wheels are: source package, bill of materials, checksums; checked as PyPI would. python release/release.py --cut
+# 0.2.0 before it changes the version. .github/workflows/release.yml makes the wheels of all platforms first.
+$(VENV)/.release: requirements/release.txt $(VENV)/.ready
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/release.txt
+	touch $@
+
+release: $(VENV)/.release
+	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/release.yml
+	$(VENV)/bin/python release/release.py dist
+
 # The documentation as a site: build/docs/index.html.
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
@@ -104,20 +118,21 @@ stubs: build
 	$(VENV)/bin/python tests/bindings/make_stubs.py python
 
 # Coverage-guided fuzzing with clang's libFuzzer, under the address and undefined behaviour sanitizers: a short run of every program,
-# the same every time; or what FUZZ names: make fuzz FUZZ="gguf=1000000 generate=3600s" (inputs or seconds). llama.cpp is built once
-# more for it. fuzz-parsers: a short run of those that need no llama.cpp; `make test` and `make asan` run samples of the others.
+# the same every time; or what FUZZ names: make fuzz FUZZ="gguf=1000000 generate=3600s" (inputs or seconds; --record adds them to
+# tests/figures.jsonl). llama.cpp is built once more for it. fuzz-parsers: a short run of those that need no llama.cpp; `make test` and
+# `make asan` run samples of the others.
 FUZZ_TARGET := fuzzers
 fuzz fuzz-parsers: $(VENV)/.ready
 	cmake --preset fuzz --log-level=WARNING
 	@cmake --build build/fuzz --target $(FUZZ_TARGET)
-	$(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
+	PYTHONPATH=. $(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
 fuzz-parsers: FUZZ_TARGET := parser_fuzzers
-fuzz-parsers: FUZZ := gguf requests prompts results
+fuzz-parsers: FUZZ := gguf requests prompts constraints results
 
-# Mixed requests on Generators that come and go; six hours.
+# Mixed requests on Generators that come and go; six hours, which may be run in parts (Ctrl-C). They are added to tests/figures.jsonl.
 SOAK_SECONDS ?= 21600
 soak: build
-	PYTHONPATH=python $(VENV)/bin/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
+	PYTHONPATH=python:. $(VENV)/bin/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --record
 
 # llama.cpp's own hand-made bad files through our reader; downloads its source package.
 gguf-check: build
@@ -126,6 +141,16 @@ gguf-check: build
 # llama.cpp's own server tests, from the pinned source, against `specdec serve`.
 server-check: build
 	$(VENV)/bin/python tests/server/llama_server_tests.py
+
+# Clients that others wrote (lm-eval, llm, langchain-openai) against `specdec serve`, in an environment of their own.
+CLIENTS_VENV := build/clients-venv
+$(CLIENTS_VENV)/.ready: requirements/clients.txt
+	$(PYTHON) -m venv $(CLIENTS_VENV)
+	$(CLIENTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/clients.txt
+	touch $@
+
+clients-check: build $(CLIENTS_VENV)/.ready
+	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py
 
 bench: $(BUILD)/build.ninja
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON

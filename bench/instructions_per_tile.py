@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 KINDS = {
-    "multiply": re.compile(r"vpdpbusd|vpmaddubsw|vpmaddwd|sdot|vfmadd.*ps|fmla"),
+    "multiply": re.compile(r"vpdpbusd|vpmaddubsw|vpmaddwd|sdot|smmla|vfmadd.*ps|fmla"),
     "table": re.compile(r"vperm[bit]|vpshufb|tbl"),
     "prefetch": re.compile(r"prefetch|prfm"),
 }

@@ -1,28 +1,34 @@
-// Times the matmul of MXFP6 or F16, BF16, F32 weights, compared with two limits of this machine measured in the same run and
-// interleaved: read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns), int8 or F32.
+// Times the matmul of MXFP6, F16, BF16, F32 or stock quantized weights (Q4_K, ...; in tiles), compared with two limits of this machine
+// measured in the same run and interleaved: read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns),
+// int8 or F32.
 //
 // Every thread works on its own share of weights, which do not fit the CPU caches, and times pieces of a fraction of a
 // millisecond. A case's rate is that of the median piece, summed over threads. Other processes take a core away for milliseconds
 // at a time, so they disturb few pieces; their memory traffic slows down the measured limits as well.
 //
-// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2|f16|bf16|f32] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
+// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2|f16|bf16|f32|Q4_K|...] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
-// F16, BF16 and F32 also take --isa ggml: llama.cpp's dot product per row and column, in its order. --activations is for MXFP6.
+// All but MXFP6 also take --isa ggml: llama.cpp's dot product per row and column, in its order (its repacked weights are faster).
+// --activations is for MXFP6.
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/isa.h"
 #include "ggml-cpu.h"
 #include "machine.h"
 #include "peak.h"
+#include "weights/blocks/kernels.h"
 #include "weights/floats/kernels.h"
 #include "weights/mxfp6/kernels.h"
 #if defined(__linux__)
@@ -32,6 +38,7 @@
 using namespace specdec::mxfp6;
 using bench::median, bench::now, bench::read_all;
 namespace floats = specdec::floats;
+namespace blocks = specdec::blocks;
 
 namespace {
 
@@ -77,6 +84,7 @@ struct Product {
   std::function<Panel(const std::vector<float>& x, std::int64_t n)> pack;
   std::function<void(const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch)> multiply;
   std::function<std::size_t(std::int64_t n)> scratch_bytes;
+  Panel weights;  // of a piece; empty: weight_byte
 };
 
 Panel bytes_of(const std::vector<float>& x) {
@@ -88,7 +96,7 @@ const float* floats(const Panel& panel) { return reinterpret_cast<const float*>(
 
 Product mxfp6_product(const Kernels& kernels, Type type, bool f32, std::int64_t k) {
   constexpr std::int64_t bands = 4;
-  Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes, true, nullptr, nullptr, nullptr, nullptr};
+  Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes, true, nullptr, nullptr, nullptr, nullptr, {}};
   p.weight_byte = [](std::size_t at, std::uint64_t random) {
     return static_cast<std::uint8_t>(at % tile_bytes < tile_code_bytes ? random >> 56 : 115 + (random >> 62));
   };
@@ -114,10 +122,28 @@ std::uint8_t float_byte(std::size_t at, std::uint64_t random) {
   return static_cast<std::uint8_t>(at % bytes == bytes - 1 ? 0x38 + (random >> 62) + (random >> 54 & 0x80) : random >> 56);
 }
 
-Product float_product(const std::string& isa, floats::Type type, std::int64_t k) {
+// llama.cpp's dot products, 16 rows and 16 columns at a time.
+void multiply_by_ggml(ggml_vec_dot_t dot, std::int64_t k, const std::uint8_t* weights, std::size_t row_bytes, std::int64_t rows,
+                      const std::uint8_t* columns, std::size_t column_bytes, std::int64_t n, float* out) {
+  constexpr std::int64_t block = 16;
+  for (std::int64_t c0 = 0; c0 < n; c0 += block) {
+    for (std::int64_t r0 = 0; r0 < rows; r0 += block) {
+      for (std::int64_t c = c0; c < std::min(n, c0 + block); ++c) {
+        for (std::int64_t r = r0; r < r0 + block; ++r) {
+          const std::uint8_t *row = weights + static_cast<std::size_t>(r) * row_bytes,
+                             *column = columns + static_cast<std::size_t>(c) * column_bytes;
+          dot(static_cast<int>(k), out + c * rows + r, 0, row, 0, column, 0, 1);
+        }
+      }
+    }
+  }
+}
+
+Product float_product(const std::string& isa, const std::string& name, std::int64_t k) {
+  const floats::Type type = name == "f16" ? floats::Type::f16 : name == "bf16" ? floats::Type::bf16 : floats::Type::f32;
   constexpr std::int64_t rows = 2 * floats::tile_rows;
   const std::int64_t row_bytes = k * weight_bytes(type);
-  Product p{isa, rows, rows * row_bytes, false, type == floats::Type::f32 ? float_byte<4> : float_byte<2>, nullptr, nullptr, nullptr};
+  Product p{isa, rows, rows * row_bytes, false, type == floats::Type::f32 ? float_byte<4> : float_byte<2>, nullptr, nullptr, nullptr, {}};
   p.scratch_bytes = [](std::int64_t) { return std::size_t{0}; };
   if (isa != "ggml") {
     const floats::Kernels& kernels = specdec::pick(floats::all_kernels(), *specdec::select_isa(isa).isa);
@@ -141,16 +167,79 @@ Product float_product(const std::string& isa, floats::Type type, std::int64_t k)
   const ggml_type ggml = type == floats::Type::f16 ? GGML_TYPE_F16 : type == floats::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32;
   const auto dot = ggml_get_type_traits_cpu(ggml)->vec_dot;
   p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
-    constexpr std::int64_t block = 16;  // of rows and of columns
-    for (std::int64_t c0 = 0; c0 < n; c0 += block) {
-      for (std::int64_t r0 = 0; r0 < rows; r0 += block) {
-        for (std::int64_t c = c0; c < std::min(n, c0 + block); ++c) {
-          for (std::int64_t r = r0; r < r0 + block; ++r) {
-            dot(static_cast<int>(k), out + c * rows + r, 0, piece + r * row_bytes, 0, panel.data() + c * row_bytes, 0, 1);
-          }
-        }
-      }
+    const auto bytes = static_cast<std::size_t>(row_bytes);
+    multiply_by_ggml(dot, k, piece, bytes, rows, panel.data(), bytes, n, out);
+  };
+  return p;
+}
+
+std::optional<blocks::Type> block_type(const std::string& name) {
+  for (int i = 0; i < blocks::num_types; ++i) {
+    if (name == blocks::formats[i].name) return static_cast<blocks::Type>(i);
+  }
+  return std::nullopt;
+}
+
+ggml_type ggml_type_of(blocks::Type type) {
+  const std::string wanted = blocks::format_of(type).name;
+  for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
+    std::string name = ggml_type_name(static_cast<ggml_type>(i)) == nullptr ? "" : ggml_type_name(static_cast<ggml_type>(i));
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (name == wanted) return static_cast<ggml_type>(i);
+  }
+  std::abort();
+}
+
+// Random weights, as llama.cpp rounds them; ours in tiles.
+Product block_product(const std::string& isa, blocks::Type type, std::int64_t k) {
+  constexpr std::int64_t rows = 4 * blocks::tile_rows;
+  const ggml_type ggml = ggml_type_of(type);
+  const std::size_t row_bytes = ggml_row_size(ggml, k);
+  std::vector<float> values(static_cast<std::size_t>(rows * k));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  Panel file(static_cast<std::size_t>(rows) * row_bytes);
+  ggml_quantize_chunk(ggml, values.data(), file.data(), 0, rows, k, nullptr);
+
+  const bool is_ggml = isa == "ggml";
+  const std::int64_t tile_bytes = blocks::tile_bytes(type, k);
+  Product p{isa,     rows,    is_ggml ? static_cast<std::int64_t>(file.size()) : rows / blocks::tile_rows * tile_bytes,
+            true,    nullptr, nullptr,
+            nullptr, nullptr, {}};
+  if (is_ggml) {
+    const ggml_type_traits_cpu* traits = ggml_get_type_traits_cpu(ggml);
+    const std::size_t column_bytes = ggml_row_size(traits->vec_dot_type, k);
+    p.weights = file;
+    p.scratch_bytes = [](std::int64_t) { return std::size_t{0}; };
+    p.pack = [=](const std::vector<float>& x, std::int64_t n) {
+      Panel panel(static_cast<std::size_t>(n) * column_bytes);
+      const auto round = ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float;
+      for (std::int64_t c = 0; c < n; ++c) round(x.data() + c * k, panel.data() + static_cast<std::size_t>(c) * column_bytes, k);
+      return panel;
+    };
+    p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
+      multiply_by_ggml(traits->vec_dot, k, piece, row_bytes, rows, panel.data(), column_bytes, n, out);
+    };
+    return p;
+  }
+  const blocks::Kernels& kernels = specdec::pick(blocks::all_kernels(), *specdec::select_isa(isa).isa);
+  p.weights.resize(static_cast<std::size_t>(p.piece_bytes));
+  for (std::int64_t tile = 0; tile < rows / blocks::tile_rows; ++tile) {
+    blocks::write_tile(type, file.data() + static_cast<std::size_t>(tile * blocks::tile_rows) * row_bytes,
+                       static_cast<std::int64_t>(row_bytes), blocks::tile_rows, k, p.weights.data() + tile * tile_bytes);
+  }
+  p.scratch_bytes = [](std::int64_t n) { return blocks::scratch_bytes(n); };
+  p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
+    Panel panel(blocks::panel_bytes(n, k));
+    for (std::int64_t c = 0; c < n; ++c) {
+      kernels.pack(type, x.data() + c * k, n, k, c, 0, k / blocks::block_size, reinterpret_cast<blocks::PanelBlock*>(panel.data()));
     }
+    return panel;
+  };
+  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch) {
+    const blocks::Matrix matrix{type, nullptr, 0, k, piece};
+    kernels.matmul(matrix, reinterpret_cast<const blocks::PanelBlock*>(panel.data()), n, 0, rows, out, rows, scratch);
   };
   return p;
 }
@@ -164,28 +253,23 @@ struct Setup {
   std::vector<Panel> panels;
 };
 
-Setup make_setup(const Options& options, const std::string& isa, std::int64_t k) {
+Product make_product(const Options& options, const std::string& isa, std::int64_t k) {
   const std::string& type = options.type;
-  const bool is_mxfp6 = type == "e2m3" || type == "e3m2";
-  Setup s{is_mxfp6 ? mxfp6_product(specdec::pick(all_kernels(), *specdec::select_isa(isa).isa), type == "e3m2" ? Type::e3m2 : Type::e2m3,
-                                   options.activations == "f32", k)
-                   : float_product(isa,
-                                   type == "f16"    ? floats::Type::f16
-                                   : type == "bf16" ? floats::Type::bf16
-                                                    : floats::Type::f32,
-                                   k),
-          k,
-          0,
-          nullptr,
-          {},
-          {}};
+  if (const std::optional<blocks::Type> block = block_type(type)) return block_product(isa, *block, k);
+  if (type != "e2m3" && type != "e3m2") return float_product(isa, type, k);
+  const Kernels& kernels = specdec::pick(all_kernels(), *specdec::select_isa(isa).isa);
+  return mxfp6_product(kernels, type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k);
+}
+
+Setup make_setup(const Options& options, const std::string& isa, std::int64_t k) {
+  Setup s{make_product(options, isa, k), k, 0, nullptr, {}, {}};
   s.pieces = options.mib * (1 << 20) / s.product.piece_bytes;
   const auto bytes = static_cast<std::size_t>(s.pieces * s.product.piece_bytes);
   s.weights = allocate(bytes, options.pages == "huge");
   std::uint64_t state = 1;
   for (std::size_t i = 0; i < bytes; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    s.weights[i] = s.product.weight_byte(i, state);
+    s.weights[i] = s.product.weights.empty() ? s.product.weight_byte(i, state) : s.product.weights[i % s.product.weights.size()];
   }
   s.cases = {{Case::Kind::read, 0}, {Case::Kind::peak, 0}};
   for (const std::int64_t n : options.n) s.cases.push_back({Case::Kind::matmul, n});
@@ -305,7 +389,7 @@ bool parse(int argc, char** argv, Options& options) {
     else return false;
   }
   const std::vector<std::string> types = {"e2m3", "e3m2", "f16", "bf16", "f32"};
-  return options.rounds > 0 && std::find(types.begin(), types.end(), options.type) != types.end();
+  return options.rounds > 0 && (block_type(options.type) || std::find(types.begin(), types.end(), options.type) != types.end());
 }
 
 }  // namespace
@@ -316,7 +400,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bad arguments; see the top of bench/matmul.cpp\n");
     return 2;
   }
-  const bool is_ggml = options.isa == "ggml" && options.type[0] != 'e';
+  const bool is_ggml = options.isa == "ggml" && options.type != "e2m3" && options.type != "e3m2";
   const specdec::IsaSelection selection = specdec::select_isa(is_ggml ? "" : options.isa);
   if (selection.isa == nullptr) {
     std::fprintf(stderr, "%s\n", selection.error.c_str());

@@ -115,6 +115,7 @@ def rows_of_files(files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.
     for file in files:
         rows[f"{file.stem}, llama.cpp"] = (stock, file, {}, "mmap")
         rows[f"{file.stem}, ours"] = (ours, file, {}, "repack")
+        rows[f"{file.stem}, ours, as a draft"] = (ours, file, {}, "draft")
         rows[f"{file.stem}, ours, --no-repack"] = (ours, file, {}, "mmap")
     return rows
 

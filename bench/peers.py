@@ -41,6 +41,7 @@ SAMPLING = {"--top-k": "40", "--top-p": "0.95", "--min-p": "0.05"}
 VENV = ROOT / "build" / "peers-venv"
 PACKAGES = {
     "llama-cpp-python": ["llama-cpp-python==0.3.36"],
+    "openvino": ["openvino-genai==2026.4.1.0"],
     "transformers": ["torch==2.13.0", "transformers==5.23.0", "accelerate==1.15.0", "gguf==0.19.0"],
 }
 

@@ -5,8 +5,9 @@ python bench/real_pair.py [--rounds 3] [--tokens 160] [--temperatures 0 0.7 1]
 Twelve prompts (questions, code, refactoring, prose; prompts/chat.json) in Qwen's chat format; bench/real_models.py downloads
 the pair. Every generation is a process of its own, rows alternate within a round, and only decoding is timed. llama.cpp's
 programs are those of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON): plain, with the
-draft model for K = 1, 2 and 4, and with n-gram lookup. Ours: plain, every K up to 4, and the default ("auto"). Appends a line
-per generation to --results and prints a table of medians over prompts.
+draft model for K = 1, 2 and 4, and with n-gram lookup. OpenVINO GenAI reads the same file (python bench/peers.py --install
+openvino). Ours: plain, every K up to 4, and the default ("auto"). --rows picks some. Appends a line per generation to --results
+and prints a table of medians over prompts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from peers import Timing, Unavailable, number, output_of
+from peers import Text, Timing, Unavailable, number, output_of, python_peer
 from real_models import FOLDER, PAIR
 from wide_models import ROOT
 
@@ -37,6 +38,7 @@ Engine = Callable[[pathlib.Path, float, int], Timing]  # prompt, temperature, se
 
 class Rows:
     def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
         self.target, self.draft = (arguments.models / f"{name}.gguf" for name in PAIR)
         self.peers, self.binary = arguments.build / "bench" / "peers", arguments.build / "specdec"
         self.common: list[object] = ["-n", arguments.tokens, "-t", arguments.threads, "-c", 1024, *SAMPLING]
@@ -68,6 +70,15 @@ class Rows:
 
         return run
 
+    def openvino(self, num_draft_tokens: int) -> Engine:
+        def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
+            tokens, threads = self.arguments.tokens, self.arguments.threads
+            return python_peer("openvino")(
+                Text(self.target, None, num_draft_tokens, prompt, tokens, temperature, seed, threads)
+            )
+
+        return run
+
     def table(self) -> dict[str, Engine]:
         rows: dict[str, Engine] = {"llama.cpp, plain": self.llama_plain}
         for k in (1, 2, 4):
@@ -75,8 +86,10 @@ class Rows:
             rows[f"llama.cpp, draft, K = {k}"] = self.llama_speculative(*drafts)
         ngrams = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", 4]
         rows["llama.cpp, n-gram, K = 4"] = self.llama_speculative(*ngrams)
+        rows["llama.cpp, ngram-mod"] = self.llama_speculative("--spec-type", "ngram-mod")
+        rows["OpenVINO GenAI, plain"] = self.openvino(0)
+        rows["OpenVINO GenAI, prompt lookup, K = 4"] = self.openvino(4)
         rows["ours, plain"] = self.ours("-k", 0)
-        rows["ours, plain, --no-repack"] = self.ours("-k", 0, "--no-repack")
         for k in (1, 2, 3, 4):
             rows[f"ours, draft, K = {k}"] = self.ours("-md", self.draft, "-k", k)
         rows["ours, draft (default)"] = self.ours("-md", self.draft)

@@ -27,7 +27,7 @@ if(EXISTS "${build}/.complete")
     return()
   endif()
 endif()
-file(REMOVE "${build}/.complete")
+file(REMOVE "${build}/.complete" "${build}/CMakeCache.txt")  # the cache names the source tree, which may be another one's
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${build}" ${options} --log-level=WARNING COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target ${targets} COMMAND_ERROR_IS_FATAL ANY)
 file(WRITE "${build}/.complete" "${recipe}")

@@ -1,20 +1,16 @@
 # Parts of LLAMA_SOURCE's common/ as static libraries: llama::jinja, its Jinja engine, patched; llama::chat, which derives from a chat
 # template how a model writes calls of tools, and parses its output.
 
-set(jinja_patches "${fetch_dir}/patches/jinja")
-file(GLOB patches CONFIGURE_DEPENDS "${jinja_patches}/*.patch")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/jinja.py" ${patches})
 set(jinja_source "${PROJECT_BINARY_DIR}/jinja")
-execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/jinja.py" "${LLAMA_SOURCE}" "${jinja_source}" COMMAND_ERROR_IS_FATAL ANY)
+specdec_patched_copy(jinja "${jinja_source}")
 
 add_library(llama_cpp_jinja STATIC)
 foreach(name jinja/lexer jinja/parser jinja/runtime jinja/string jinja/value json unicode)
   target_sources(llama_cpp_jinja PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
 target_include_directories(llama_cpp_jinja SYSTEM PUBLIC "${jinja_source}/common")
-target_compile_options(llama_cpp_jinja PRIVATE -w -g0)  # not our warnings, nor for our debugger
+specdec_third_party(llama_cpp_jinja)
 target_link_libraries(llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
-set_target_properties(llama_cpp_jinja PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(llama::jinja ALIAS llama_cpp_jinja)
 
 add_library(llama_cpp_chat STATIC "${fetch_dir}/chat_support.cpp")
@@ -24,7 +20,6 @@ foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-
         json-schema-to-grammar trie jinja/caps)
   target_sources(llama_cpp_chat PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
-target_compile_options(llama_cpp_chat PRIVATE -w -g0)  # not our warnings, nor for our debugger
+specdec_third_party(llama_cpp_chat)
 target_link_libraries(llama_cpp_chat PUBLIC llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
-set_target_properties(llama_cpp_chat PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(llama::chat ALIAS llama_cpp_chat)

@@ -121,12 +121,19 @@ target_include_directories(nlohmann_json SYSTEM INTERFACE "${LLAMA_SOURCE}/vendo
 # SHA-256, vendored by llama.cpp: to check downloads.
 add_library(llama_cpp_sha256 STATIC "${LLAMA_SOURCE}/vendor/hash/sha256/sha256.c")
 target_include_directories(llama_cpp_sha256 SYSTEM PUBLIC "${LLAMA_SOURCE}/vendor/hash")
-target_compile_options(llama_cpp_sha256 PRIVATE -w -g0)  # not our warnings, nor for our debugger
-set_target_properties(llama_cpp_sha256 PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
+specdec_third_party(llama_cpp_sha256)
+# A part of LLAMA_SOURCE's files that is compiled with our own code, patched (copies.py).
+function(specdec_patched_copy part folder)
+  file(GLOB part_patches CONFIGURE_DEPENDS "${fetch_dir}/patches/${part}/*.patch")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/copies.py" ${part_patches})
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${fetch_dir}/copies.py" "${LLAMA_SOURCE}" "${folder}" "${part}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
 # cpp-httplib, vendored by llama.cpp: the HTTP of `specdec serve`. Without OpenSSL: TLS is a reverse proxy's.
-add_library(llama_cpp_httplib STATIC "${LLAMA_SOURCE}/vendor/cpp-httplib/httplib.cpp")
-target_include_directories(llama_cpp_httplib SYSTEM PUBLIC "${LLAMA_SOURCE}/vendor/cpp-httplib")
+set(httplib_source "${PROJECT_BINARY_DIR}/httplib")
+specdec_patched_copy(httplib "${httplib_source}")
+add_library(llama_cpp_httplib STATIC "${httplib_source}/vendor/cpp-httplib/httplib.cpp")
+target_include_directories(llama_cpp_httplib SYSTEM PUBLIC "${httplib_source}/vendor/cpp-httplib")
 target_compile_definitions(llama_cpp_httplib PUBLIC CPPHTTPLIB_LISTEN_BACKLOG=512 CPPHTTPLIB_TCP_NODELAY=true)
-target_compile_options(llama_cpp_httplib PRIVATE -w -g0)  # not our warnings, nor for our debugger
+specdec_third_party(llama_cpp_httplib)
 target_link_libraries(llama_cpp_httplib PUBLIC Threads::Threads)
-set_target_properties(llama_cpp_httplib PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list

@@ -1,10 +1,15 @@
 # The C++ core of the pinned xgrammar as the static library xgrammar::xgrammar: grammars, JSON schemas and regular expressions as masks
 # of tokens. Its messages and failed checks go to two functions of cpp/constraints/xgrammar_log.cpp.
 
+set(SPECDEC_XGRAMMAR_DIR "" CACHE PATH "xgrammar's sources to use instead of the pinned ones, for a build without a network")
 set(xgrammar_fetch "${PROJECT_SOURCE_DIR}/third_party/xgrammar/fetch.py")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${xgrammar_fetch}")
-execute_process(COMMAND "${Python_EXECUTABLE}" "${xgrammar_fetch}" "${SPECDEC_CACHE_DIR}"
-  OUTPUT_VARIABLE XGRAMMAR_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+if(SPECDEC_XGRAMMAR_DIR)
+  set(XGRAMMAR_SOURCE "${SPECDEC_XGRAMMAR_DIR}")
+else()
+  execute_process(COMMAND "${Python_EXECUTABLE}" "${xgrammar_fetch}" "${SPECDEC_CACHE_DIR}"
+    OUTPUT_VARIABLE XGRAMMAR_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+endif()
 
 file(GLOB_RECURSE xgrammar_files "${XGRAMMAR_SOURCE}/cpp/*.cc")
 list(FILTER xgrammar_files EXCLUDE REGEX "/cpp/tvm_ffi/")  # of its Python package
@@ -12,7 +17,7 @@ add_library(xgrammar STATIC ${xgrammar_files})
 target_include_directories(xgrammar SYSTEM PUBLIC "${XGRAMMAR_SOURCE}/include" "${XGRAMMAR_SOURCE}/3rdparty/dlpack/include")
 target_include_directories(xgrammar SYSTEM PRIVATE "${XGRAMMAR_SOURCE}/3rdparty/picojson")
 target_compile_definitions(xgrammar PRIVATE XGRAMMAR_LOG_CUSTOMIZE=1 XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0)
-target_compile_options(xgrammar PRIVATE -w -g0 -O2)  # not our warnings, nor for our debugger
+specdec_third_party(xgrammar)
+target_compile_options(xgrammar PRIVATE -O2)
 target_link_libraries(xgrammar PUBLIC Threads::Threads)
-set_target_properties(xgrammar PROPERTIES EXPORT_COMPILE_COMMANDS OFF)  # clang-tidy reads that list
 add_library(xgrammar::xgrammar ALIAS xgrammar)

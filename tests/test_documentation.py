@@ -8,6 +8,7 @@ import shlex
 import subprocess
 
 import pytest
+from tests import figures
 from tests.server.running import serving
 
 import specdec_native as sd
@@ -73,6 +74,11 @@ def test_every_page_is_in_the_site() -> None:
 def test_the_reference_has_every_public_name() -> None:
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     assert [name for name in sd.__all__ if not re.search(rf"\b{name}\b", text) and name != "__version__"] == []
+
+
+def test_the_table_of_figures_is_up_to_date() -> None:
+    """Otherwise: python tests/figures.py."""
+    assert figures.page_with_table() == figures.PAGE.read_text(encoding="utf-8")
 
 
 def test_links_lead_to_files_that_exist() -> None:

@@ -118,7 +118,7 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
     allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/matmul_vnni.h"}
-    allowed |= {"weights/blocks/vectors_256.h"}
+    allowed |= {"weights/blocks/vectors_256.h", "weights/blocks/vectors_neon.h"}
     allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):

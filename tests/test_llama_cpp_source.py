@@ -10,8 +10,8 @@ import pytest
 FOLDER = pathlib.Path(__file__).parents[1] / "third_party" / "llama.cpp"
 sys.path.insert(0, str(FOLDER))
 
+import copies  # noqa: E402
 import fetch  # noqa: E402
-import jinja  # noqa: E402
 import patches  # noqa: E402
 
 SOURCE = "one\ntwo\nthree\nfour\nfive\n"
@@ -140,8 +140,9 @@ def test_a_checkout_that_does_not_fit_is_an_error(tmp_path: pathlib.Path, checko
     assert done.returncode != 0 and "is not a llama.cpp checkout" in done.stderr
 
 
-@pytest.mark.parametrize("folder", [patches.FOLDER, patches.FOLDER / "jinja"], ids=["llama.cpp", "jinja"])
-def test_every_patch_says_why_and_which_test_needs_it(folder: pathlib.Path) -> None:
+@pytest.mark.parametrize("part", ["", *copies.PARTS])
+def test_every_patch_says_why_and_which_test_needs_it(part: str) -> None:
+    folder = patches.FOLDER / part
     paths = sorted(path for path in folder.iterdir() if path.is_file())
     assert paths
     assert [path.name[:5] for path in paths] == [f"{number:04}-" for number in range(1, len(paths) + 1)]
@@ -157,19 +158,19 @@ def test_the_documentation_lists_every_patch() -> None:
         assert path.name in text, path.name
 
 
-def test_jinja_sources_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "FOLDER", tmp_path / "patches")
-    source, copies = tmp_path / "source", tmp_path / "copies"
+    source, folder = tmp_path / "source", tmp_path / "copies"
     for name, text in {"common/jinja/value.h": SOURCE, "common/json.cpp": "json\n", "common/arg.cpp": "not needed\n"}.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)
     (tmp_path / "patches" / "jinja").mkdir(parents=True)
     (tmp_path / "patches" / "jinja" / "0001.patch").write_text(PATCH.replace("ggml/a.c", "common/jinja/value.h"))
     before = contents(source)
-    jinja.prepare(source, copies)
+    copies.prepare(source, folder, "jinja")
     assert contents(source) == before
-    assert (copies / "common/jinja/value.h").read_text() == "one\ntwo\n3\n3.5\nfour\nfive\n"
-    assert (copies / "common/json.cpp").is_file() and not (copies / "common/arg.cpp").exists()
-    made = contents(copies)
-    jinja.prepare(source, copies)
-    assert contents(copies) == made, "what has not changed is not compiled again"
+    assert (folder / "common/jinja/value.h").read_text() == "one\ntwo\n3\n3.5\nfour\nfive\n"
+    assert (folder / "common/json.cpp").is_file() and not (folder / "common/arg.cpp").exists()
+    made = contents(folder)
+    copies.prepare(source, folder, "jinja")
+    assert contents(folder) == made, "what has not changed is not compiled again"

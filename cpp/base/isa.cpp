@@ -35,6 +35,7 @@ constexpr Isa isas[] = {
     {"avx_vnni", avx2 | cpu::avx_vnni, cpu::f16c},
     {"avx512vl_vnni", avx512 | cpu::avx512_vnni, cpu::f16c},
     {"avx2", avx2, cpu::f16c},
+    {"neon_i8mm", cpu::neon | cpu::dotprod | cpu::i8mm, 0},
     {"neon_dotprod", cpu::neon | cpu::dotprod, 0},
     {"scalar", 0, 0},
 };

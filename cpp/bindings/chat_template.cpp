@@ -67,7 +67,7 @@ void register_chat_template(py::module_& m) {
         std::vector<specdec::ChatOutput> outputs;
         {
           const WithoutGil without_gil;
-          const specdec::ChatOutputParser parser(source, conversation, true);
+          const specdec::ChatOutputParser parser(source, conversation, specdec::ToolUse{});
           for (const std::string& text : texts) outputs.push_back(parser.parse(text, &text != &texts.back()));
         }
         std::vector<Output> list;

@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "bindings/chat_prompt.h"
 #include "bindings/convert.h"
+#include "bindings/load_watch.h"
 #include "bindings/register.h"
 #include "bindings/request_handle.h"
 #include "bindings/results.h"
@@ -69,7 +71,7 @@ auto without_gil(Body body) {
 // raise an error instead of crashing.
 class GuardedGenerator {
  public:
-  explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options) {
+  explicit GuardedGenerator(const specdec::GeneratorOptions& options) : generator_(options), drafting_(generator_.drafting_state()) {
     set_cancel_check();
     const std::lock_guard<std::mutex> lock(all_mutex());
     all().insert(this);
@@ -120,9 +122,15 @@ class GuardedGenerator {
     });
   }
 
-  std::vector<specdec::Token> chat_tokens(const specdec::Conversation& conversation) const {
+  // The conversation with the tools that it shows; callable: those that the answer may call.
+  ChatPrompt chat(specdec::Conversation conversation, std::string callable, specdec::ToolUse tool_use, specdec::Request request) const {
     check_process();
-    return without_gil([&] { return generator_.chat_tokens(conversation, SignalCheck()); });
+    return without_gil([&] {
+      request.prompt_tokens = generator_.chat_tokens(conversation, SignalCheck());
+      conversation.tools = std::move(callable);
+      std::shared_ptr<const specdec::ChatOutputParser> parser = generator_.prepare_answer(conversation, tool_use, request);
+      return ChatPrompt{std::move(request), std::move(parser)};
+    });
   }
 
   // Ends everything. Submitting then raises an error.
@@ -171,6 +179,11 @@ class GuardedGenerator {
   specdec::Stats stats() const {
     const std::lock_guard<std::mutex> lock(stats_mutex_);
     return stats_;
+  }
+  // As of the end of the last call, too.
+  std::string drafting() const {
+    const std::lock_guard<std::mutex> lock(stats_mutex_);
+    return specdec::drafting_report(drafting_);
   }
   const Generator& get() const { return generator_; }
 
@@ -261,6 +274,7 @@ class GuardedGenerator {
     ~Publish() {
       const std::lock_guard<std::mutex> lock(self.stats_mutex_);
       self.stats_ = self.generator_.stats();
+      self.drafting_ = self.generator_.drafting_state();
     }
     GuardedGenerator& self;
   };
@@ -282,27 +296,40 @@ class GuardedGenerator {
   SignalCheck signals_;
   mutable std::mutex stats_mutex_;
   specdec::Stats stats_;
+  specdec::DraftingState drafting_;
   std::mutex executor_mutex_;
   std::unique_ptr<specdec::Executor> executor_;  // null until a request is submitted
   std::atomic<bool> is_serving_{false};          // executor_ uses the generator
 };
 
-py::object event_to_python(const std::optional<specdec::Event>& event) {
+// drafting: the sentence about drafts, of a last event.
+py::object event_to_python(const std::optional<specdec::Event>& event, const std::string& drafting) {
   if (!event) return py::none();
   const specdec::Text& text = *event->text;
   const py::object error = text.has_failed() ? exception_of(text.error()) : py::object(py::none());
-  const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats)) : py::object(py::none());
+  const py::object stats = event->is_last() ? py::object(stats_to_python(text.sequence().stats, drafting)) : py::object(py::none());
   const char* verification = specdec::name(text.verification());
   return py::make_tuple(text.id(), text.seed(), verification, piece_to_python(event->piece), error, stats);
 }
 
-// Does nothing if there is no text.
-void warn(const std::string& text) {
-  if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw py::error_already_set();
+// How far up the stack the code is that called the package: 1 for the innermost frame.
+int caller_level() {
+  int level = 1;
+  for (py::object frame = py::module_::import("sys").attr("_getframe")(0); !frame.is_none(); frame = frame.attr("f_back"), ++level) {
+    const auto module_name = py::str(frame.attr("f_globals").attr("get")("__name__", "")).cast<std::string>();
+    if (module_name.rfind("specdec_native", 0) != 0) return level;
+  }
+  return 1;
 }
 
-// A str or token ids, and the options of request_options().
+// Shows the caller's line. Does nothing if there is no text.
+void warn(const std::string& text) {
+  if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), caller_level()) != 0) throw py::error_already_set();
+}
+
+// A str or token ids, and the options of request_options(); or a ChatPrompt, which has its options.
 specdec::Request request_from(const py::object& prompt, const Options& options) {
+  if (py::isinstance<ChatPrompt>(prompt)) return prompt.cast<const ChatPrompt&>().request;
   specdec::Request request;
   if (py::isinstance<py::str>(prompt)) request.prompt = string_from("prompt", prompt);
   else request.prompt_tokens = tokens_from("prompt", prompt);
@@ -333,22 +360,31 @@ void register_generator(py::module_& m) {
       "check_request_options", [](const Options& options) { (void)request_from(py::str("?"), options); },
       "Raises the error that start() would raise for these options.");
 
+  register_chat_prompt(m);
   register_request_handle(m);
   py::module_::import("atexit").attr("register")(py::cpp_function(&GuardedGenerator::close_executors));
 
   py::class_<GuardedGenerator>(m, "Generator", "The engine behind specdec_native.Generator.")
-      .def(py::init([](const Options& given) {
+      .def(py::init([](const py::typing::Callable<py::object(py::str, py::float_)>& tell, const Options& given) {
              specdec::GeneratorOptions options;
              set_options(specdec::generator_options(), options, given);
              std::unique_ptr<GuardedGenerator> generator;
-             {
+             LoadWatch watch(tell);
+             options.progress = [&watch](const specdec::LoadProgress& at) { return watch(at); };
+             try {
                const WithoutGil without_gil;
                generator = std::make_unique<GuardedGenerator>(options);
+             } catch (...) {
+               watch.check();
+               throw;
              }
+             watch.check();
              for (const std::string& note : generator->notes()) warn(note);
              return generator;
            }),
-           "Takes the options of generator_options().")
+           "tell"_a,
+           "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it "
+           "ends the load.")
       .def(
           "start",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
@@ -386,7 +422,13 @@ void register_generator(py::module_& m) {
       .def(
           "next_event",
           [](GuardedGenerator& self) {
-            return event_to_python(self.run_to_end([](Generator& generator) { return generator.next_event(); }));
+            std::string drafting;
+            const auto event = self.run_to_end([&](Generator& generator) {
+              std::optional<specdec::Event> next = generator.next_event();
+              if (next && next->is_last()) drafting = specdec::drafting_report(generator.drafting_state(next->text.get()));
+              return next;
+            });
+            return event_to_python(event, drafting);
           },
           "The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when "
           "all requests are finished.")
@@ -411,10 +453,9 @@ void register_generator(py::module_& m) {
           "cancel", [](GuardedGenerator& self, std::int64_t id) { self.run([&](Generator& generator) { generator.cancel(id); }); }, "id"_a,
           "Ends a request.")
       .def(
-          "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats()); }, "Counters of the running or last request.")
-      .def(
-          "drafting", [](GuardedGenerator& self) { return self.run([](const Generator& generator) { return generator.drafting(); }); },
-          "Whether the running or last request uses drafts, and if not why.")
+          "stats", [](const GuardedGenerator& self) { return stats_to_python(self.stats(), self.drafting()); },
+          "Counters of the running or last request.")
+      .def("drafting", &GuardedGenerator::drafting, "Whether the running or last request uses drafts, and if not why.")
       .def(
           "score",
           [](GuardedGenerator& self, const py::object& prompt, const Options& options) {
@@ -454,13 +495,18 @@ void register_generator(py::module_& m) {
           "messages"_a, "tools"_a, "add_generation_prompt"_a,
           "A conversation in the target's chat template. messages and tools are JSON; tools may be null.")
       .def(
-          "chat_tokens",
-          [](GuardedGenerator& self, std::string messages, std::string tools, bool add_generation_prompt) {
-            const specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
-            return self.chat_tokens(conversation);
+          "chat",
+          [](const GuardedGenerator& self, std::string messages, std::string tools, std::string callable, bool is_required,
+             bool is_parallel, const Options& options) {
+            specdec::Request request;
+            set_options(specdec::request_options(), request, options);
+            return self.chat({std::move(messages), std::move(tools), true}, std::move(callable), {is_parallel, is_required},
+                             std::move(request));
           },
-          "messages"_a, "tools"_a, "add_generation_prompt"_a,
-          "The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.")
+          "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
+          "chat_prompt() as a prompt of start() and submit_shared(), with the options of start(). Control tokens written in messages and "
+          "tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one "
+          "may be.")
       .def_property_readonly("seed", [](const GuardedGenerator& self) { return self.get().seed(); })
       .def_property_readonly("verification", [](const GuardedGenerator& self) { return specdec::name(self.get().verification()); })
       .def_property_readonly("max_sequences", [](const GuardedGenerator& self) { return self.get().max_sequences(); })

@@ -4,6 +4,7 @@
 #include "bindings/register.h"
 #include "hub/companions.h"
 #include "hub/model_name.h"
+#include "llama/own_head.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -27,4 +28,5 @@ void register_hub(py::module_& m) {
       "target"_a, "The name of a draft model on the hub for a target's file, or None. ModelError.");
   m.def("objection_to_companion", &specdec::objection_to_companion, "draft"_a, "target"_a,
         "Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.");
+  m.def("has_own_head", &specdec::has_own_head, "target"_a, "Whether a target's file has a drafting head that can be used. ModelError.");
 }

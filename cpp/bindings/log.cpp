@@ -1,4 +1,5 @@
-// llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's lock.
+// llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's lock. A thread
+// that loads models has Python take them meanwhile.
 #include <pybind11/stl.h>
 
 #include <deque>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/load_watch.h"
 #include "bindings/register.h"
 #include "llama/backend.h"
 
@@ -61,7 +63,10 @@ int number_of(specdec::LogLevel level) {
 }  // namespace
 
 void register_log(py::module_& m) {
-  specdec::set_log_sink([](specdec::LogLevel level, const std::string& line) { queue().add({level, line}); });
+  specdec::set_log_sink([](specdec::LogLevel level, const std::string& line) {
+    queue().add({level, line});
+    LoadWatch::logged();
+  });
   m.def(
       "take_log",
       [] {

@@ -96,7 +96,7 @@ void register_request_handle(py::module_& m) {
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
           "The result of Generator.score() for the prompt, from the first piece or the end on; None before, or if not asked for.")
-      .def("stats", [](const SharedRequest& self) { return stats_to_python(self.get().stats()); })
+      .def("stats", [](const SharedRequest& self) { return stats_to_python(self.get().stats(), self.get().drafting()); })
       .def_property_readonly("seed", [](const SharedRequest& self) { return self.get().seed(); })
       .def_property_readonly("verification", [](const SharedRequest& self) { return specdec::name(self.get().verification()); });
   m.def(

@@ -33,8 +33,9 @@ py::object score_to_python(const specdec::Score& score) {
   return py::make_tuple(score.tokens, score.logprobs, score.most_likely, top);
 }
 
-StatsDict stats_to_python(const specdec::Stats& stats) {
+StatsDict stats_to_python(const specdec::Stats& stats, const std::string& drafting) {
   StatsDict dict;
   specdec::for_each_field(stats, [&](const char* name, auto value) { dict[name] = value; });
+  dict["drafting"] = drafting;
   return dict;
 }

@@ -5,6 +5,7 @@
 #include <pybind11/typing.h>
 
 #include <optional>
+#include <string>
 
 #include "engine/request.h"
 #include "speculative/score.h"
@@ -17,4 +18,5 @@ pybind11::object piece_to_python(const std::optional<specdec::Piece>& piece);
 pybind11::object score_to_python(const specdec::Score& score);
 
 using StatsDict = pybind11::typing::Dict<pybind11::str, pybind11::object>;
-StatsDict stats_to_python(const specdec::Stats& stats);
+// drafting: the sentence about drafts; empty: none yet.
+StatsDict stats_to_python(const specdec::Stats& stats, const std::string& drafting);

@@ -23,10 +23,11 @@ constexpr Flags table[] = {
     {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
      "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
     {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
-     "--no-reasoning-preserve --chat-template-kwargs",
-     "thinking is not set apart; it is part of the answer"},
+     "--no-reasoning-preserve",
+     "`specdec serve` returns thoughts as reasoning_content, elsewhere they are part of the answer; they are not limited"},
+    {"--chat-template-kwargs", "templates have no further variables; --chat-template-file takes one of your own"},
     {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
-     "when the context is full, `specdec chat` leaves out the oldest turns and `specdec generate` ends; -c sets its size"},
+     "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
     {"--prompt-cache-all --prompt-cache-ro", "--prompt-cache keeps the prompt, and writes only what it lacks"},
     {"--simple-io", "what is piped is read without editing"},
@@ -35,7 +36,10 @@ constexpr Flags table[] = {
     {"--draft-n", "-k sets the number of drafts, -md the draft model"},
     {"--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split --spec-draft-p-split",
      "-k auto, the default, stops drafting where it does not pay"},
-    {"--spec-type", "-md takes a draft model, \"suffix\" or \"ngram\""},
+    {"--spec-type --spec-default --spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match --spec-ngram-simple-size-n "
+     "--spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits -lcs "
+     "--lookup-cache-static -lcd --lookup-cache-dynamic",
+     "-md takes a draft model, \"suffix\" or \"ngram\""},
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models"},
     {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
     // Models and memory
@@ -65,6 +69,30 @@ constexpr Flags table[] = {
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
     {"--swa-full", "caches of sliding windows are always full"},
     {"-dt --defrag-thold", "caches need no defragmentation"},
+    // Servers
+    {"-cb --cont-batching -nocb --no-cont-batching", "requests share passes; -np sets how many"},
+    {"--cache-prompt --no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram --cache-idle-slots "
+     "--no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
+     "a prompt reuses what any slot holds of its beginning"},
+    {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot", "each of the -np requests has a context of -c tokens"},
+    {"--ssl-key-file --ssl-cert-file", "there is no TLS; put a reverse proxy before `specdec serve`"},
+    {"--cors-methods --cors-headers --cors-credentials --no-cors-credentials", "`specdec serve --cors` names origins; the rest is fixed"},
+    {"--path --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy --webui-mcp-proxy "
+     "--no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime --mcp-servers-config --mcp-servers-json -ag --agent -no-ag --no-agent",
+     "the page of `specdec serve` is fixed (--no-webui: none), and a reverse proxy can change paths"},
+    {"--ui --webui --no-ui --no-webui --metrics --props --slots --api-key --api-key-file --host --port --alias -a --timeout -to "
+     "--threads-http --cors-origins",
+     "`specdec serve` has this option"},
+    {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
+    {"--embedding --embeddings --rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
+     "models generate text; there are no embeddings, ranks or infills"},
+    {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload -mmdev "
+     "--mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
+     "models read text only"},
+    {"--models-dir --models-preset --models-max --models-autoload --no-models-autoload --tags", "a server has one model, -m or -hf"},
+    {"--prefill-assistant --no-prefill-assistant", "an answer is a message of its own"},
+    {"--sleep-idle-seconds --sse-ping-interval --reuse-port --lora-init-without-apply --log-prompts-dir",
+     "`specdec serve --help-all` lists what can be set"},
     // Threads and passes
     {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft", "-t sets the threads of all passes of both models"},
     {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
@@ -76,7 +104,8 @@ constexpr Flags table[] = {
      "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
      "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
      "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "`specdec generate` has this option"},
+    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file",
+     "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and response_format"},
     {"--ignore-eos", "-l ID-inf forbids a token; `specdec info` shows the id of the end of text"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},

@@ -35,13 +35,13 @@ struct Command {
   const char* help;
 };
 constexpr Command commands[] = {
-    {"bench", run_bench, "measure tokens per second, with and without MXFP6 and a draft"},
+    {"bench", run_bench, "measure tokens per second without and with a draft"},
     {"chat", run_chat, "chat with a model in the terminal"},
     {"generate", run_generate, "continue a prompt with speculative decoding"},
     {"info", run_info, "show the metadata and tensors of a GGUF file"},
     {"perplexity", run_perplexity, "measure perplexity, and KL divergence from another model"},
     {"quantize", run_quantize, "quantize a model to MXFP6, 6.25 bits per weight"},
-    {"race", run_race, "show F16, MXFP6 and MXFP6 with a draft side by side"},
+    {"race", run_race, "show generation without and with a draft, side by side"},
     {"rpc-server", run_rpc_server, "run layers of a model for another machine (--rpc)"},
     {"serve", run_serve, "serve the OpenAI API over HTTP"},
 };

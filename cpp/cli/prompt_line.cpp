@@ -1,10 +1,10 @@
 #include "cli/prompt_line.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
 
+#include "base/json_depth.h"
 #include "engine/request_json.h"
 
 namespace specdec::cli {
@@ -13,20 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int max_depth = 100;  // levels of nesting; limited because writing JSON recurses
-
-// The nesting depth of JSON text; meaningless for other text.
-int depth_of(const std::string& json) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (c == '"') in_string = !in_string;
-    else if (in_string) i += c == '\\' ? 1 : 0;
-    else if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
-    else if (c == ']' || c == '}') --depth;
-  }
-  return deepest;
-}
 
 // A string, or token ids.
 void set_prompt(Request& request, const Json& json) {
@@ -51,7 +37,7 @@ std::string known_names() {
 }  // namespace
 
 PromptLine parse_prompt_line(const std::string& line, const Request& defaults) {
-  if (depth_of(line) > max_depth) {
+  if (json_depth(line) > max_depth) {
     throw std::invalid_argument("values nested more than " + std::to_string(max_depth) + " levels deep");
   }
   const Json json = Json::parse(line, nullptr, false);

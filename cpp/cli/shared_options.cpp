@@ -17,6 +17,7 @@
 #include "engine/memory.h"
 #include "engine/request_options.h"
 #include "hub/model_name.h"
+#include "llama/own_head.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"
 
@@ -50,9 +51,9 @@ void warn_of_large_draft(const GeneratorOptions& options) {
        size_text(target) + "); generation will be slower than without a draft\n");
 }
 
-std::function<bool(const CorpusProgress&)> corpus_progress() {
-  return [line = std::make_shared<ProgressLine>()](const CorpusProgress& at) {
-    const bool goes_on = line->goes_on([&] { return format("%s the corpus: %.0f %%", at.step, 100.0 * at.share); });
+LoadProgressCallback load_progress() {
+  return [line = std::make_shared<ProgressLine>()](const LoadProgress& at) {
+    const bool goes_on = line->goes_on([&] { return at.step + format(": %.0f %%", 100.0 * at.share); });
     if (at.share >= 1.0) line->clear();
     return goes_on;
   };
@@ -123,13 +124,16 @@ void resolve_models(GeneratorOptions& options) {
   if (options.num_draft_tokens == 0) options.draft = NoDraft(), options.draft_corpus.clear();
   if (!options.draft_corpus.empty()) {
     const bool is_used = std::holds_alternative<SuffixDecoding>(options.draft) || std::holds_alternative<AutomaticDraft>(options.draft) ||
+                         (std::holds_alternative<OwnHead>(options.draft) && options.suffix) ||
                          (draft_path(options.draft) != nullptr && options.suffix);
     if (!is_used) throw UsageError("--draft-corpus needs -md suffix, or a draft model without --no-suffix");
-    options.progress = corpus_progress();
   }
+  options.progress = load_progress();
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
-  if (std::holds_alternative<AutomaticDraft>(options.draft)) options.draft = companion_draft(options.target);
+  if (std::holds_alternative<AutomaticDraft>(options.draft)) {
+    options.draft = has_own_head(options.target) ? DraftSource(OwnHead()) : companion_draft(options.target);
+  }
   warn_of_large_draft(options);
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }

@@ -9,8 +9,6 @@ namespace {
 
 long long whole(std::int64_t value) { return value; }
 
-double per_second(std::int64_t count, double seconds) { return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0; }
-
 // "draft 0.32 (26 %)"
 std::string share(const char* name, double seconds, double all) {
   return format("%s %.2f s (%.0f %%)", name, seconds, all > 0.0 ? 100.0 * seconds / all : 0.0);
@@ -36,11 +34,13 @@ std::string wrapped(const std::string& text) {
 
 }  // namespace
 
+std::string drafting_text(const std::string& drafting) { return "drafting " + wrapped(drafting) + "\n"; }
+
 std::string statistics_text(const Stats& stats, const std::string& drafting) {
-  const std::int64_t num_read = stats.prompt_tokens - stats.prompt_cached_tokens;
   std::string text = "prompt   " + counted(stats.prompt_tokens, "token") +
                      format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
-  if (num_read > 1) text += format(", %.1f tokens/s", per_second(num_read, stats.prompt_seconds));  // the last one is read with the output
+  // The last one is read with the output.
+  if (stats.prompt_tokens_read() > 1) text += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
   text += "\n";
   text += format("output   %lld tokens in %.2f s, %.1f tokens/s\n", whole(stats.tokens), stats.seconds, stats.tokens_per_second());
   if (stats.drafted > 0) {
@@ -50,19 +50,20 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
       text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies), whole(stats.accepted_copies));
     }
   }
-  text += "drafting " + wrapped(drafting) + "\n";
+  text += drafting_text(drafting);
   text += format("target   %lld calls, %.2f tokens per call\n", whole(stats.target_calls), stats.tokens_per_target_call());
   return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
          share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +
          "         " + share("other", other_seconds(stats), stats.seconds) + "\n";
 }
 
-nlohmann::ordered_json statistics_json(const Stats& stats) {
+nlohmann::ordered_json statistics_json(const Stats& stats, const std::string& drafting) {
   nlohmann::ordered_json json;
   for_each_field(stats, [&](const char* name, auto value) { json[name] = value; });
   json["acceptance_rate"] = stats.acceptance_rate();
   json["tokens_per_target_call"] = stats.tokens_per_target_call();
   json["tokens_per_second"] = stats.tokens_per_second();
+  if (!drafting.empty()) json["drafting"] = drafting;
   return json;
 }
 

@@ -8,8 +8,10 @@
 
 namespace specdec::cli {
 
-// 80 columns. drafting: a sentence about the use of drafts.
+// 80 columns each. drafting: a sentence about the use of drafts (engine/drafting_report.h).
+std::string drafting_text(const std::string& drafting);
 std::string statistics_text(const Stats& stats, const std::string& drafting);
-nlohmann::ordered_json statistics_json(const Stats& stats);  // the names are those of Stats in Python
+// The names are those of Stats in Python. drafting: empty: of several requests.
+nlohmann::ordered_json statistics_json(const Stats& stats, const std::string& drafting = "");
 
 }  // namespace specdec::cli

@@ -18,7 +18,8 @@ class ConstraintCompiler {
   ConstraintCompiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends);
   ~ConstraintCompiler();
 
-  std::unique_ptr<sampling::Constraint> grammar(const std::string& gbnf) const;        // llama.cpp's notation; the first rule: root
+  // In llama.cpp's notation; the first rule: root. prefix: the beginning of what matches that comes before the output.
+  std::unique_ptr<sampling::Constraint> grammar(const std::string& gbnf, const std::string& prefix = "") const;
   std::unique_ptr<sampling::Constraint> json_schema(const std::string& schema) const;  // in one line, as Python's json.dumps writes it
   std::unique_ptr<sampling::Constraint> regex(const std::string& regex) const;
 

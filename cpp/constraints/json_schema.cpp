@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/json_depth.h"
 #include "constraints/limits.h"
 
 namespace specdec {
@@ -14,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Names = std::set<std::string>;
 
-constexpr int max_schemas = 500;  // each property is one; 1500 optional ones take 5 seconds
+constexpr int max_pattern_count = 128;  // xgrammar's kLargeRepeatThreshold
+constexpr int max_schemas = 500;        // each property is one; 1500 optional ones take 5 seconds
 
 const Names annotations = {"title",    "description", "default",  "examples",  "$schema", "$id",
                            "$comment", "deprecated",  "readOnly", "writeOnly", "$defs",   "definitions"};
@@ -82,7 +84,7 @@ class Checker {
     return checked_types(schema, pointer, depth, std::move(out));
   }
 
-  std::int64_t num_places() const { return num_places_; }
+  const std::vector<std::string>& patterns() const { return patterns_; }
 
  private:
   [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
@@ -236,12 +238,11 @@ class Checker {
   }
 
   void add_string(const Json& schema, const std::string& pointer, Json& out) {
-    add_count(schema, "minLength", pointer, out);
-    add_count(schema, "maxLength", pointer, out);
+    if (schema.contains("minLength") || schema.contains("maxLength")) return add_length(schema, pointer, out);
     if (schema.contains("pattern")) {
       if (!schema.at("pattern").is_string()) fail(pointer + "/pattern", "must be a string");
       check_nesting_and_counts("json_schema: " + pointer + "/pattern", schema.at("pattern").get<std::string>(), false);
-      out["pattern"] = schema.at("pattern");
+      add_pattern(schema.at("pattern").get<std::string>(), out);
     }
     if (!schema.contains("format")) return;
     const Json& format = schema.at("format");
@@ -249,6 +250,34 @@ class Checker {
       fail(pointer + "/format", "is not supported: " + format.dump());
     if (out.contains("pattern")) fail(pointer + "/format", "is not supported beside pattern");
     out["format"] = format;
+  }
+
+  void add_pattern(const std::string& pattern, Json& out) {
+    out["pattern"] = pattern;
+    patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
+  }
+
+  // As a pattern: xgrammar's own form of lengths allows control characters, which JSON does not, and its masks take up to 300 times as
+  // long.
+  void add_length(const Json& schema, const std::string& pointer, Json& out) {
+    for (const char* name : {"pattern", "format"}) {
+      if (schema.contains(name)) fail(pointer + "/" + name, "is not supported beside minLength or maxLength");
+    }
+    Json counts = Json::object();
+    add_count(schema, "minLength", pointer, counts);
+    add_count(schema, "maxLength", pointer, counts);
+    int least = counts.value("minLength", 0);
+    const bool is_bounded = counts.contains("maxLength");
+    int most = is_bounded ? counts.at("maxLength").get<int>() : least;
+    if (most < least) fail(pointer + "/maxLength", "is less than minLength");
+    std::string pattern = "^";
+    while (most > 0) {  // in parts that xgrammar takes
+      const int part = std::min(most, max_pattern_count), least_of_part = std::min(least, part);
+      pattern += ".{" + std::to_string(least_of_part) + "," + std::to_string(part) + "}";
+      most -= part;
+      least -= least_of_part;
+    }
+    add_pattern(pattern + (is_bounded ? "$" : ".*$"), out);
   }
 
   static void add_number(const Json& schema, const std::string& pointer, Json& out) {
@@ -273,41 +302,26 @@ class Checker {
 
   const Json& root_;
   std::set<std::string> references_;
+  std::vector<std::string> patterns_;
   std::int64_t num_places_ = 0;
   int num_schemas_ = 0;
 };
 
-bool is_too_deep(const std::string& text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (in_string) {
-      if (c == '\\') ++at;
-      else if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else {
-      depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-      if (depth > 4 * max_constraint_depth) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-std::string supported_schema(const std::string& text) {
+SupportedSchema supported_schema(const std::string& text) {
   check_constraint_text("json_schema", text);
-  if (is_too_deep(text)) throw std::invalid_argument("json_schema is nested too deeply");
+  if (json_depth(text) > 4 * max_constraint_depth) throw std::invalid_argument("json_schema is nested too deeply");
   Json schema;
   try {
     schema = Json::parse(text);
   } catch (const Json::exception& error) {
     throw std::invalid_argument(std::string("json_schema is not JSON: ") + error.what());
   }
-  if (schema == Json::object()) return R"({"type":"object","additionalProperties":true})";
-  return Checker(schema).checked(schema, "", 0).dump();
+  if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}};
+  Checker checker(schema);
+  std::string supported = checker.checked(schema, "", 0).dump();
+  return {std::move(supported), checker.patterns()};
 }
 
 }  // namespace specdec

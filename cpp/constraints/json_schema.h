@@ -2,11 +2,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace specdec {
 
-// The schema as xgrammar gets it: without annotations, and "{}" as any object. Throws std::invalid_argument that names the first keyword
-// that is not supported, or is not valid, and its place as a JSON pointer.
-std::string supported_schema(const std::string& text);
+struct SupportedSchema {
+  std::string text;
+  std::vector<std::string> patterns;  // each as a schema of its own: a string of this pattern
+};
+
+// The schema as xgrammar gets it: without annotations, "{}" as any object, and lengths of strings as patterns. Throws
+// std::invalid_argument that names the first keyword that is not supported, or is not valid, and its place as a JSON pointer.
+SupportedSchema supported_schema(const std::string& text);
 
 }  // namespace specdec

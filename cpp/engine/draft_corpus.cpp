@@ -21,8 +21,6 @@ constexpr char magic[] = "SDCORPUS";
 constexpr std::uint32_t version = 1;
 constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
 
-using Progress = std::function<bool(const CorpusProgress&)>;
-
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
   Fingerprint key;
   key.add(content.data(), content.size());
@@ -38,10 +36,10 @@ std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
 }
 
 // Of a text, in steps that end with a line where there is one: tokens at their borders may differ from those of the whole.
-std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary, const Progress& progress) {
+std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary, const LoadProgressCallback& progress) {
   std::vector<Token> tokens;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    if (progress && !progress({"tokenizing", static_cast<double>(begin) / static_cast<double>(text.size())}))
+    if (progress && !progress({"tokenizing the corpus", static_cast<double>(begin) / static_cast<double>(text.size())}))
       throw Cancelled("the corpus was not read to its end");
     end = std::min(text.size(), begin + step_bytes);
     const std::size_t line = text.rfind('\n', end - 1);
@@ -92,7 +90,7 @@ std::shared_ptr<const CorpusIndex> kept_index(const std::string& path, const std
 
 }  // namespace
 
-DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const Progress& progress) {
+DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const LoadProgressCallback& progress) {
   const std::string content = File::open(path).read_all(), key = key_of(content, vocabulary), kept = path + ".index";
   if (content.size() >= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
     throw Error(path + ": a corpus has at most 2 GiB; give a part of it");
@@ -101,7 +99,7 @@ DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, c
   if (corpus.index) return corpus;
   const bool has_ids = path.size() > 4 && path.compare(path.size() - 4, 4, ".ids") == 0;
   std::vector<Token> tokens = has_ids ? tokens_of_ids(path, content, vocabulary.size()) : tokens_of_text(content, vocabulary, progress);
-  const auto indexing = [&](double share) { return !progress || progress({"indexing", share}); };
+  const auto indexing = [&](double share) { return !progress || progress({"indexing the corpus", share}); };
   corpus.index = std::make_shared<const CorpusIndex>(std::move(tokens), indexing);
   indexing(1.0);
   try {

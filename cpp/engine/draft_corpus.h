@@ -1,19 +1,14 @@
 // A text whose passages may come again in outputs: source code, documentation, earlier answers. Suffix decoding copies from it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "llama/load_progress.h"
 #include "llama/vocabulary.h"
 #include "speculative/corpus_index.h"
 
 namespace specdec {
-
-struct CorpusProgress {
-  const char* step;  // "tokenizing", "indexing"
-  double share;      // done, 0 .. 1
-};
 
 struct DraftCorpus {
   std::shared_ptr<const CorpusIndex> index;
@@ -24,7 +19,6 @@ struct DraftCorpus {
 // kept in `path`.index (engine/checked_file.h) for the next start, and made anew if that is damaged, or of another text, tokenizer
 // or version. Throws Error for a file that cannot be read, ModelError for a text that the vocabulary cannot represent, Cancelled once
 // progress returns false.
-DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary,
-                        const std::function<bool(const CorpusProgress&)>& progress = {});
+DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, const LoadProgressCallback& progress = {});
 
 }  // namespace specdec

@@ -7,7 +7,7 @@ namespace {
 
 // Named sources; any other string is a path.
 const std::pair<const char*, DraftSource> named[] = {
-    {"", NoDraft()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
+    {"", NoDraft()}, {"mtp", OwnHead()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
 
 }  // namespace
 

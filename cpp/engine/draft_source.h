@@ -1,4 +1,4 @@
-// The source of drafts: none, a draft model, the text itself, or what suits the target.
+// The source of drafts: a draft model, the target's own head, the text itself, or what suits the target.
 #pragma once
 
 #include <string>
@@ -6,17 +6,19 @@
 
 namespace specdec {
 
-struct NoDraft {};
+struct NoDraft {};  // in a Generator: the target's own head if its file has a usable one and num_draft_tokens is not 0
 struct DraftModel {
   std::string path;  // GGUF
 };
+struct OwnHead {};         // multi-token prediction layers of the target's file
 struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
 struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
-// A draft model of the target's family, which the caller chooses and downloads (hub/companions.h); in a Generator, suffix decoding.
+// A draft model of the target's family, which the caller chooses and downloads (hub/companions.h); in a Generator, the
+// target's own head or suffix decoding.
 struct AutomaticDraft {};
-using DraftSource = std::variant<NoDraft, DraftModel, NgramLookup, SuffixDecoding, AutomaticDraft>;
+using DraftSource = std::variant<NoDraft, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// From user input: "" for none, "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as "./ngram".
+// From user input: "" for none, "mtp", "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

@@ -25,10 +25,13 @@ std::string costs(const DraftingOutlook& outlook) {
 
 }  // namespace
 
-std::string drafting_report(bool has_draft, int num_draft_tokens, const DraftingOutlook& outlook) {
-  if (!has_draft) return "off: there is no draft";
-  if (num_draft_tokens == 0) return "off: the number of draft tokens is 0";
-  if (num_draft_tokens > 0) return "on: up to " + std::to_string(num_draft_tokens) + " per target call, as asked, whether they pay or not";
+std::string drafting_report(const DraftingState& state) {
+  if (!state.has_draft) return "off: there is no draft";
+  if (state.num_draft_tokens == 0) return "off: the number of draft tokens is 0";
+  if (state.num_draft_tokens > 0) {
+    return "on: up to " + std::to_string(state.num_draft_tokens) + " per target call, as asked, whether they pay or not";
+  }
+  const DraftingOutlook& outlook = state.outlook;
   if (outlook.plain_seconds <= 0.0 || outlook.speedup <= 0.0) return "undecided: too little is measured yet";
   const std::string speed = times(outlook.speedup) + " times plain decoding";
   const std::string why = costs(outlook) + ", and about " + number(outlook.acceptance, 2) + " of drafts are accepted";

@@ -7,7 +7,14 @@
 
 namespace specdec {
 
-// One sentence, which begins with "on", "off" or "undecided". num_draft_tokens: K or auto_draft_tokens.
-std::string drafting_report(bool has_draft, int num_draft_tokens, const DraftingOutlook& outlook);
+// What decides about the drafts of one request.
+struct DraftingState {
+  bool has_draft = false;
+  int num_draft_tokens = 0;  // K or auto_draft_tokens
+  DraftingOutlook outlook;
+};
+
+// One sentence, which begins with "on", "off" or "undecided".
+std::string drafting_report(const DraftingState& state);
 
 }  // namespace specdec

@@ -124,7 +124,7 @@ void Executor::deliver(const Event& event) {
   const auto request = unfinished_.find(event.text->id());
   if (request == unfinished_.end()) return;
   const std::shared_ptr<RequestHandle> handle = request->second;
-  if (event.is_last()) forget(request);
+  if (event.is_last()) forget(request), report_drafting(*handle);
   if (event.piece) handle->add(*event.piece, event.text->sequence().stats);
   else handle->end(event.text->error(), event.text->sequence().stats);
 }
@@ -138,7 +138,12 @@ void Executor::forget(Unfinished::iterator request) {
 void Executor::end(Unfinished::iterator request, std::exception_ptr error) {
   const std::shared_ptr<RequestHandle> handle = request->second;
   forget(request);
+  report_drafting(*handle);
   handle->end(std::move(error), handle->text_->sequence().stats);
+}
+
+void Executor::report_drafting(RequestHandle& handle) const {
+  if (options_.drafting) handle.set_drafting(options_.drafting(*handle.text_));
 }
 
 // The worker's error is everyone's. If the models cannot even be brought back to a known state, no more requests are accepted.

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -59,8 +60,9 @@ class ExecutorCommands {
 class Executor {
  public:
   struct Options {
-    std::size_t max_unfinished = 1024;  // requests that run or wait
-    int max_prompt_tokens = 512;        // read between two looks at what other threads ask for
+    std::size_t max_unfinished = 1024;                 // requests that run or wait
+    int max_prompt_tokens = 512;                       // read between two looks at what other threads ask for
+    std::function<std::string(const Text&)> drafting;  // what a handle says of its request's drafts; null: nothing
   };
   using CancelCheck = std::function<bool()>;
 
@@ -86,6 +88,7 @@ class Executor {
   void run(const ExecutorCommands::Taken& commands);
   void deliver(const Event& event);
   void forget(Unfinished::iterator request);
+  void report_drafting(RequestHandle& handle) const;
   void end(Unfinished::iterator request, std::exception_ptr error);
   void end_all(const std::exception_ptr& error);
   bool must_interrupt() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -10,11 +11,12 @@
 #include "base/error.h"
 #include "base/isa.h"
 #include "base/utf8.h"
-#include "engine/drafting_report.h"
+#include "engine/draft_corpus.h"
 #include "engine/prefix_file.h"
 #include "engine/prompt.h"
 #include "gguf/fingerprint.h"
 #include "llama/backend.h"
+#include "llama/own_head.h"
 #include "platform/cores.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/draft_model_proposer.h"
@@ -28,6 +30,8 @@ namespace {
 constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
+std::size_t row_bytes(const LanguageModel& model) { return static_cast<std::size_t>(model.hidden_size()) * sizeof(float); }
+
 std::uint64_t random_seed() {
   std::random_device device;
   return (static_cast<std::uint64_t>(device()) << 32) | device();
@@ -39,14 +43,17 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
     : options_(options), threads_(std::move(threads)) {
   option::check(generator_options(), options);
   const KvType kv_type = parse_kv_type(options.kv_type);
+  if (options.chat_template) chat_template_ = ChatTemplate(*options.chat_template, "chat_template");
 
   Model::Options model;
   model.use_mmap = options.use_mmap;
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
-  target_model_ = std::make_shared<Model>(options.target, model);
+  model.progress = options.progress;
+  load_target(model);
+  if (!chat_template_ && specdec::has_chat_template(*target_model_)) chat_template_ = ChatTemplate::of(*target_model_);
   if (options.n_gpu_layers.value_or(0) != 0 && options.rpc_servers.empty() && !has_gpu()) {
-    notes_.push_back("n_gpu_layers has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
+    notes_.push_back("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
   if (options.n_ctx && *options.n_ctx > target_model_->trained_context()) {
     notes_.push_back("a context of " + std::to_string(*options.n_ctx) + " tokens is longer than what " + printable(options.target) +
@@ -59,12 +66,39 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.num_slots = options.max_sequences;
   context.max_rows = std::max(max_draft_tokens + 1, std::min({options.max_sequences * (max_draft_tokens + 1), options.n_batch, max_rows}));
   context.kv_type = kv_type;
-  if (has_draft(options.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
+  context.gives_hidden_rows = target_model_->has_head();
+  if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   load_draft();
   if (options.repack) repack();
-  decoder_ = std::make_unique<Decoder>(*target_, proposer_.get(), &draft_length_);
+  decoder_ = std::make_unique<Decoder>(scored_target(), proposer_.get(), &draft_length_);
   scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
+  options_.progress = {};
+}
+
+// With its own head, if that is asked for, or if there is no other draft.
+void Generator::load_target(Model::Options model) {
+  const auto load = [&](bool with_head) {
+    model.with_head = with_head;
+    target_model_ = std::make_shared<Model>(options_.target, model);
+    if (with_head) options_.draft = OwnHead();
+  };
+  const auto note = [&](const std::string& problem) { notes_.push_back("drafts do not come from the model's own head: " + problem); };
+  const bool is_asked = std::holds_alternative<OwnHead>(options_.draft), is_remote = !options_.rpc_servers.empty();
+  if (is_asked && is_remote) {
+    throw ArgumentError("draft", "\"mtp\"", "another draft with RPC servers, where every draft of the head would wait for the network");
+  }
+  const bool is_open = std::holds_alternative<AutomaticDraft>(options_.draft) || !has_draft(options_.draft);
+  if (!is_open || options_.num_draft_tokens == 0 || is_remote) return load(is_asked);
+  const OwnHeadInfo head = own_head(GgufFile::read_parts(options_.target));
+  if (head.is_damaged) note(printable(options_.target) + ": " + head.problem);
+  if (!head.problem.empty()) return load(false);
+  try {
+    load(true);
+  } catch (const ModelError& error) {
+    load(false);
+    note(error.what());
+  }
 }
 
 void Generator::load_draft() {
@@ -73,12 +107,14 @@ void Generator::load_draft() {
   const bool is_suffix = std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic;
   const std::shared_ptr<const CorpusIndex> corpus = load_draft_corpus(is_suffix);
   if (is_suffix) proposer_ = std::make_unique<SuffixProposer>(corpus);
+  if (std::holds_alternative<OwnHead>(options_.draft)) load_own_head(corpus);
   if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path, corpus);
 }
 
 std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) {
   if (options_.draft_corpus.empty()) return nullptr;
-  if (!is_suffix && !(draft_path(options_.draft) != nullptr && options_.suffix)) {
+  const bool has_model = draft_path(options_.draft) != nullptr || std::holds_alternative<OwnHead>(options_.draft);
+  if (!is_suffix && !(has_model && options_.suffix)) {
     throw ArgumentError("draft_corpus", "\"" + options_.draft_corpus + "\"",
                         "left out, or used with draft=\"suffix\" or with a draft model and suffix decoding beside it");
   }
@@ -92,6 +128,7 @@ void Generator::load_draft_model(const std::string& path, std::shared_ptr<const 
   model.use_mmap = options_.use_mmap;
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
+  model.progress = options_.progress;
   draft_model_ = std::make_shared<Model>(path, model);
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", target_model_->vocabulary()})) {
@@ -104,14 +141,30 @@ void Generator::load_draft_model(const std::string& path, std::shared_ptr<const 
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
-  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(*draft_, target_->vocabulary_size(), std::move(corpus));
-  else proposer_ = std::make_unique<DraftModelProposer>(*draft_, target_->vocabulary_size());
+  draft_from(*draft_, std::move(corpus));
+}
+
+void Generator::load_own_head(std::shared_ptr<const CorpusIndex> corpus) {
+  Context::Options context;
+  context.is_head = true;
+  context.context_length = target_->context_length();
+  context.batch_size = options_.n_batch;
+  context.num_slots = context.max_rows = options_.max_sequences;
+  context.kv_type = parse_kv_type(options_.kv_type);
+  draft_ = std::make_unique<Context>(target_model_, threads_, context);
+  head_ = std::make_unique<DraftingHead>(*target_, *draft_, options_.max_sequences);
+  draft_from(*head_, std::move(corpus));
+}
+
+void Generator::draft_from(LanguageModel& draft, std::shared_ptr<const CorpusIndex> corpus) {
+  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(draft, target_->vocabulary_size(), std::move(corpus));
+  else proposer_ = std::make_unique<DraftModelProposer>(draft, target_->vocabulary_size());
 }
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
 void Generator::repack() {
   const auto repack_model = [&](Model& model, TileWeights weights, std::uint64_t memory_to_leave) {
-    const std::string problem = model.repack(weights, threads_->size(), memory_to_leave);
+    const std::string problem = model.repack(weights, threads_->size(), memory_to_leave, options_.progress);
     if (!problem.empty()) notes_.push_back(problem);
   };
   repack_model(*target_model_, TileWeights::exact, draft_model_ ? draft_model_->weight_bytes() : 0);
@@ -142,16 +195,33 @@ std::string Generator::note_of(const Request& request) const {
          ", which this model's tokenizer adds by itself: it is there once, not twice";
 }
 
+const ChatTemplate& Generator::chat_template() const {
+  if (!chat_template_) (void)ChatTemplate::of(*target_model_);  // throws
+  return *chat_template_;
+}
+
 MarkedText Generator::chat_prompt(const Conversation& conversation) const {
-  return chat_template_ ? chat_template_->render(conversation, target_model_->vocabulary())
-                        : ChatTemplate::of(*target_model_).render(conversation, target_model_->vocabulary());
+  return chat_template().render(conversation, target_model_->vocabulary());
 }
 
-std::shared_ptr<const ChatOutputParser> Generator::chat_output_parser(const Conversation& conversation, bool parallel) const {
-  return chat_template_ ? chat_template_->output_parser(conversation, parallel, target_model_->vocabulary())
-                        : ChatTemplate::of(*target_model_).output_parser(conversation, parallel, target_model_->vocabulary());
+std::shared_ptr<const ChatOutputParser> Generator::prepare_answer(const Conversation& conversation, ToolUse tool_use,
+                                                                  Request& request) const {
+  if (request.grammar || request.json_schema || request.regex) {  // then all text is the content that was asked for
+    if (tool_use.is_required) throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
+    return nullptr;
+  }
+  std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, target_model_->vocabulary());
+  if (parser) request.control_tokens = control_tokens(parser->control_tokens());
+  if (!tool_use.is_required) return parser;
+  if (!parser || parser->grammar().text.empty()) {
+    throw std::invalid_argument("tool_choice requires a call, but the model's chat template does not say how it writes one");
+  }
+  request.grammar = parser->grammar().text;
+  request.grammar_prefix = parser->grammar().prefix;
+  return parser;
 }
 
+// Of these names those that are control tokens of the target.
 std::vector<Token> Generator::control_tokens(const std::vector<std::string>& names) const {
   const Vocabulary vocabulary = target_model_->vocabulary();
   std::vector<Token> tokens;
@@ -177,21 +247,31 @@ void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bi
   if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
 }
 
+// control_tokens: those that are text, see Request.
+const ConstraintCompiler& Generator::constraint_compiler(const std::vector<Token>& control_tokens) {
+  const std::lock_guard<std::mutex> lock(constraints_mutex_);
+  std::unique_ptr<ConstraintCompiler>& compiler = constraints_[control_tokens];
+  if (compiler) return *compiler;
+  const Vocabulary vocabulary = target_model_->vocabulary();
+  std::vector<std::string> pieces(static_cast<std::size_t>(target_->vocabulary_size()));
+  std::vector<Token> ends;
+  for (Token token = 0; token < target_->vocabulary_size(); ++token) {
+    pieces[static_cast<std::size_t>(token)] = vocabulary.piece(token);
+    if (vocabulary.is_end_of_generation(token)) ends.push_back(token);
+  }
+  if (ends.empty()) throw ModelError(options_.target + " has no end-of-generation token, so a constrained output could not end");
+  for (const Token token : control_tokens) {
+    if (!vocabulary.is_end_of_generation(token)) pieces.at(static_cast<std::size_t>(token)) = vocabulary.piece(token, true);
+  }
+  compiler = std::make_unique<ConstraintCompiler>(pieces, ends);
+  return *compiler;
+}
+
 std::unique_ptr<sampling::Constraint> Generator::constraint_of(const Request& request) {
   if (!request.grammar && !request.json_schema && !request.regex) return nullptr;
-  std::call_once(constraints_made_, [this] {
-    const Vocabulary vocabulary = target_model_->vocabulary();
-    std::vector<std::string> pieces(static_cast<std::size_t>(target_->vocabulary_size()));
-    std::vector<Token> ends;
-    for (Token token = 0; token < target_->vocabulary_size(); ++token) {
-      pieces[static_cast<std::size_t>(token)] = vocabulary.piece(token);
-      if (vocabulary.is_end_of_generation(token)) ends.push_back(token);
-    }
-    if (ends.empty()) throw ModelError(options_.target + " has no end-of-generation token, so a constrained output could not end");
-    constraints_ = std::make_unique<ConstraintCompiler>(pieces, ends);
-  });
-  if (request.grammar) return constraints_->grammar(*request.grammar);
-  return request.json_schema ? constraints_->json_schema(*request.json_schema) : constraints_->regex(*request.regex);
+  const ConstraintCompiler& compiler = constraint_compiler(request.control_tokens);
+  if (request.grammar) return compiler.grammar(*request.grammar, request.grammar_prefix);
+  return request.json_schema ? compiler.json_schema(*request.json_schema) : compiler.regex(*request.regex);
 }
 
 std::shared_ptr<Text> Generator::prepare(const Request& request, const std::function<bool()>& cancelled) {
@@ -269,10 +349,9 @@ std::int64_t Generator::submit(const Request& request) {
   return text->id();
 }
 
-std::string Generator::drafting() const {
-  const std::shared_ptr<const Text> text = std::atomic_load(&text_);
-  const int num_draft_tokens = text && proposer_ ? text->sequence().num_draft_tokens : options_.num_draft_tokens;
-  return drafting_report(proposer_ != nullptr, num_draft_tokens, draft_length_.outlook());
+DraftingState Generator::drafting_state(const Text* text) const {
+  const int num_draft_tokens = text != nullptr && proposer_ ? text->sequence().num_draft_tokens : options_.num_draft_tokens;
+  return {proposer_ != nullptr, num_draft_tokens, draft_length_.outlook()};
 }
 
 Score Generator::score(const Request& request) {
@@ -291,6 +370,7 @@ std::unique_ptr<Executor> Generator::make_executor() {
   Executor::Options options;
   options.max_unfinished = static_cast<std::size_t>(options_.max_sequences + options_.max_queue_size);
   options.max_prompt_tokens = options_.n_batch;
+  options.drafting = [this](const Text& text) { return drafting_report(drafting_state(&text)); };
   const auto set_check = [this](std::function<bool()> cancelled) { set_cancel_check(std::move(cancelled)); };
   return std::make_unique<Executor>(*scheduler_, set_check, options);
 }
@@ -302,6 +382,10 @@ std::string Generator::cache_key(const std::string& path) const {
          (isa == nullptr ? "" : feature_names(isa->usable()));
 }
 
+std::string Generator::draft_key() const {
+  return head_ ? cache_key(options_.target) + " mtp" : cache_key(*draft_path(options_.draft)) + options_.draft_weights;
+}
+
 int Generator::save_prefix(const std::string& path) const {
   const std::shared_ptr<const Text> text = std::atomic_load(&text_);
   const int count = text && scheduler_->is_cached(*text) ? target_->length(text->sequence().slot) : 0;
@@ -311,10 +395,13 @@ int Generator::save_prefix(const std::string& path) const {
   prefix.target_key = cache_key(options_.target);
   prefix.tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + count);
   prefix.target_state = target_->state(sequence.slot);
-  if (draft_ && draft_->length(sequence.slot) <= count) {
-    prefix.draft_key = cache_key(*draft_path(options_.draft)) + options_.draft_weights;
+  if (head_) head_->catch_up(sequence.slot);
+  const float* const row = head_ ? head_->next_row(sequence.slot) : nullptr;
+  if (draft_ && draft_->length(sequence.slot) <= count && (!head_ || row != nullptr)) {
+    prefix.draft_key = draft_key();
     prefix.num_draft_tokens = static_cast<std::uint64_t>(draft_->length(sequence.slot));
     prefix.draft_state = draft_->state(sequence.slot);
+    if (head_) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes(*draft_));
   }
   write_prefix_file(path, prefix);
   return count;
@@ -335,9 +422,15 @@ int Generator::load_prefix(const std::string& path) {
   decoder_->keep_prefix(0, 0);
   if (!target_->restore(0, prefix.target_state, count)) throw UnusableFile(path + ": is of another kind of cache");
   const int draft_count = static_cast<int>(prefix.num_draft_tokens);
-  if (draft_ && draft_count <= draft_->context_length() &&
-      prefix.draft_key == cache_key(*draft_path(options_.draft)) + options_.draft_weights) {
-    draft_->restore(0, prefix.draft_state, draft_count);  // else it reads the prompt
+  if (draft_ && draft_count <= draft_->context_length() && prefix.draft_key == draft_key()) {  // else it reads the prompt
+    std::string state = prefix.draft_state;
+    std::vector<float> row(static_cast<std::size_t>(draft_->hidden_size()));
+    const std::size_t bytes = head_ ? row_bytes(*draft_) : 0;
+    if (draft_count < 1 || draft_count > count || state.size() < bytes) return count;
+    if (head_) std::memcpy(row.data(), state.data() + state.size() - bytes, bytes);
+    state.resize(state.size() - bytes);
+    const bool is_restored = draft_->restore(0, state, draft_count);
+    if (head_ && is_restored) head_->restored(0, draft_count, prefix.tokens[static_cast<std::size_t>(draft_count) - 1], row.data());
   }
   return count;
 }
@@ -349,10 +442,11 @@ PassTimes Generator::time_passes(int max_tokens, int repeats) {
   stop();
   const Sequence& s = text_->sequence();
   PassTimes times;
-  for (int n = 1; n <= max_tokens; ++n) times.target.push_back(time_pass(*target_, s.slot, s.tokens, n, n, repeats));
+  for (int n = 1; n <= max_tokens; ++n) times.target.push_back(time_pass(scored_target(), s.slot, s.tokens, n, n, repeats));
   if (draft_ == nullptr) return times;
   proposer_->prefill(s, s.num_committed - 1);
-  times.draft = time_pass(*draft_, s.slot, s.tokens, 1, 1, repeats);
+  LanguageModel& draft = head_ ? static_cast<LanguageModel&>(*head_) : *draft_;
+  times.draft = time_pass(draft, s.slot, s.tokens, 1, 1, repeats);
   return times;
 }
 

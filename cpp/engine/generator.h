@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "constraints/constraint_compiler.h"
+#include "engine/drafting_report.h"
 #include "engine/executor.h"
 #include "engine/generator_options.h"
 #include "engine/pass_times.h"
@@ -23,13 +25,15 @@
 #include "llama/context.h"
 #include "llama/model.h"
 #include "speculative/adaptive_draft_length.h"
+#include "speculative/corpus_index.h"
 #include "speculative/decoder.h"
+#include "speculative/drafting_head.h"
 
 namespace specdec {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError or VocabularyMismatch. threads: may be shared by Generators that
+  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared by Generators that
   // do not run at the same time; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
 
@@ -51,12 +55,15 @@ class Generator {
   // Ends all requests; the caches keep the delivered tokens.
   void stop();
 
-  // Of the running or last request of start(). All but stats() and drafting() may be called on any thread.
+  // Of the running or last request of start(). All but stats(), drafting_state() and drafting() may be called on any thread.
   Stats stats() const;
   // What a token takes without drafts, estimated from all passes so far; 0: unknown.
   double plain_seconds_per_token() const { return draft_length_.plain_seconds(); }
-  // In a sentence: whether the running or last request of start() uses drafts, and if not why, from measured costs.
-  std::string drafting() const;
+  // Whether the running or last request of start() uses drafts, and if not why, from the costs measured so far.
+  DraftingState drafting_state() const { return drafting_state(std::atomic_load(&text_).get()); }
+  std::string drafting() const { return drafting_report(drafting_state()); }
+  // The same of another request, on the thread that runs it; null: of one that is still to come.
+  DraftingState drafting_state(const Text* text) const;
   std::int64_t text_id() const;  // -1: none yet
   std::uint64_t seed() const;
   Verification verification() const;  // the mode in use
@@ -74,6 +81,8 @@ class Generator {
   // Ends a request without further events. Does nothing if it is finished.
   void cancel(std::int64_t id) { scheduler_->cancel(id); }
 
+  // Where drafts come from; without a choice in the options, the target's own head if it has one.
+  const DraftSource& draft() const { return options_.draft; }
   int max_sequences() const { return scheduler_->num_slots(); }
 
   // Throws ModelError once an RPC server is lost: all further requests will fail.
@@ -96,14 +105,15 @@ class Generator {
   std::shared_ptr<Text> prepare(const Request& request, const std::function<bool()>& cancelled = {});
 
   // Templates of conversations: the model's own, unless another is set.
-  bool has_chat_template() const { return chat_template_ || specdec::has_chat_template(*target_model_); }
+  bool has_chat_template() const { return chat_template_.has_value(); }
   void set_chat_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
   // The conversation as a prompt. Throws ModelError, std::invalid_argument.
   MarkedText chat_prompt(const Conversation& conversation) const;
-  // How to take the answer apart, see ChatTemplate::output_parser(). Its control tokens must be named in the text.
-  std::shared_ptr<const ChatOutputParser> chat_output_parser(const Conversation& conversation, bool parallel) const;
-  // Of these names those that are control tokens of the target, for Request::control_tokens.
-  std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
+  // Prepares a request for the answer to a conversation, whose tools are those that may be called: its text names the control tokens that
+  // mark calls and thoughts, and a call that is required becomes its grammar. Returns how to take the answer apart; null: all of it is
+  // content, as far as is known (ChatTemplate::output_parser()), or because the request has a constraint of its own. Throws
+  // std::invalid_argument that names tool_choice if a call is required but the template has none, or the request a constraint.
+  std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use, Request& request) const;
   // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
   std::vector<Token> chat_tokens(const Conversation& conversation) const { return chat_tokens(conversation, cancelled_); }
   std::vector<Token> chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const;
@@ -136,24 +146,33 @@ class Generator {
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
 
  private:
+  void load_target(Model::Options model);
   void load_draft();
+  void load_own_head(std::shared_ptr<const CorpusIndex> corpus);
+  void draft_from(LanguageModel& draft, std::shared_ptr<const CorpusIndex> corpus);
   std::shared_ptr<const CorpusIndex> load_draft_corpus(bool is_suffix);
   void load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus);
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
+  const ChatTemplate& chat_template() const;
+  std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
   std::unique_ptr<sampling::Constraint> constraint_of(const Request& request);
+  const ConstraintCompiler& constraint_compiler(const std::vector<Token>& control_tokens);
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
   void read_prompt_of(const std::shared_ptr<Text>& text);
   std::string cache_key(const std::string& path) const;
+  std::string draft_key() const;
+  LanguageModel& scored_target() { return head_ ? head_->target() : *target_; }
 
   GeneratorOptions options_;
   std::vector<std::string> notes_;
-  std::optional<ChatTemplate> chat_template_;  // null: the model's own
+  std::optional<ChatTemplate> chat_template_;  // none: the model has none, and no other was given
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
   std::function<bool()> cancelled_;
-  std::unique_ptr<Context> target_, draft_;
+  std::unique_ptr<Context> target_, draft_;  // draft_: of a draft model or of the layers of the target's own head
+  std::unique_ptr<DraftingHead> head_;       // null: the draft, if any, is another model
   std::unique_ptr<Proposer> proposer_;
   AdaptiveDraftLength draft_length_;  // learns from all requests
   std::unique_ptr<Decoder> decoder_;
@@ -161,8 +180,8 @@ class Generator {
   std::unique_ptr<Scheduler> scheduler_;
   std::shared_ptr<Text> text_;  // the running or last request of start()
   std::atomic<std::int64_t> num_texts_{0};
-  std::once_flag constraints_made_;  // by the first request that has one
-  std::unique_ptr<ConstraintCompiler> constraints_;
+  std::mutex constraints_mutex_;
+  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>> constraints_;  // by Request::control_tokens; made by the first request
 };
 
 }  // namespace specdec

@@ -30,10 +30,10 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-md", "--model-draft", "--draft", "--spec-draft-model"},
             "FILE",
-            "draft model, a GGUF file with the target's vocabulary; or \"suffix\": what followed the longest match of the "
-            "last tokens in the prompt, the output or earlier outputs; or \"ngram\": what followed the latest "
-            "occurrence of the last 1 to 3 tokens; or \"auto\": a small model of the target's family, downloaded from the Hugging Face "
-            "hub, or else \"suffix\" (default with -m: none)"}},
+            "draft model, a GGUF file with the target's vocabulary; or \"mtp\": multi-token prediction layers of the target's file; or "
+            "\"suffix\": what followed the longest match of the last tokens in the prompt, the output or earlier outputs; or "
+            "\"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; or \"auto\": \"mtp\", else a small model of the "
+            "target's family from the Hugging Face hub, else \"suffix\" (default with -m: \"mtp\" or none)"}},
           draft, set_draft),
       generator_row<&GeneratorOptions::draft_corpus>(
           {"draft_corpus",
@@ -43,6 +43,7 @@ const Table<GeneratorOptions>& generator_options() {
             "FILE",
             "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are copied from it, too; its "
             "index is kept beside it (default: none)"}}),
+      generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
       generator_row<&GeneratorOptions::suffix>({"suffix",
                                                 Flag{},
                                                 {"Models",
@@ -67,11 +68,12 @@ const Table<GeneratorOptions>& generator_options() {
             "context size in tokens (default: the model's training context, at most " + std::to_string(default_context) + ")",
             "0"},
            is_optional}),
-      generator_row<&GeneratorOptions::n_threads>({"n_threads",
-                                                   Whole{whole_numbers(1, 512)},
-                                                   {"Models", {"-t", "--threads"}, "N", "threads (default: one per physical core)", "0"},
-                                                   is_optional,
-                                                   !changes_texts}),
+      generator_row<&GeneratorOptions::n_threads>(
+          {"n_threads",
+           Whole{whole_numbers(1, 512)},
+           {"Models", {"-t", "--threads"}, "N", "threads (default: one per physical core, performance cores only)", "0"},
+           is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::n_batch>(
           {"n_batch",
            Whole{whole_numbers(max_draft_tokens + 1, 1 << 16)},
@@ -105,8 +107,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--draft-weights"},
             "4-bit|file",
-            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more, which makes drafts faster "
-            "and costs almost no acceptance, or as the file has them"}}),
+            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 too), for faster drafts "
+            "that are accepted almost as often, or as the file has them"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

@@ -1,14 +1,13 @@
 // The options of a Generator, and their table.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/draft_corpus.h"
 #include "engine/draft_source.h"
 #include "engine/option.h"
+#include "llama/load_progress.h"
 #include "speculative/sequence.h"
 
 namespace specdec {
@@ -25,16 +24,17 @@ struct GeneratorOptions {
   // Number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1: all; none: all with
   // rpc_servers, otherwise 0.
   std::optional<int> n_gpu_layers;
-  bool use_mmap = true;                 // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
-  bool repack = true;                   // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
-  std::string draft_weights = "4-bit";  // of repacked weights of a draft model; or file: as they are
-  std::string kv_type = "f16";          // of both models' caches: f16, q8_0
-  std::string draft_corpus;             // a file that suffix decoding copies from, too (engine/draft_corpus.h)
-  bool suffix = true;                   // beside a draft model, copies of text are drafts too
-  int max_sequences = 1;                // texts that run at once; each has a context of its own
-  int max_queue_size = 1024;            // requests that may wait for an Executor beside those that run
-  std::function<bool(const CorpusProgress&)> progress;  // while a corpus is indexed; false stops with Cancelled
-  int num_draft_tokens = auto_draft_tokens;             // or K, 0 .. max_draft_tokens; a request may choose its own
+  bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
+  bool repack = true;                        // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
+  std::string draft_weights = "4-bit";       // of repacked weights of a draft model; or file: as they are
+  std::string kv_type = "f16";               // of both models' caches: f16, q8_0
+  std::string draft_corpus;                  // a file that suffix decoding copies from, too (engine/draft_corpus.h)
+  std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (llama/chat_template.h)
+  bool suffix = true;                        // beside a draft model, copies of text are drafts too
+  int max_sequences = 1;                     // texts that run at once; each has a context of its own
+  int max_queue_size = 1024;                 // requests that may wait for an Executor beside those that run
+  LoadProgressCallback progress;             // of the load
+  int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };
 
 using GeneratorOption = option::Option<GeneratorOptions>;

@@ -28,6 +28,7 @@ struct Request {
 
   // What the whole output must match; at most one (constraints/constraint_compiler.h).
   std::optional<std::string> grammar;
+  std::string grammar_prefix;  // what the prompt ends with and matches the grammar's beginning
   std::optional<std::string> json_schema;
   std::optional<std::string> regex;
 

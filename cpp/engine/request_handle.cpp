@@ -36,6 +36,16 @@ Stats RequestHandle::stats() const {
   return stats_;
 }
 
+std::string RequestHandle::drafting() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return drafting_;
+}
+
+void RequestHandle::set_drafting(std::string drafting) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  drafting_ = std::move(drafting);
+}
+
 std::shared_ptr<const Score> RequestHandle::prompt_score() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return prompt_score_;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/text.h"
@@ -34,6 +35,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   bool is_done() const;
   std::exception_ptr error() const;  // what ended it early, Cancelled after cancel(); null: nothing (so far)
   Stats stats() const;               // so far
+  std::string drafting() const;      // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
   // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and otherwise.
   std::shared_ptr<const Score> prompt_score() const;
 
@@ -49,6 +51,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
 
   void add(const Piece& piece, const Stats& stats);
   void end(std::exception_ptr error, const Stats& stats);
+  void set_drafting(std::string drafting);
   void tell(std::unique_lock<std::mutex> lock);
 
   const std::shared_ptr<Text> text_;  // the executor's thread alone uses it
@@ -62,6 +65,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   bool is_done_ = false;
   std::exception_ptr error_;
   Stats stats_;
+  std::string drafting_;
   std::shared_ptr<const Score> prompt_score_;
   std::function<void()> listener_;
 };

@@ -149,7 +149,9 @@ class Reader {
   void read(char* to, std::uint64_t bytes, const std::string& what) {
     check_room(bytes, 1, what);
     if (position_ + bytes > max_header_bytes) damaged("the header has more than " + to_string(max_header_bytes) + " bytes");
-    if (std::fread(to, 1, bytes, file_.get()) != bytes) damaged("reading " + what + " failed");
+    if (std::fread(to, 1, bytes, file_.get()) != bytes) {
+      fail_file(path_, what + " cannot be read (" + std::generic_category().message(errno) + ")", "check the disk");
+    }
     position_ += bytes;
   }
   std::string bytes(std::uint64_t count, const std::string& what) {

@@ -88,8 +88,10 @@ struct BlockFormat {
 
 bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
 
-bool has_tiles(const ggml_tensor* weights) {
-  return is_block_type(weights->type) && ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
+bool can_have_tiles(const ggml_tensor* weights, int type) {
+  if (!is_block_type(type) || weights->ne[0] % ggml_blck_size(static_cast<ggml_type>(type)) != 0) return false;
+  if (type != weights->type && ggml_get_type_traits(weights->type)->to_float == nullptr) return false;
+  return ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
 }
 
 std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }
@@ -124,7 +126,8 @@ ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
   static MatMulExperts<BlockFormat> experts;
   if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return nullptr;
   const ggml_tensor* w = op->src[0];
-  if (!is_block_type(w->type) || w->nb[0] != ggml_type_size(w->type) || !valid_activations(op->src[1])) return nullptr;
+  if (!is_block_type(w->type) && tiles_of(w) == nullptr) return nullptr;
+  if (w->nb[0] != ggml_type_size(w->type) || !valid_activations(op->src[1])) return nullptr;
   if (op->op == GGML_OP_MUL_MAT) return &matmul;
   return &experts;
 }

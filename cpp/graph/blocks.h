@@ -14,8 +14,8 @@ namespace specdec {
 // Whether our kernels multiply weights of this type (a ggml_type). Rounding then does not depend on the number of columns.
 bool is_block_type(int ggml_type);
 
-// The implementation for a product of such a matrix (src[0], in whatever buffer) and F32 activations; null for any other operation.
-// Types and strides alone decide, never the number of tokens.
+// The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32 activations; null for
+// any other operation. Types, strides and tiles alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
 // A copy of one or several matrices in tiles (weights/blocks/tiles.h), which products read instead of the weights. Of their own type it
@@ -24,7 +24,7 @@ struct BlockTiles {
   int type;  // a ggml_type
   const std::uint8_t* data;
 };
-bool has_tiles(const ggml_tensor* weights);  // whether it can have a copy; its views do without
+bool can_have_tiles(const ggml_tensor* weights, int type);  // whether it can have a copy of this type; its views do without
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
 // Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.

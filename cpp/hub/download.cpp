@@ -55,7 +55,8 @@ class Download {
     try {
       remote = ask();
     } catch (const ConnectionError& error) {
-      const std::string path = from_cache("the hub cannot be reached (" + std::string(error.what()) + "); check the network");
+      const std::string path =
+          from_cache("the hub cannot be reached (" + std::string(error.what()) + "); check the network, HTTPS_PROXY and SSL_CERT_FILE");
       tell("the hub cannot be reached (" + std::string(error.what()) + "); using " + name_.text() + " as the cache has it");
       return path;
     }

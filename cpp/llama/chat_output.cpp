@@ -30,16 +30,29 @@ int depth_of(const std::string& text) {
   return deepest;
 }
 
-// What a template writes at the end to begin the answer.
-std::string generation_prompt_of(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
-                                 const std::string& eos_token) {
-  const JinjaTemplate jinja(template_text);
-  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token};
-  const std::string with = jinja.render(variables).text;
-  variables.add_generation_prompt = false;
-  const std::string without = jinja.render(variables).text;
-  const auto end = with.begin() + static_cast<std::ptrdiff_t>(std::min(with.size(), without.size()));
-  return std::string(std::mismatch(with.begin(), end, without.begin()).first, with.end());
+// A grammar of a required call, without the text that may come before the call: llama.cpp allows it, and a model that would rather not
+// call then writes it without end. It is where root refers to a rule "until-...", outside of parentheses (in which there are thoughts);
+// each such rule matches nothing, too.
+std::string without_text_before_call(std::string grammar) {
+  const std::string name = "root ::= ";
+  const std::size_t line = grammar.compare(0, name.size(), name) == 0 ? 0 : grammar.find("\n" + name) + 1;
+  std::size_t at = grammar.find(name, line);
+  if (at == std::string::npos) return grammar;
+  int depth = 0;
+  for (at += name.size(); at < grammar.size() && grammar[at] != '\n';) {
+    const char c = grammar[at];
+    if (c == '"') {
+      for (++at; at < grammar.size() && grammar[at] != '"'; ++at) at += grammar[at] == '\\' ? 1 : 0;
+    }
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    const std::size_t end = std::min(grammar.find_first_of(" \n?*+", at), grammar.size());
+    const std::string rule = grammar.substr(at, end - at);
+    const bool is_text = depth == 0 && grammar[at - 1] == ' ' && rule.compare(0, 6, "until-") == 0 &&
+                         grammar.find("\n" + rule + " ::= |") != std::string::npos;
+    if (is_text) grammar.erase(at, end + (end < grammar.size() && grammar[end] == '?' ? 1 : 0) - at);
+    else ++at;
+  }
+  return grammar;
 }
 
 // Appends to `sent` what `all` has more, and returns that.
@@ -52,18 +65,30 @@ std::string more(std::string& sent, const std::string& all) {
 
 }  // namespace
 
+std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
+                              const std::string& eos_token) {
+  const JinjaTemplate jinja(template_text);
+  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token};
+  const std::string with = jinja.render(variables).text;
+  variables.add_generation_prompt = false;
+  const std::string without = jinja.render(variables).text;
+  const auto end = with.begin() + static_cast<std::ptrdiff_t>(std::min(with.size(), without.size()));
+  return std::string(std::mismatch(with.begin(), end, without.begin()).first, with.end());
+}
+
 struct ChatOutputParser::Parser {
   bool is_understood = false;
   common_chat_parser_params params;
   std::vector<std::string> control_tokens;
+  Grammar grammar;
 };
 
-ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, bool parallel,
+ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
                                    const std::string& bos_token, const std::string& eos_token) {
   auto parser = std::make_unique<Parser>();
   try {
     if (template_text.empty()) throw std::invalid_argument("no template");  // llama.cpp asserts that there is one
-    const std::string generation_prompt = generation_prompt_of(template_text, conversation, bos_token, eos_token);
+    const std::string answer_start = generation_prompt(template_text, conversation, bos_token, eos_token);
     const AbortsAsErrors guard;
     const std::size_t size = conversation.messages.size() + conversation.tools.size();
     jinja::limits limits;
@@ -76,20 +101,22 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
     inputs.add_generation_prompt = conversation.add_generation_prompt;
-    inputs.parallel_tool_calls = parallel;
+    inputs.parallel_tool_calls = tool_use.is_parallel;
+    if (tool_use.is_required) inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
     inputs.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
     // Thinking is on in prompts of llama.cpp unless told; in ours it is what the template has by itself.
     common_chat_params found = common_chat_templates_apply(templates.get(), inputs);
-    if (found.generation_prompt != generation_prompt) {
+    if (found.generation_prompt != answer_start) {
       inputs.enable_thinking = false;
       found = common_chat_templates_apply(templates.get(), inputs);
     }
-    if (found.generation_prompt != generation_prompt) throw std::invalid_argument("the prompt is not as llama.cpp expects it");
+    if (found.generation_prompt != answer_start) throw std::invalid_argument("the prompt is not as llama.cpp expects it");
     parser->params = common_chat_parser_params(found);
     parser->params.reasoning_format = inputs.reasoning_format;
     parser->params.parse_tool_calls = !inputs.tools.empty();
     if (!found.parser.empty()) parser->params.parser.load(found.parser);
     parser->control_tokens = found.preserved_tokens;
+    if (tool_use.is_required && !found.grammar_lazy) parser->grammar = {without_text_before_call(found.grammar), answer_start};
     parser->is_understood = true;
   } catch (const std::bad_alloc&) {
     throw;
@@ -105,6 +132,7 @@ ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = def
 
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
+const ChatOutputParser::Grammar& ChatOutputParser::grammar() const { return parser_->grammar; }
 
 ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) const {
   ChatOutput output;

@@ -22,11 +22,21 @@ struct ChatOutput {
   std::vector<ToolCall> tool_calls;
 };
 
+// How an answer may call tools.
+struct ToolUse {
+  bool is_parallel = true;   // more than one call in an answer
+  bool is_required = false;  // at least one
+};
+
+// What a template writes at the end of a conversation to begin the answer. Throws TemplateError (jinja_template.h).
+std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
+                              const std::string& eos_token);
+
 class ChatOutputParser {
  public:
-  // For answers to `conversation` in a Jinja template. parallel: more than one call in an answer. A template that cannot be understood
-  // gives a parser that takes everything as content, without throwing.
-  ChatOutputParser(const std::string& template_text, const Conversation& conversation, bool parallel, const std::string& bos_token = "",
+  // For answers to `conversation` in a Jinja template. A template that cannot be understood gives a parser that takes everything as
+  // content, without throwing.
+  ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use, const std::string& bos_token = "",
                    const std::string& eos_token = "");
   ~ChatOutputParser();
   ChatOutputParser(ChatOutputParser&&) noexcept;
@@ -36,6 +46,13 @@ class ChatOutputParser {
 
   // Names of control tokens that mark calls and thoughts: the text must have them.
   const std::vector<std::string>& control_tokens() const;
+
+  // What an answer with a required call matches, in GBNF: `prefix`, with which the prompt ends, then the answer. Empty: the template has
+  // no calls, or none is required.
+  struct Grammar {
+    std::string text, prefix;
+  };
+  const Grammar& grammar() const;
 
   // The whole output, or (is_partial) its beginning. Text that is not as the template has it is content. Does not throw but for memory.
   ChatOutput parse(const std::string& text, bool is_partial) const;

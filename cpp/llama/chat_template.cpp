@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_depth.h"
 #include "json.h"
 #include "llama.h"
 
 namespace specdec {
 namespace {
+
+constexpr int max_argument_depth = 64;  // of objects and lists within the arguments of a call
 
 // Empty if there is none. variant: null, or "tool_use".
 std::string template_of(const Model& model, const char* variant) {
@@ -76,6 +79,62 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   return marked;
 }
 
+// Whether a template writes the arguments of a call, given as an object, as JSON or in a form of its own. Python's form, with ', means that
+// it expects a string.
+bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
+  const std::string value = "a probe";
+  TemplateVariables variables;
+  variables.messages = R"([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
+    "type": "function", "function": {"name": "tool1", "arguments": {"argument": ")" +
+                       value + R"("}}}]}, {"role": "tool", "name": "tool1",
+    "tool_call_id": "call00001", "content": "Fine."}, {"role": "assistant", "content": "Fine."}, {"role": "user", "content": "More?"}])";
+  variables.tools = R"([{"type": "function", "function": {"name": "tool1", "description": "A tool.", "parameters": {"type": "object",
+    "properties": {"argument": {"type": "string", "description": "A string."}}, "required": ["argument"]}}}])";
+  try {
+    const std::string text = jinja.render(variables).text;
+    return text.find(value) != std::string::npos && text.find("'" + value) == std::string::npos;
+  } catch (const TemplateError&) {
+    return false;
+  }
+}
+
+// Turns arguments of calls that are strings, as the OpenAI API has them, into the objects that they hold. Returns whether there are any.
+bool make_objects_of_arguments(common_json& messages) {
+  bool has_any = false;
+  const auto is_list = [](common_json& json, const char* field) {
+    return json.is_object() && json.contains(field) && json.at(field).is_array();
+  };
+  for (std::size_t i = 0; messages.is_array() && i < messages.size(); ++i) {
+    if (!is_list(messages[i], "tool_calls")) continue;
+    common_json& calls = messages[i]["tool_calls"];
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      if (!calls[k].is_object() || !calls[k].contains("function") || !calls[k]["function"].is_object()) continue;
+      common_json& function = calls[k]["function"];
+      if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+      const std::string text = function["arguments"].get<std::string>();
+      if (json_depth(text) > max_argument_depth) continue;
+      try {
+        common_json object = common_json::parse(text);
+        if (!object.is_object()) continue;
+        function["arguments"] = object;
+        has_any = true;
+      } catch (const common_json_error&) {  // stays a string
+      }
+    }
+  }
+  return has_any;
+}
+
+// Most templates are written for transformers, which has arguments of calls as objects: they would quote a string once more.
+Conversation as_expected(const Conversation& given, const std::string& template_text) {
+  if (given.messages.find("\"tool_calls\"") == std::string::npos) return given;
+  common_json messages = parsed("messages", given.messages);
+  if (!make_objects_of_arguments(messages) || !takes_objects_as_arguments(JinjaTemplate(template_text))) return given;
+  Conversation conversation = given;
+  conversation.messages = messages.dump_safe();
+  return conversation;
+}
+
 std::string written(const Vocabulary& vocabulary, Token token) { return token < 0 ? "" : vocabulary.piece(token, true); }
 
 }  // namespace
@@ -101,7 +160,8 @@ ChatTemplate ChatTemplate::of(const Model& model) {
   own.where_ = model.path();
   own.text_ = template_of(model, nullptr);
   own.text_for_tools_ = template_of(model, "tool_use");
-  if (own.text_.empty()) throw ModelError(model.path() + ": the model has no chat template; give one, or a prompt without one");
+  if (own.text_.empty())
+    throw ModelError(model.path() + ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
   return own;
 }
 
@@ -117,29 +177,28 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
 
 MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabulary& vocabulary) const {
   if (!name_.empty()) return built_in(name_, conversation);
-  const bool has_tools = !parsed("tools", conversation.tools).empty();
+  const std::string& text = text_for(!parsed("tools", conversation.tools).empty());
   TemplateVariables variables;
-  variables.messages = conversation.messages;
   variables.tools = conversation.tools;
   variables.add_generation_prompt = conversation.add_generation_prompt;
   variables.bos_token = written(vocabulary, vocabulary.bos());
   variables.eos_token = written(vocabulary, vocabulary.eos());
   try {
-    return JinjaTemplate(text_for(has_tools)).render(variables);
+    variables.messages = as_expected(conversation, text).messages;
+    return JinjaTemplate(text).render(variables);
   } catch (const TemplateError& error) {
     throw ModelError(where_ + ": the chat template: " + error.what());
   }
 }
 
-std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, bool parallel,
+std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, ToolUse tool_use,
                                                                     const Vocabulary& vocabulary) const {
   const bool has_tools = !parsed("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
-  // Deriving a parser takes some 20 ms. Templates that know thoughts have this word, as in <think> and enable_thinking.
+  // Templates that know thoughts have this word, as in <think> and enable_thinking.
   if (!has_tools && text.find("think") == std::string::npos) return nullptr;
-  auto parser = std::make_shared<const ChatOutputParser>(text, conversation, parallel, written(vocabulary, vocabulary.bos()),
-                                                         written(vocabulary, vocabulary.eos()));
-  return parser->understands_template() ? parser : nullptr;
+  return parsers_->get(text, as_expected(conversation, text), tool_use, written(vocabulary, vocabulary.bos()),
+                       written(vocabulary, vocabulary.eos()));
 }
 
 }  // namespace specdec

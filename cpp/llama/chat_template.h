@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "llama/chat_output.h"
+#include "llama/chat_output_parsers.h"
 #include "llama/jinja_template.h"
 #include "llama/marked_text.h"
 #include "llama/model.h"
@@ -46,15 +47,16 @@ class ChatTemplate {
   MarkedText render(const Conversation& conversation, const Vocabulary& vocabulary) const;
 
   // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot be understood, or
-  // the conversation has no tools and the template no thoughts. parallel: several calls in one answer.
-  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, bool parallel,
+  // the conversation has no tools and the template no thoughts.
+  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use,
                                                         const Vocabulary& vocabulary) const;
 
  private:
   ChatTemplate() = default;
   const std::string& text_for(bool has_tools) const { return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_; }
 
-  std::string where_, name_, text_, text_for_tools_;  // name_: of a built-in one; or a text
+  std::string where_, name_, text_, text_for_tools_;                                    // name_: of a built-in one; or a text
+  std::shared_ptr<ChatOutputParsers> parsers_ = std::make_shared<ChatOutputParsers>();  // of its copies, too
 };
 
 }  // namespace specdec

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ggml-cpu.h"
 #include "graph/op_failure.h"
+#include "llama-ext.h"
 #include "llama.h"
 #include "llama/backend.h"
 #include "platform/memory.h"
@@ -23,9 +24,11 @@ int cells_per_slot(const Context::Options& options) { return (options.context_le
 std::uint64_t needed_memory(const Model& model, const Context::Options& options, int num_snapshots) {
   const auto slots = static_cast<std::uint64_t>(options.num_slots);
   const std::uint64_t states = slots * static_cast<std::uint64_t>(1 + num_snapshots);
-  return model.cache_bytes(static_cast<std::uint64_t>(cells_per_slot(options)) * slots, options.kv_type) +
-         model.cache_shape().state_bytes(states) +
-         static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+  const std::uint64_t cells = static_cast<std::uint64_t>(cells_per_slot(options)) * slots;
+  const std::uint64_t rows =
+      static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+  if (options.is_head) return model.head_cache_bytes(cells, options.kv_type) + rows;
+  return model.cache_bytes(cells, options.kv_type) + model.cache_shape().state_bytes(states) + rows;
 }
 
 // Half of what is available at most: without snapshots a rollback only takes longer.
@@ -64,14 +67,25 @@ void check_kv_type(const Model& model, KvType type) {
 // The arrays of a llama_batch, refilled for every pass.
 class Context::Batch {
  public:
-  explicit Batch(int capacity) : batch_(llama_batch_init(capacity, 0, 1)) {}
-  ~Batch() { llama_batch_free(batch_); }
+  // hidden_size: of the rows that are read with the tokens, or 0.
+  Batch(int capacity, int hidden_size) : hidden_size_(static_cast<std::size_t>(hidden_size)), batch_(llama_batch_init(capacity, 0, 1)) {
+    hidden_.resize(hidden_size_ * static_cast<std::size_t>(capacity));
+    if (hidden_size > 0) batch_.embd = hidden_.data();
+  }
+  ~Batch() {
+    batch_.embd = nullptr;
+    llama_batch_free(batch_);
+  }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
   void clear() { batch_.n_tokens = 0; }
-  void add(Token token, int position, int slot, bool wants_row) {
+  // hidden: null for zeros, or if none is read.
+  void add(Token token, int position, int slot, bool wants_row, const float* hidden) {
     const int i = batch_.n_tokens++;
+    const auto row = hidden_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(i) * hidden_size_);
+    if (hidden == nullptr) std::fill_n(row, hidden_size_, 0.0f);
+    else std::copy_n(hidden, hidden_size_, row);
     batch_.token[i] = token;
     batch_.pos[i] = position;
     batch_.n_seq_id[i] = 1;
@@ -81,6 +95,8 @@ class Context::Batch {
   const llama_batch& get() const { return batch_; }
 
  private:
+  std::size_t hidden_size_;
+  std::vector<float> hidden_;  // [capacity][hidden_size_]
   llama_batch batch_;
 };
 
@@ -107,7 +123,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       threads_(std::move(threads)),
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
-      batch_(std::make_unique<Batch>(options.batch_size)),
+      hidden_size_(options.is_head || options.gives_hidden_rows ? llama_model_n_embd_out(model_->get()) : 0),
+      batch_(std::make_unique<Batch>(options.batch_size, options.is_head ? hidden_size_ : 0)),
       lengths_(static_cast<std::size_t>(options.num_slots), 0) {
   check_memory(*model_, options_);
   check_kv_type(*model_, options_.kv_type);
@@ -117,13 +134,15 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_seq_max = static_cast<std::uint32_t>(options_.num_slots);
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
-  if (!model_->can_roll_back()) params.n_rs_seq = static_cast<std::uint32_t>(affordable_snapshots(*model_, options_));
+  const bool is_recurrent = !model_->can_roll_back() && !options_.is_head;
+  if (is_recurrent) params.n_rs_seq = static_cast<std::uint32_t>(affordable_snapshots(*model_, options_));
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells, for rollbacks
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
+  if (options_.is_head) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
   take_backend_errors();
   {
     const AbortsAsErrors guard;
@@ -136,7 +155,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
                      " has no KV cache: it is not an autoregressive model; only "
                      "those can generate here");
   }
-  if (!model_->can_roll_back()) recurrent_.emplace(context_.get(), options_.num_slots);
+  if (is_recurrent) recurrent_.emplace(context_.get(), options_.num_slots);
+  if (hidden_size_ > 0) llama_set_embeddings_nextn(context_.get(), true, false);  // of every token
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
 
@@ -157,6 +177,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
 
   model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
   batch_->clear();
+  places_.clear();
   lengths_before_ = lengths_;
   if (inputs.size() > 1 && worth_padding(inputs, width)) {
     auto input = inputs.begin();
@@ -219,14 +240,16 @@ void Context::add_input(const PassInput& input) {
   for (int i = 0; i < input.num_tokens; ++i) {
     // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
-    batch_->add(token, cached++, input.slot, i >= input.num_tokens - input.num_rows);
+    const float* hidden = input.hidden == nullptr ? nullptr : input.hidden + static_cast<std::ptrdiff_t>(i) * hidden_size_;
+    if (hidden_size_ > 0) places_.push_back(batch_->get().n_tokens);
+    batch_->add(token, cached++, input.slot, i >= input.num_tokens - input.num_rows, hidden);
   }
 }
 
 // Padding tokens, removed from the cache after the pass.
 void Context::add_padding(int slot, int count) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
-  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, false);
+  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, false, nullptr);
 }
 
 // llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several adjacent slots,
@@ -235,7 +258,7 @@ void Context::add_padding(int slot, int count) {
 bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
-  if (!model_->can_roll_back() || padded > options_.batch_size) return false;
+  if (recurrent_ || padded > options_.batch_size) return false;
   for (int slot = first; slot <= last; ++slot) {
     if (length(slot) + width > options_.context_length) return false;
   }
@@ -260,6 +283,10 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
 }
 
 const float* Context::logits(int row) const { return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_); }
+
+const float* Context::hidden_row(int token) const {
+  return llama_get_embeddings_nextn_ith(context_.get(), places_[static_cast<std::size_t>(token)]);
+}
 
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];

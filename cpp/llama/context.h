@@ -40,6 +40,8 @@ class Context final : public LanguageModel {
     int batch_size = 512;    // tokens per pass
     int max_rows = 64;       // rows of logits per pass
     KvType kv_type = KvType::f16;
+    bool gives_hidden_rows = false;  // for a drafting head
+    bool is_head = false;            // of the model's own drafting head (Model::has_head()) instead of its other layers
     int num_snapshots = 0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
   };
 
@@ -56,6 +58,8 @@ class Context final : public LanguageModel {
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
+  int hidden_size() const override { return hidden_size_; }
+  const float* hidden_row(int token) const override;
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
   void truncate(int slot, int length) override;
   void checkpoint(int slot, int pass_tokens) override;
@@ -85,11 +89,13 @@ class Context final : public LanguageModel {
   std::shared_ptr<ThreadPool> threads_;
   Options options_;
   int vocabulary_size_;
+  int hidden_size_;  // 0: neither read nor given
   std::unique_ptr<llama_context, Free> context_;
   std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens in the cache
   std::vector<int> lengths_before_;  // the running or last pass
+  std::vector<int> places_;          // in the last pass's batch of the inputs' tokens
   std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;
   int pass_size_ = 0;

@@ -77,6 +77,12 @@ std::uint64_t CacheShape::bytes(std::uint64_t tokens, KvType type, std::size_t l
   return product(per_token, tokens);
 }
 
+std::uint64_t CacheShape::bytes_of_last(std::uint64_t tokens, KvType type, std::size_t layers) const {
+  CacheShape last = *this;
+  last.heads.erase(last.heads.begin(), last.heads.end() - static_cast<std::ptrdiff_t>(std::min(layers, heads.size())));
+  return last.bytes(tokens, type);
+}
+
 std::uint64_t CacheShape::state_bytes(std::uint64_t count) const {
   return product(product(product(state, sizeof(float)), heads.size()), count);
 }

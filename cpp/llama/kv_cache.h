@@ -32,6 +32,8 @@ struct CacheShape {
   static CacheShape of(const GgufFile& first_part);
   // Of the first `layers` layers, each taken as the larger kind. UINT64_MAX / 4 if it is more.
   std::uint64_t bytes(std::uint64_t tokens, KvType type, std::size_t layers = SIZE_MAX) const;
+  // The same of the last `layers` layers.
+  std::uint64_t bytes_of_last(std::uint64_t tokens, KvType type, std::size_t layers) const;
   // Of the recurrent states of `count` sequences or snapshots, each layer taken as recurrent. The same limit.
   std::uint64_t state_bytes(std::uint64_t count) const;
 };

@@ -1,6 +1,7 @@
 #include "llama/model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 #include <vector>
@@ -11,7 +12,9 @@
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
+#include "llama/own_head.h"
 #include "llama/tensor_types.h"
+#include "platform/file.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -50,6 +53,37 @@ void reject_mxfp6(const std::vector<GgufFile>& parts) {
   }
 }
 
+// Tells the watcher, and remembers that it wants an end.
+class Watch {
+ public:
+  Watch(const LoadProgressCallback& callback, const std::string& what, const std::string& path)
+      : callback_(callback), step_(what + " " + printable(std::filesystem::path(path).filename().string())) {}
+
+  bool tell(double share) {
+    if (callback_ && !callback_({step_, share})) is_cancelled_ = true;
+    return !is_cancelled_;
+  }
+  void check() const {
+    if (is_cancelled_) throw Cancelled("the model was not loaded to its end");
+  }
+
+ private:
+  const LoadProgressCallback& callback_;
+  std::string step_;
+  bool is_cancelled_ = false;
+};
+
+// llama.cpp waits for the disk when it maps a file, without a word about how far it is.
+void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& progress) {
+  const std::uint64_t available = available_memory();
+  for (const GgufFile& part : parts) {
+    if (!progress || (available != 0 && part.file_size > available)) continue;  // what does not stay in memory is read for nothing
+    Watch watch(progress, "reading", part.path);
+    File::open(part.path).read_ahead([&](double share) { return watch.tell(share); });
+    watch.check();
+  }
+}
+
 }  // namespace
 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
@@ -59,6 +93,12 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
+  reject_head_alone(parts);
+  if (options.with_head) {
+    const OwnHeadInfo head = own_head(parts);
+    if (!head.problem.empty()) throw ModelError(path + ": " + head.problem);
+    num_head_layers_ = head.num_layers;
+  }
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
   cache_shape_ = CacheShape::of(parts.front());
   std::vector<ggml_backend_device*> devices;
@@ -77,13 +117,25 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   params.n_gpu_layers = options.num_gpu_layers;
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
   if (!rpc_servers_.empty()) params.devices = devices.data();
+  params.load_mtp = options.with_head;
   params.use_extra_bufts = false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
+  if (options.use_mmap) read_ahead(parts, options.progress);
+  Watch watch(options.progress, "loading", path);
+  params.progress_callback = [](float share, void* watching) { return static_cast<Watch*>(watching)->tell(static_cast<double>(share)); };
+  params.progress_callback_user_data = &watch;
   {
     const AbortsAsErrors guard;
     model_.reset(llama_model_load_from_file(parts.front().path.c_str(), params));
   }
   check_rpc_servers();
-  if (!model_) throw ModelError(path + ": llama.cpp cannot load this model: " + take_backend_errors());
+  watch.check();
+  if (!model_) {
+    const bool has_head = own_head(parts).num_layers > 0;
+    throw ModelError(
+        path + ": llama.cpp cannot load this model: " + take_backend_errors() +
+        (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
+        (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or download it again" : ""));
+  }
   if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get()) || llama_model_is_diffusion(get())) {
     throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
   }
@@ -92,7 +144,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   }
 }
 
-std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave) {
+std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress) {
   const std::uint64_t needed = WeightTiles::bytes_of(get(), weights), available = available_memory();
   if (needed == 0) return "";
   const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
@@ -101,8 +153,13 @@ std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t me
     return not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) +
            " available";
   }
+  Watch watch(progress, "arranging the weights of", path_);
+  const auto tell = [&](double share) {
+    watch.tell(share);
+    watch.check();
+  };
   try {
-    tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads);
+    tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell);
   } catch (const std::bad_alloc&) {
     return not_repacked + "the system gives no " + mebibytes(needed);
   }
@@ -129,6 +186,10 @@ std::string Model::architecture() const { return printable(metadata(get(), "gene
 
 std::uint64_t Model::cache_bytes(std::uint64_t tokens, KvType type) const {
   return cache_shape_.bytes(tokens, type, static_cast<std::size_t>(num_local_layers()));
+}
+
+std::uint64_t Model::head_cache_bytes(std::uint64_t tokens, KvType type) const {
+  return cache_shape_.bytes_of_last(tokens, type, static_cast<std::size_t>(num_head_layers_));
 }
 
 }  // namespace specdec

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "llama/kv_cache.h"
+#include "llama/load_progress.h"
 #include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
@@ -25,10 +26,12 @@ class Model {
     // their memory; without servers, on a GPU if llama.cpp was built with such a backend.
     int num_gpu_layers = 0;
     std::vector<std::string> rpc_servers;
+    bool with_head = false;         // loads the drafting head, too, which the file must have (own_head.h)
+    LoadProgressCallback progress;  // null: nobody watches
   };
 
   explicit Model(const std::string& path) : Model(path, Options()) {}
-  // Throws ModelError naming the file, the problem and the remedy.
+  // Throws ModelError naming the file, the problem and the remedy; Cancelled.
   Model(const std::string& path, const Options& options);
 
   const std::string& path() const { return path_; }
@@ -38,15 +41,18 @@ class Model {
   std::uint64_t num_parameters() const;
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
+  bool has_head() const { return num_head_layers_ > 0; }  // a drafting head that is loaded
   std::string architecture() const;
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
+  std::uint64_t head_cache_bytes(std::uint64_t tokens, KvType type) const;
   const CacheShape& cache_shape() const { return cache_shape_; }
   std::uint64_t weight_bytes() const;
 
   // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of memory would
-  // be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights. Not during a pass.
-  std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave);
+  // be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights. Not during a pass. Throws
+  // Cancelled.
+  std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress = {});
   bool is_repacked() const { return tiles_ != nullptr; }
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
@@ -58,6 +64,7 @@ class Model {
 
   std::string path_;
   int num_gpu_layers_;
+  int num_head_layers_ = 0;
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<WeightTiles> tiles_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ struct llama_model;
 namespace specdec {
 
 // exact: of the file's types, with the same bits of all products. four_bits: types of more than 4.5 bits per weight are rounded to
-// Q4_0. A draft model then proposes almost the same tokens in less time; verification is exact for any proposal.
+// Q4_0, F16 and BF16 too in models of more than 64 MiB. A draft model then proposes almost the same tokens in less time; verification
+// is exact for any proposal.
 enum class TileWeights { exact, four_bits };
 TileWeights parse_tile_weights(const std::string& text);  // "file", "4-bit"; throws std::invalid_argument
 
@@ -25,8 +27,8 @@ class WeightTiles {
   static std::uint64_t bytes_of(const llama_model* model, TileWeights weights);
 
   // Makes the copies, of at least one matrix, on this many threads and releases the pages of the mapped file. Lives longer than the
-  // model. Throws std::bad_alloc.
-  WeightTiles(const llama_model* model, TileWeights weights, int num_threads);
+  // model. progress(share done), at the end 1, is called on this thread; it may throw, which ends it. Throws std::bad_alloc.
+  WeightTiles(const llama_model* model, TileWeights weights, int num_threads, const std::function<void(double)>& progress);
 
  private:
   struct Unmap {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -16,22 +17,60 @@
 #endif
 
 namespace specdec {
-
 namespace {
 
-int physical_cores() {
+namespace fs = std::filesystem;
+
+// The first line of a file; empty if there is none.
+std::string line_of(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  return line;
+}
+
+// "0-3,8" as {0, 1, 2, 3, 8}.
+std::set<int> numbers_in(const std::string& list) {
+  std::set<int> found;
+  std::istringstream stream(list);
+  for (int first = 0; stream >> first; stream.ignore()) {
+    int last = first;
+    if (stream.peek() == '-') {
+      stream.ignore();
+      stream >> last;
+    }
+    for (int number = first; number <= last; ++number) found.insert(number);
+  }
+  return found;
+}
+
+// Those that are not much slower than the fastest of them. Intel's processors list their performance cores; ARM's have a speed
+// each, 1024 for the fastest, which on processors of three kinds of cores is well below that for most fast ones.
+std::vector<int> performance_cores(const std::vector<int>& processors, const fs::path& devices) {
+  const std::set<int> listed = numbers_in(line_of(devices / "cpu_core/cpus"));
+  std::vector<int> capacities;
+  for (const int processor : processors) {
+    const std::set<int> capacity = numbers_in(line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "cpu_capacity"));
+    if (!listed.empty()) capacities.push_back(listed.count(processor) != 0 ? 1024 : 512);
+    else capacities.push_back(capacity.empty() ? 1024 : *capacity.begin());
+  }
+  std::vector<int> found;
+  for (std::size_t i = 0; i < processors.size(); ++i) {
+    if (3 * capacities[i] >= 2 * *std::max_element(capacities.begin(), capacities.end())) found.push_back(processors[i]);
+  }
+  return found;
+}
+
+int cores_of_this_process() {
 #if defined(__linux__)
   cpu_set_t allowed;
-  std::set<std::string> cores;  // one entry per set of sibling hyper-threads
+  std::vector<int> processors;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &allowed)) continue;
-      std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
-      std::string core;
-      if (std::getline(siblings, core)) cores.insert(core);
+      if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
     }
   }
-  if (!cores.empty()) return static_cast<int>(cores.size());
+  if (const int cores = physical_cores(processors); cores > 0) return cores;
 #elif defined(__APPLE__)
   int performance_cores = 0;
   std::size_t size = sizeof(performance_cores);
@@ -43,9 +82,19 @@ int physical_cores() {
 
 }  // namespace
 
+int physical_cores(const std::vector<int>& processors, const fs::path& root) {
+  const fs::path devices = root / "sys/devices";
+  std::set<std::string> cores;  // one entry per set of sibling hyper-threads
+  for (const int processor : performance_cores(processors, devices)) {
+    const std::string core = line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "topology/thread_siblings_list");
+    if (!core.empty()) cores.insert(core);
+  }
+  return static_cast<int>(cores.size());
+}
+
 int default_threads() {
   const double quota = cgroup_limits().cpus;
-  const int cores = physical_cores();
+  const int cores = cores_of_this_process();
   return quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
 }
 

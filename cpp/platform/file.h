@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,9 @@ class File {
   std::size_t read_some(std::uint64_t offset, void* to, std::size_t bytes) const;  // how many; 0: the end
   std::string read_all() const;  // throws std::bad_alloc or std::length_error before it reads if memory is too short
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
+  // Brings all of it into the system's memory, so that mapping it does not wait for the disk; does nothing where the system has no way to.
+  // goes_on(share done) is asked after each part; false ends it.
+  void read_ahead(const std::function<bool(double)>& goes_on) const;
 
   void resize(std::uint64_t bytes);  // what is new is zero
   void sync();                       // all of it is on the disk when it returns

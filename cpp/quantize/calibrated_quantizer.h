@@ -20,6 +20,7 @@ class CalibratedQuantizer final : public MatrixQuantizer {
 
   std::size_t num_calibration_tokens() const { return calibration_.num_tokens(); }
 
+  double work(const Matrix& matrix) const override;
   std::string description() const override;
   void begin(const Matrix& matrix) override;
   std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,

@@ -305,7 +305,7 @@ class Job {
         num_threads_(thread_count(options.num_threads)),
         scratch_(static_cast<std::size_t>(num_threads_)) {
     for (const GgufFile& part : parts) files_.push_back(File::open(part.path));
-    for (const Task& task : tasks_) bytes_total_ += task.source->bytes;
+    for (const Task& task : tasks_) work_.all += task.kept_because.empty() ? work_of(task) : copying(task);
   }
 
   QuantizeReport run() {
@@ -328,7 +328,7 @@ class Job {
   // Throws Cancelled when the caller wants to stop.
   void tick() const {
     if (!options_.progress) return;
-    const QuantizeProgress progress{tasks_[current_].source->name, current_, tasks_.size(), bytes_done_, bytes_total_};
+    const QuantizeProgress progress{tasks_[current_].source->name, current_, tasks_.size(), work_.share()};
     if (!options_.progress(progress)) throw Cancelled("interrupted");
   }
 
@@ -337,34 +337,62 @@ class Job {
     std::int64_t first_row, rows;  // of the matrix
   };
 
+  // How far the job is, in units of MatrixQuantizer::work. A part is a matrix, or a tensor that is copied.
+  struct Work {
+    double all = 0.0, before = 0.0;  // of everything; of the parts that are done
+    double part = 0.0;               // of the running part
+    std::uint64_t part_size = 1;     // weights or bytes
+    std::atomic<std::uint64_t> part_done{0};
+
+    void begin(double expected, double known, std::uint64_t size) {
+      all += known - expected;
+      before += part;
+      part = known;
+      part_size = size;
+      part_done = 0;
+    }
+    double share() const { return std::min(1.0, (before + part * static_cast<double>(part_done) / static_cast<double>(part_size)) / all); }
+  };
+  static double copying(const Task& task) { return 0.05 * static_cast<double>(task.source->bytes); }
+  static MatrixQuantizer::Matrix matrix_of(const Task& task, std::uint64_t index) {
+    const std::vector<std::uint64_t>& shape = task.source->shape;
+    return {task.source->name, index, static_cast<std::int64_t>(shape[1]), static_cast<std::int64_t>(shape[0])};
+  }
+  static std::uint64_t num_matrices(const Task& task) { return task.source->shape.size() > 2 ? task.source->shape[2] : 1; }
+  double work_of(const Task& task) const {
+    double work = 0.0;
+    for (std::uint64_t index = 0; index < num_matrices(task); ++index) work += quantizer_.work(matrix_of(task, index));
+    return work;
+  }
+
   const GgufTensor& target() const { return writer_.tensors()[current_]; }
   const File& file_of(const Task& task) const { return files_[static_cast<std::size_t>(task.part - parts_)]; }
 
   SquareSums copy(const Task& task) {
     const GgufTensor& source = *task.source;
+    work_.begin(copying(task), copying(task), source.bytes);
     const auto work = [&](std::int64_t piece, int thread) {
       const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes, bytes = std::min(piece_bytes, source.bytes - begin);
       std::vector<char>& buffer = scratch_[static_cast<std::size_t>(thread)].source;
       buffer.resize(bytes);
       file_of(task).read(source.offset + begin, buffer.data(), bytes);
       writer_.write(target().offset + begin, buffer.data(), bytes);
-      bytes_done_ += bytes;
+      work_.part_done += bytes;
     };
     for_each_piece(num_threads_, static_cast<std::int64_t>((source.bytes + piece_bytes - 1) / piece_bytes), work, [this] { tick(); });
     return {};
   }
 
   SquareSums quantize(const Task& task) {
-    const std::vector<std::uint64_t>& shape = task.source->shape;
     SquareSums sums;
-    for (std::uint64_t index = 0; index < (shape.size() > 2 ? shape[2] : 1); ++index) {
-      sums.add(quantize_matrix(task, {task.source->name, index, static_cast<std::int64_t>(shape[1]), static_cast<std::int64_t>(shape[0])}));
-    }
+    for (std::uint64_t index = 0; index < num_matrices(task); ++index) sums.add(quantize_matrix(task, matrix_of(task, index)));
     return sums;
   }
 
   SquareSums quantize_matrix(const Task& task, const MatrixQuantizer::Matrix& matrix) {
+    const double expected = quantizer_.work(matrix);
     quantizer_.begin(matrix);
+    work_.begin(expected, quantizer_.work(matrix), static_cast<std::uint64_t>(matrix.rows * matrix.cols));
     const std::int64_t bands = matrix.rows / mxfp6::tile_rows;
     const std::int64_t piece_bands =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_weights) / (matrix.cols * mxfp6::tile_rows), 1, bands);
@@ -395,7 +423,7 @@ class Job {
     mxfp6::pack(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.tiles.data());
     writer_.write(target().offset + first_row / rows_multiple * (cols / columns_multiple) * mxfp6::tile_bytes, scratch.tiles.data(),
                   scratch.tiles.size());
-    bytes_done_ += rows * row_bytes;
+    work_.part_done += rows * cols;
     mxfp6::dequantize(options_.type, scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.decoded.data());
     return square_sums(scratch.weights.data(), scratch.decoded.data(), scratch.weights.size());
   }
@@ -417,8 +445,7 @@ class Job {
   std::vector<Scratch> scratch_;  // one per thread
   std::vector<File> files_;       // one per part
   std::size_t current_ = 0;
-  std::atomic<std::uint64_t> bytes_done_{0};
-  std::uint64_t bytes_total_ = 0;
+  Work work_;
 };
 
 }  // namespace

@@ -26,6 +26,10 @@ class MatrixQuantizer {
   };
   virtual ~MatrixQuantizer() = default;
 
+  // What a matrix costs, relative to rounding one weight to the nearest code: for the share of the work that is done. Known better
+  // once begin() was called for it.
+  virtual double work(const Matrix& matrix) const { return static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols); }
+
   // How the weights were quantized, for the metadata.
   virtual std::string description() const = 0;
 
@@ -45,7 +49,7 @@ class MatrixQuantizer {
 struct QuantizeProgress {
   const std::string& tensor;
   std::size_t tensor_index, num_tensors;
-  std::uint64_t bytes_done, bytes_total;  // of the input
+  double done;  // share of the work, 0 to 1
 };
 
 struct QuantizeOptions {

@@ -9,12 +9,14 @@
 #include "server/messages.h"
 #include "server/replies.h"
 #include "server/request_fields.h"
+#include "server/tools.h"
 
 namespace specdec::server {
 namespace {
 
 struct Options {
-  bool has_logprobs = false, stream = false, include_usage = false, timings_per_token = false;
+  StreamOptions stream;
+  bool has_logprobs = false, timings_per_token = false;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
 
@@ -27,16 +29,12 @@ Json finish_reason_of(const AssistantMessage& message, const std::optional<Finis
 
 Options read_reply_options(const Fields& body) {
   Options options;
-  options.stream = body.flag("stream", false);
+  options.stream = read_stream_options(body);
   options.has_logprobs = body.flag("logprobs", false);
   options.timings_per_token = body.flag("timings_per_token", false);
   const Json* top_logprobs = body.find("top_logprobs");
   if (top_logprobs != nullptr && *top_logprobs != 0 && !options.has_logprobs) {
     throw invalid_request("top_logprobs", "top_logprobs needs logprobs: true");
-  }
-  if (const Json* stream_options = body.find("stream_options")) {
-    if (!options.stream) throw invalid_request("stream_options", "stream_options needs stream: true");
-    options.include_usage = Fields(*stream_options, "stream_options").flag("include_usage", false);
   }
   return options;
 }
@@ -49,22 +47,8 @@ Usage usage_of(const Generation& generation, const std::vector<std::size_t>& num
   return usage;
 }
 
-Stats all_stats(const Generation& generation) {
-  Stats sum = generation.stats(0);
-  for (std::size_t i = 1; i < generation.num_choices(); ++i) sum += generation.stats(i);
-  return sum;
-}
-
-Json heading(const Service& service, const char* object) {
-  return {{"id", new_id("chatcmpl-")},
-          {"object", object},
-          {"created", unix_time()},
-          {"model", service.options().model_name},
-          {"system_fingerprint", service.system_fingerprint()}};
-}
-
 HttpReply collected(Service& service, Generation& generation, const Options& options) {
-  Json reply = heading(service, "chat.completion");
+  Json reply = reply_heading(service, "chatcmpl-", "chat.completion");
   Json choices = Json::array();
   std::vector<std::size_t> num_tokens;
   for (const Answer& answer : collect(generation)) {
@@ -82,7 +66,7 @@ HttpReply collected(Service& service, Generation& generation, const Options& opt
   }
   reply["choices"] = choices;
   reply["usage"] = to_json(usage_of(generation, num_tokens));
-  reply["timings"] = timings_json(all_stats(generation));
+  reply["timings"] = timings_json(generation.all_stats());
   return json_reply(reply);
 }
 
@@ -94,7 +78,7 @@ class Chunks {
         generation_(generation),
         options_(options),
         events_(events),
-        heading_(heading(service, "chat.completion.chunk")),
+        heading_(reply_heading(service, "chatcmpl-", "chat.completion.chunk")),
         num_tokens_(generation.num_choices()),
         messages_(generation.num_choices(), AssistantMessage(options.parser)) {}
 
@@ -108,7 +92,7 @@ class Chunks {
     for (std::size_t i = 0; i < is_finished.size(); ++i) {
       if (!is_finished[i]) send(i, Json::object(), nullptr, "length");  // max_tokens is 0
     }
-    if (options_.include_usage) send_usage();
+    if (options_.stream.include_usage) send_usage();
     events_.send_done();
   }
 
@@ -132,8 +116,8 @@ class Chunks {
     Json chunk = heading_;
     chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
     if (origin != DraftOrigin::none) chunk["choices"][0]["draft_source"] = name(origin);
-    const bool is_last = !reason.is_null() && !options_.include_usage;
-    if (options_.include_usage) chunk["usage"] = nullptr;
+    const bool is_last = !reason.is_null() && !options_.stream.include_usage;
+    if (options_.stream.include_usage) chunk["usage"] = nullptr;
     const bool has_begun = num_tokens_[index] > 0;
     if (is_last || (options_.timings_per_token && has_begun)) chunk["timings"] = timings_json(generation_.stats(index));
     events_.send(chunk);
@@ -143,7 +127,7 @@ class Chunks {
     Json chunk = heading_;
     chunk["choices"] = Json::array();
     chunk["usage"] = to_json(usage_of(generation_, num_tokens_));
-    chunk["timings"] = timings_json(all_stats(generation_));
+    chunk["timings"] = timings_json(generation_.all_stats());
     events_.send(chunk);
   }
 
@@ -164,14 +148,12 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);
   const int num_choices = read_num_choices(service, fields);
-  const Conversation conversation = read_conversation(fields);
+  const Tools tools = read_tools(fields);
+  const Conversation conversation = read_conversation(fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
-  const bool is_parallel = fields.flag("parallel_tool_calls", true);
-  const bool is_constrained = request.grammar || request.json_schema || request.regex;  // then all text is the content that was asked for
-  if (!is_constrained) options.parser = service.generator().chat_output_parser(conversation, is_parallel);
-  if (options.parser) request.control_tokens = service.generator().control_tokens(options.parser->control_tokens());
+  options.parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
-  if (!options.stream) return collected(service, *generation, options);
+  if (!options.stream.is_on) return collected(service, *generation, options);
   return event_reply([&service, generation, options](EventStream& events) { Chunks(service, *generation, options, events).send_all(); });
 }
 

@@ -14,7 +14,8 @@ namespace specdec::server {
 namespace {
 
 struct Options {
-  bool stream = false, include_usage = false, has_logprobs = false, echo = false;
+  StreamOptions stream;
+  bool has_logprobs = false, echo = false;
   int num_top_logprobs = 0;
   std::size_t choices_per_prompt = 1;
   std::vector<std::string> echoed;  // the text of each prompt, if echo
@@ -22,12 +23,8 @@ struct Options {
 
 Options read_reply_options(const Fields& body) {
   Options options;
-  options.stream = body.flag("stream", false);
+  options.stream = read_stream_options(body);
   options.echo = body.flag("echo", false);
-  if (const Json* stream_options = body.find("stream_options")) {
-    if (!options.stream) throw invalid_request("stream_options", "stream_options needs stream: true");
-    options.include_usage = Fields(*stream_options, "stream_options").flag("include_usage", false);
-  }
   const Json* logprobs = body.find("logprobs");
   options.has_logprobs = logprobs != nullptr && *logprobs != false;
   if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
@@ -93,11 +90,7 @@ class Reply {
       : service_(service),
         generation_(generation),
         options_(options),
-        heading_({{"id", new_id("cmpl-")},
-                  {"object", "text_completion"},
-                  {"created", unix_time()},
-                  {"model", service.options().model_name},
-                  {"system_fingerprint", service.system_fingerprint()}}),
+        heading_(reply_heading(service, "cmpl-", "text_completion")),
         logprobs_(generation.num_choices(), Logprobs(service.generator())) {}
 
   HttpReply collected() {
@@ -113,7 +106,7 @@ class Reply {
     }
     reply["choices"] = choices;
     reply["usage"] = to_json(usage());
-    reply["timings"] = timings_json(all_stats());
+    reply["timings"] = timings_json(generation_.all_stats());
     return json_reply(reply);
   }
 
@@ -140,11 +133,11 @@ class Reply {
       begin(i);
       finish(events, i, "length");
     }
-    if (options_.include_usage) {
+    if (options_.stream.include_usage) {
       Json chunk = heading_;
       chunk["choices"] = Json::array();
       chunk["usage"] = to_json(usage());
-      chunk["timings"] = timings_json(all_stats());
+      chunk["timings"] = timings_json(generation_.all_stats());
       events.send(chunk);
     }
     events.send_done();
@@ -166,7 +159,7 @@ class Reply {
   void finish(EventStream& events, std::size_t index, const Json& reason) {
     Json chunk = heading_;
     chunk["choices"] = Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", reason}}});
-    if (!options_.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
+    if (!options_.stream.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
     events.send(chunk);
   }
 
@@ -184,12 +177,6 @@ class Reply {
     }
     usage.completion_tokens = num_tokens_;
     return usage;
-  }
-
-  Stats all_stats() const {
-    Stats sum = generation_.stats(0);
-    for (std::size_t i = 1; i < generation_.num_choices(); ++i) sum += generation_.stats(i);
-    return sum;
   }
 
   Service& service_;
@@ -213,17 +200,13 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   if (fields.whole("best_of", num_choices, 1, 128) != num_choices) throw invalid_request("best_of", "best_of must be equal to n");
   options.choices_per_prompt = static_cast<std::size_t>(num_choices);
   std::vector<Request> requests;
-  for (const Prompt& prompt : read_prompts(service, fields, "prompt").prompts) {
+  for (const Prompt& prompt : read_prompts(service, fields, num_choices).prompts) {
     prompt.put_into(request);
     for (Request& one : choices_of(request, num_choices)) requests.push_back(std::move(one));
     if (options.echo) options.echoed.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens));
   }
-  if (requests.size() > service.capacity()) {
-    throw invalid_request("prompt", "prompt and n ask for " + std::to_string(requests.size()) +
-                                        " answers; this server runs and queues at most " + std::to_string(service.capacity()));
-  }
   const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
-  if (!options.stream) return Reply(service, *generation, options).collected();
+  if (!options.stream.is_on) return Reply(service, *generation, options).collected();
   return event_reply([&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
 }
 

@@ -79,6 +79,12 @@ void Generation::check() const {
   }
 }
 
+Stats Generation::all_stats() const {
+  Stats sum;
+  for (const Choice& choice : choices_) sum += choice.handle->stats();
+  return sum;
+}
+
 std::optional<Piece> Generation::take(Choice& choice) {
   const bool was_done = choice.handle->is_done();  // first: all pieces are there once it is
   std::optional<Piece> piece = choice.handle->piece(choice.num_taken);
@@ -118,14 +124,15 @@ std::vector<Request> choices_of(const Request& request, int count) {
   return requests;
 }
 
+void Answer::add(Piece piece) {
+  text += piece.text;
+  finish_reason = piece.finish_reason;
+  pieces.push_back(std::move(piece));
+}
+
 std::vector<Answer> collect(Generation& generation) {
   std::vector<Answer> answers(generation.num_choices());
-  while (std::optional<Generation::Item> item = generation.next()) {
-    Answer& answer = answers[item->choice];
-    answer.text += item->piece.text;
-    answer.finish_reason = item->piece.finish_reason;
-    answer.pieces.push_back(std::move(item->piece));
-  }
+  while (std::optional<Generation::Item> item = generation.next()) answers[item->choice].add(std::move(item->piece));
   for (std::size_t i = 0; i < answers.size(); ++i) answers[i].stats = generation.stats(i);
   return answers;
 }

@@ -33,6 +33,7 @@ class Generation {
   std::optional<Item> next();
 
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
+  Stats all_stats() const;  // their sum
   // Of the prompt's tokens, for Request::score_prompt: once the choice has a piece, or has ended.
   std::shared_ptr<const Score> prompt_score(std::size_t choice) const { return choices_[choice].handle->prompt_score(); }
   std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
@@ -65,6 +66,8 @@ struct Answer {
   std::vector<Piece> pieces;
   std::optional<FinishReason> finish_reason;  // none: max_tokens is 0
   Stats stats;
+
+  void add(Piece piece);
 };
 
 // All pieces of all choices.

@@ -19,6 +19,8 @@ constexpr int min_threads = 8;                        // more are started as con
 constexpr std::size_t max_waiting_connections = 512;  // beyond these, connections are closed at once
 constexpr int keep_alive_seconds = 5;
 constexpr int max_body_seconds = 300;  // for the whole body
+constexpr double min_rate = 1024;      // bytes per second at which a reply must be accepted
+constexpr std::size_t part_size = 16u << 10;
 
 HttpReply error_reply(const ApiError& error) {
   HttpReply reply;
@@ -52,13 +54,45 @@ std::string key_of(const httplib::Request& request) {
 // Without SO_REUSEPORT, with which two servers would share a port.
 void set_options(socket_t socket) { httplib::set_socket_opt(socket, SOL_SOCKET, SO_REUSEADDR, 1); }
 
-void send(HttpReply reply, httplib::Response& response, const std::function<void(const std::string&)>& on_failure) {
+// Writes a reply, and ends it if the client keeps the server waiting longer than `patience` and a second per min_rate bytes in all. The
+// library's own limit is for each write alone, so that a client that reads byte by byte would hold its connection for hours.
+class PatientWriter {
+ public:
+  explicit PatientWriter(int patience) : patience_(patience) {}
+
+  bool write(httplib::DataSink& sink, const char* data, std::size_t size) {
+    const Clock::time_point start = Clock::now();
+    if (!sink.write(data, size)) return false;
+    waited_ += Clock::now() - start;
+    num_bytes_ += size;
+    return waited_.count() <= patience_ + static_cast<double>(num_bytes_) / min_rate;
+  }
+
+ private:
+  const int patience_;  // seconds
+  std::chrono::duration<double> waited_{0};
+  std::size_t num_bytes_ = 0;
+};
+
+// A body that a socket may not take at once goes out in parts.
+void send_body(std::string body, const std::string& type, int patience, httplib::Response& response) {
+  if (body.size() <= part_size) return response.set_content(std::move(body), type);
+  const std::size_t size = body.size();
+  const auto shared = std::make_shared<const std::string>(std::move(body));
+  const auto writer = std::make_shared<PatientWriter>(patience);
+  response.set_content_provider(size, type, [shared, writer](std::size_t at, std::size_t length, httplib::DataSink& sink) {
+    return writer->write(sink, shared->data() + at, std::min(length, part_size));
+  });
+}
+
+void send(HttpReply reply, int patience, httplib::Response& response, const std::function<void(const std::string&)>& on_failure) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
-  if (!reply.stream) return response.set_content(std::move(reply.body), reply.content_type);
-  const auto provide = [stream = std::move(reply.stream), on_failure](std::size_t, httplib::DataSink& sink) {
+  if (!reply.stream) return send_body(std::move(reply.body), reply.content_type, patience, response);
+  const auto provide = [stream = std::move(reply.stream), patience, on_failure](std::size_t, httplib::DataSink& sink) {
+    PatientWriter writer(patience);
     try {
-      stream([&sink](const std::string& bytes) { return sink.write(bytes.data(), bytes.size()); });
+      stream([&](const std::string& bytes) { return writer.write(sink, bytes.data(), bytes.size()); });
       sink.done();
       return true;
     } catch (const ClientGone&) {
@@ -114,8 +148,8 @@ struct HttpServer::Implementation {
       return true;
     }
     if (options.api_keys.empty() || public_paths.count(request.path) > 0 || is_one_of(key_of(request), options.api_keys)) return false;
-    send(error_reply({401, "authentication_error", "the API key is missing or wrong; send it as Authorization: Bearer KEY"}), response,
-         on_failure);
+    send(error_reply({401, "authentication_error", "the API key is missing or wrong; send it as Authorization: Bearer KEY"}),
+         options.patience, response, on_failure);
     return true;
   }
 
@@ -128,14 +162,14 @@ struct HttpServer::Implementation {
       if (error.status >= 500 && error.status != 503) on_failure(request.path + ": " + error.what());
       reply = error_reply(error);
     }
-    send(std::move(reply), response, on_failure);
+    send(std::move(reply), options.patience, response, on_failure);
   }
 
   // False: a reply that says why is in `response`.
   bool read_body(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader,
                  std::string& body) const {
     const auto refuse = [&](int status, const std::string& message) {
-      send(error_reply({status, "invalid_request_error", message}), response, on_failure);
+      send(error_reply({status, "invalid_request_error", message}), options.patience, response, on_failure);
       return false;
     };
     if (request.is_multipart_form_data()) return refuse(415, "the body must be JSON, not a form");

@@ -16,7 +16,7 @@ struct HttpOptions {
   int port = 8080;                        // 0: a free one
   int num_threads = 64;                   // connections that are served at once; others wait
   std::size_t max_body = 32u << 20;       // bytes
-  int patience = 20;                      // seconds that a client may take to send or to accept the next bytes
+  int patience = 20;                      // seconds that a client may take to send all headers, or to send or accept the next bytes
   std::vector<std::string> api_keys;      // none: everyone may use the server
   std::vector<std::string> cors_origins;  // see is_allowed_origin()
 };

@@ -79,9 +79,7 @@ class Reply {
     std::vector<Answer> answers(generation_.num_choices());
     while (std::optional<Generation::Item> item = generation_.next()) {
       Answer& answer = answers[item->choice];
-      answer.text += item->piece.text;
-      answer.finish_reason = item->piece.finish_reason;
-      answer.pieces.push_back(item->piece);
+      answer.add(item->piece);
       events.send(part(item->choice, item->piece, answer));
       if (answer.finish_reason) send_last(events, item->choice, answer);
     }
@@ -160,16 +158,12 @@ Options read(Service& service, const Fields& body) {
   options.response_fields = read_response_fields(body);
   if (body.flag("post_sampling_probs", false)) throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
   Request request = read_options(service, body);
-  const Prompts prompts = read_prompts(service, body, "prompt");
+  const Prompts prompts = read_prompts(service, body, 1);
   options.is_list = prompts.is_list;
   for (const Prompt& prompt : prompts.prompts) {
     prompt.put_into(request);
     options.requests.push_back(request);
     options.prompts.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens, true));
-  }
-  if (options.requests.size() > service.capacity()) {
-    throw invalid_request("prompt", "prompt is a list of " + std::to_string(options.requests.size()) +
-                                        "; this server runs and queues at most " + std::to_string(service.capacity()));
   }
   return options;
 }

@@ -20,24 +20,6 @@ Json read_message(const Fields& message, Json json) {
   return json;
 }
 
-void check_tools(const Json& tools) {
-  if (!tools.is_array()) throw wrong_value("tools", tools, "a list");
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Fields tool(tools[i], "tools[" + std::to_string(i) + "]");
-    const std::string type = tool.required_text("type");
-    if (type != "function") throw wrong_value(tool.path("type"), type, "\"function\"");
-    (void)Fields(tool.required("function"), tool.path("function")).required_text("name");
-  }
-}
-
-// Whether the model may call tools. Calls that must be made need a grammar.
-bool uses_tools(const Fields& body) {
-  const Json* choice = body.find("tool_choice");
-  if (choice == nullptr || *choice == "auto") return true;
-  if (*choice == "none") return false;
-  throw wrong_value("tool_choice", *choice, "\"auto\" or \"none\"");
-}
-
 }  // namespace
 
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types) {
@@ -54,7 +36,7 @@ std::string read_content(const std::string& path, const Json& content, const std
   return text;
 }
 
-Conversation read_conversation(const Fields& body) {
+Conversation read_conversation(const Fields& body, const Tools& tools) {
   const Json& given = body.required("messages");
   if (!given.is_array() || given.empty()) throw wrong_value("messages", given, "a list of at least one message");
   Json messages = Json::array();
@@ -63,9 +45,10 @@ Conversation read_conversation(const Fields& body) {
   }
   Conversation conversation;
   conversation.messages = to_text(messages);
-  const Json* tools = body.find("tools");
-  if (tools != nullptr) check_tools(*tools);
-  if (uses_tools(body) && tools != nullptr && !tools->empty()) conversation.tools = to_text(*tools);
+  conversation.tools = tools.json;
+  if (body.flag("continue_final_message", false)) {
+    throw invalid_request("continue_final_message", "continue_final_message is not supported: an answer is a message of its own");
+  }
   conversation.add_generation_prompt = body.flag("add_generation_prompt", true);
   return conversation;
 }
@@ -80,9 +63,17 @@ std::vector<Token> prompt_tokens(const Service& service, const Conversation& con
   }
 }
 
+HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const std::size_t count = prompt_tokens(service, read_conversation(fields, read_tools(fields)), http.is_gone).size();
+  return json_reply({{"object", "response.input_tokens"}, {"input_tokens", count}});
+}
+
 HttpReply apply_template(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
-  const Conversation conversation = read_conversation(Fields(body));
+  const Fields fields(body);
+  const Conversation conversation = read_conversation(fields, read_tools(fields));
   try {
     return json_reply({{"prompt", service.generator().chat_prompt(conversation).text}});
   } catch (const ModelError& error) {

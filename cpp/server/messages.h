@@ -7,12 +7,12 @@
 #include "server/http_server.h"
 #include "server/json_body.h"
 #include "server/service.h"
+#include "server/tools.h"
 
 namespace specdec::server {
 
-// "messages", "tools" and "add_generation_prompt". The role "developer" is "system", as templates know it; a list of text parts is
-// one text.
-Conversation read_conversation(const Fields& body);
+// "messages" and "add_generation_prompt". The role "developer" is "system", as templates know it; a list of text parts is one text.
+Conversation read_conversation(const Fields& body, const Tools& tools);
 
 // A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with newlines.
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);
@@ -21,5 +21,6 @@ std::string read_content(const std::string& path, const Json& content, const std
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled);
 
 HttpReply apply_template(Service& service, const HttpRequest& http);
+HttpReply count_chat_tokens(Service& service, const HttpRequest& http);  // {"input_tokens": ...}
 
 }  // namespace specdec::server

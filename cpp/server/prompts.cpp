@@ -7,8 +7,6 @@
 namespace specdec::server {
 namespace {
 
-constexpr std::size_t max_prompts = 1024;
-
 bool is_number(const Json& json) { return json.is_number(); }
 
 Prompt mixed_prompt(const Service& service, const std::string& path, const Json& json) {
@@ -46,16 +44,18 @@ void Prompt::put_into(Request& request) const {
   request.prompt_tokens = tokens;
 }
 
-Prompts read_prompts(const Service& service, const Fields& body, const std::string& field) {
-  const Json& json = body.required(field);
-  const std::string path = body.path(field);
+Prompts read_prompts(const Service& service, const Fields& body, int answers_each) {
+  const Json& json = body.required("prompt");
+  const std::string path = body.path("prompt");
   Prompts result;
   result.is_list = json.is_array() && !json.empty() && std::none_of(json.begin(), json.end(), is_number);
+  const std::size_t num_answers = (result.is_list ? json.size() : 1) * static_cast<std::size_t>(answers_each);
+  if (num_answers > service.capacity()) {
+    throw invalid_request(path, path + " asks for " + std::to_string(num_answers) + " answers; this server runs and queues at most " +
+                                    std::to_string(service.capacity()));
+  }
   if (!result.is_list) {
     result.prompts.push_back(read_prompt(service, path, json));
-  } else if (json.size() > max_prompts) {
-    throw invalid_request(
-        path, path + " has " + std::to_string(json.size()) + " prompts; at most " + std::to_string(max_prompts) + " are allowed");
   } else {
     for (std::size_t i = 0; i < json.size(); ++i) {
       result.prompts.push_back(read_prompt(service, path + "[" + std::to_string(i) + "]", json[i]));

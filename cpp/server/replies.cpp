@@ -11,7 +11,6 @@
 namespace specdec::server {
 namespace {
 
-double per_second(std::int64_t count, double seconds) { return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0; }
 double ms_each(std::int64_t count, double seconds) { return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0.0; }
 
 Json token_json(const Generator& generator, Token token, double logprob) {
@@ -38,6 +37,14 @@ std::string new_id(const std::string& prefix) {
 
 std::int64_t unix_time() { return static_cast<std::int64_t>(std::time(nullptr)); }
 
+Json reply_heading(const Service& service, const std::string& id_prefix, const char* object) {
+  return {{"id", new_id(id_prefix)},
+          {"object", object},
+          {"created", unix_time()},
+          {"model", service.options().model_name},
+          {"system_fingerprint", service.system_fingerprint()}};
+}
+
 Json finish_reason_json(const std::optional<FinishReason>& reason) {
   if (!reason) return nullptr;
   return *reason == FinishReason::stop ? "stop" : "length";
@@ -51,12 +58,12 @@ Json to_json(const Usage& usage) {
 }
 
 Json timings_json(const Stats& stats) {
-  const std::int64_t num_read = stats.prompt_tokens - stats.prompt_cached_tokens;
+  const std::int64_t num_read = stats.prompt_tokens_read();
   return {{"cache_n", stats.prompt_cached_tokens},
           {"prompt_n", num_read},
           {"prompt_ms", 1e3 * stats.prompt_seconds},
           {"prompt_per_token_ms", ms_each(num_read, stats.prompt_seconds)},
-          {"prompt_per_second", per_second(num_read, stats.prompt_seconds)},
+          {"prompt_per_second", stats.prompt_tokens_per_second()},
           {"predicted_n", stats.tokens},
           {"predicted_ms", 1e3 * stats.seconds},
           {"predicted_per_token_ms", ms_each(stats.tokens, stats.seconds)},

@@ -17,6 +17,9 @@ HttpReply json_reply(const Json& json);
 std::string new_id(const std::string& prefix);
 std::int64_t unix_time();  // seconds
 
+// What chats and completions begin with: id, object, created, model, system_fingerprint.
+Json reply_heading(const Service& service, const std::string& id_prefix, const char* object);
+
 // Of the OpenAI API: "stop" or "length"; null: not finished.
 Json finish_reason_json(const std::optional<FinishReason>& reason);
 

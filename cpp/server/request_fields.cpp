@@ -111,16 +111,10 @@ void ban_end_of_generation(const Generator& generator, Request& request) {
   }
 }
 
-constexpr const char* constraints[] = {"grammar", "json_schema", "regex"};
-
-[[noreturn]] void fail_unsupported(const std::string& field) { throw invalid_request(field, field + " is not supported"); }
-
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema) {
-  const RequestOption* option = option::find(request_options(), "json_schema");
-  if (option == nullptr) fail_unsupported(path);
   if (!schema.is_object()) throw wrong_value(path, schema, "a JSON schema, an object");
   const Json wrapped = {{"json_schema", schema}};
-  set(service, request, *option, Fields(wrapped), "json_schema");
+  set(service, request, *option::find(request_options(), "json_schema"), Fields(wrapped), "json_schema");
 }
 
 }  // namespace
@@ -148,11 +142,18 @@ Request read_options(const Service& service, const Fields& body) {
   }
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
-  for (const char* constraint : constraints) {  // what is asked for is never left out
-    if (option::find(request_options(), constraint) == nullptr && body.find(constraint) != nullptr) fail_unsupported(body.path(constraint));
-  }
   if (const Json* format = body.find("response_format")) read_format(service, request, Fields(*format, body.path("response_format")));
   return request;
+}
+
+StreamOptions read_stream_options(const Fields& body) {
+  StreamOptions options;
+  options.is_on = body.flag("stream", false);
+  const Json* more = body.find("stream_options");
+  if (more == nullptr) return options;
+  if (!options.is_on) throw invalid_request("stream_options", "stream_options needs stream: true");
+  options.include_usage = Fields(*more, "stream_options").flag("include_usage", false);
+  return options;
 }
 
 int read_num_choices(const Service& service, const Fields& body) {

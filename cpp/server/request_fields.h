@@ -13,6 +13,12 @@ Request read_options(const Service& service, const Fields& body);
 // Which text an answer may be: OpenAI's response_format, or the format of a response's text.
 void read_format(const Service& service, Request& request, const Fields& format);
 
+// Of the OpenAI API: "stream" and "stream_options".
+struct StreamOptions {
+  bool is_on = false, include_usage = false;
+};
+StreamOptions read_stream_options(const Fields& body);
+
 // How many answers: "n".
 int read_num_choices(const Service& service, const Fields& body);
 

@@ -1,37 +1,19 @@
-// POST /v1/responses of the OpenAI API: text in, text out. Nothing is kept between requests.
+// POST /v1/responses of the OpenAI API: text and calls of functions. Nothing is kept between requests.
 #include <memory>
 #include <utility>
 
+#include "server/assistant_message.h"
 #include "server/endpoints.h"
 #include "server/event_stream.h"
 #include "server/generation.h"
 #include "server/messages.h"
 #include "server/replies.h"
 #include "server/request_fields.h"
+#include "server/response_input.h"
+#include "server/tools.h"
 
 namespace specdec::server {
 namespace {
-
-// "instructions" and "input" as the messages of a chat.
-Json read_messages(const Fields& body) {
-  Json messages = Json::array();
-  const std::string instructions = body.text("instructions", "");
-  if (!instructions.empty()) messages.push_back({{"role", "system"}, {"content", instructions}});
-  const Json& input = body.required("input");
-  if (input.is_string()) {
-    messages.push_back({{"role", "user"}, {"content", input}});
-    return messages;
-  }
-  if (!input.is_array() || input.empty()) throw wrong_value("input", input, "a string or a list of at least one message");
-  for (std::size_t i = 0; i < input.size(); ++i) {
-    const Fields item(input[i], "input[" + std::to_string(i) + "]");
-    const std::string type = item.text("type", "message");
-    if (type != "message") throw wrong_value(item.path("type"), type, "\"message\"; other items are not supported");
-    const std::string text = read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text"});
-    messages.push_back({{"role", item.required_text("role")}, {"content", text}});
-  }
-  return messages;
-}
 
 void check_supported(const Fields& body) {
   if (body.find("previous_response_id") != nullptr) {
@@ -49,71 +31,179 @@ void read_text_format(const Service& service, Request& request, const Fields& bo
   if (const Json* format = fields.find("format")) read_format(service, request, Fields(*format, "text.format"));
 }
 
-class Response {
- public:
-  Response(Service& service, Generation& generation) : service_(service), generation_(generation) {}
+// What of the request its reply repeats.
+Json read_repeated(const Fields& body) {
+  const Json *tools = body.find("tools"), *tool_choice = body.find("tool_choice");
+  return {{"parallel_tool_calls", body.flag("parallel_tool_calls", true)},
+          {"tool_choice", tool_choice != nullptr ? *tool_choice : Json("auto")},
+          {"tools", tools != nullptr ? *tools : Json::array()}};
+}
 
-  HttpReply collected() {
-    const std::vector<Answer> answers = collect(generation_);
-    return json_reply(finished(answers[0]));
+// The output of one response: items (thoughts, a message, calls), which are written one after the other. What is added is sent as events
+// too, if there is a stream.
+class Output {
+ public:
+  explicit Output(EventStream* events) : events_(events) {}
+
+  // A delta of the chat API's message.
+  void add(const Json& delta) {
+    if (delta.contains("reasoning_content")) {
+      if (type() != "reasoning")
+        open({{"type", "reasoning"}, {"id", new_id("rs_")}, {"summary", Json::array()}, {"status", "in_progress"}});
+      add_text("response.reasoning_text.delta", delta["reasoning_content"]);
+    }
+    if (delta.contains("content")) {
+      if (type() != "message") open_message();
+      add_text("response.output_text.delta", delta["content"]);
+    }
+    if (delta.contains("tool_calls")) {
+      for (const Json& call : delta["tool_calls"]) add_call(call);
+    }
   }
 
-  void stream(EventStream& events) {
-    send(events, "response.created", {{"response", response("in_progress", Json::array())}});
-    send(events, "response.in_progress", {{"response", response("in_progress", Json::array())}});
-    send(events, "response.output_item.added", {{"output_index", 0}, {"item", message("in_progress", Json::array())}});
-    send(events, "response.content_part.added", at_part({{"part", part("")}}));
-    Answer answer;
-    while (std::optional<Generation::Item> item = generation_.next()) {
-      answer.text += item->piece.text;
-      answer.finish_reason = item->piece.finish_reason;
-      if (!item->piece.text.empty()) {
-        send(events, "response.output_text.delta", at_part({{"delta", item->piece.text}, {"logprobs", Json::array()}}));
-      }
-      answer.pieces.push_back(std::move(item->piece));
-    }
-    answer.stats = generation_.stats(0);
-    send(events, "response.output_text.done", at_part({{"text", answer.text}, {"logprobs", Json::array()}}));
-    send(events, "response.content_part.done", at_part({{"part", part(answer.text)}}));
-    send(events, "response.output_item.done", {{"output_index", 0}, {"item", whole_message(answer)}});
-    send(events, is_cut(answer) ? "response.incomplete" : "response.completed", {{"response", finished(answer)}});
+  // is_cut: the text has not ended by itself.
+  void close(bool is_cut) {
+    if (items_.empty()) open_message();
+    close_item(is_cut ? "incomplete" : "completed");
+  }
+
+  const Json& items() const { return items_; }
+
+  void send(const std::string& type, Json event) {
+    if (events_ == nullptr) return;
+    event["type"] = type;
+    event["sequence_number"] = num_sent_++;
+    events_->send(type, event);
   }
 
  private:
-  static bool is_cut(const Answer& answer) { return answer.finish_reason != FinishReason::stop; }
+  std::string type() const { return is_open_ ? items_.back()["type"].get<std::string>() : ""; }
 
-  static Json part(const std::string& text) {
-    return {{"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+  Json part() const {
+    if (type() == "reasoning") return {{"type", "reasoning_text"}, {"text", text_}};
+    return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
   }
 
-  Json message(const char* status, const Json& content) const {
-    return {{"type", "message"}, {"id", message_id_}, {"status", status}, {"role", "assistant"}, {"content", content}};
+  Json at_item(Json event) const {
+    event["item_id"] = items_.back()["id"];
+    event["output_index"] = items_.size() - 1;
+    return event;
   }
-  Json whole_message(const Answer& answer) const { return message("completed", Json::array({part(answer.text)})); }
-
-  Json response(const char* status, const Json& output) const {
-    return {{"id", id_},
-            {"object", "response"},
-            {"created_at", created_},
-            {"status", status},
-            {"error", nullptr},
-            {"incomplete_details", nullptr},
-            {"model", service_.options().model_name},
-            {"output", output},
-            {"parallel_tool_calls", false},
-            {"tool_choice", "none"},
-            {"tools", Json::array()},
-            {"system_fingerprint", service_.system_fingerprint()}};
+  Json at_part(Json event) const {
+    event["content_index"] = 0;
+    return at_item(std::move(event));
   }
 
-  Json finished(const Answer& answer) const {
-    const auto num_tokens = static_cast<std::int64_t>(answer.pieces.size());
-    Json json = response("completed", Json::array({whole_message(answer)}));
-    json["completed_at"] = unix_time();
-    if (is_cut(answer)) {
-      json["status"] = "incomplete";
-      json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  void open(Json item) {
+    if (is_open_) close_item("completed");
+    if (item["type"] != "function_call") item["content"] = Json::array();
+    items_.push_back(std::move(item));
+    is_open_ = true;
+    text_.clear();
+    send("response.output_item.added", {{"output_index", items_.size() - 1}, {"item", items_.back()}});
+    if (type() != "function_call") send("response.content_part.added", at_part({{"part", part()}}));
+  }
+  void open_message() { open({{"type", "message"}, {"id", new_id("msg_")}, {"status", "in_progress"}, {"role", "assistant"}}); }
+
+  void add_text(const char* event, const std::string& text) {
+    text_ += text;
+    Json delta = {{"delta", text}};
+    if (type() == "message") delta["logprobs"] = Json::array();
+    send(event, at_part(std::move(delta)));
+  }
+
+  void add_call(const Json& call) {
+    const Json& function = call["function"];
+    if (call.contains("id")) {  // a new one
+      open({{"type", "function_call"},
+            {"id", new_id("fc_")},
+            {"call_id", call["id"]},
+            {"name", function["name"]},
+            {"arguments", ""},
+            {"status", "in_progress"}});
     }
+    const std::string arguments = function["arguments"].get<std::string>();
+    text_ += arguments;
+    if (!arguments.empty()) send("response.function_call_arguments.delta", at_item({{"delta", arguments}}));
+  }
+
+  void close_item(const char* status) {
+    Json& item = items_.back();
+    if (type() == "function_call") {
+      item["arguments"] = text_;
+      send("response.function_call_arguments.done", at_item({{"name", item["name"]}, {"arguments", text_}}));
+    } else {
+      const Json whole = part();
+      item["content"].push_back(whole);
+      Json done = {{"text", text_}};
+      if (type() == "message") done["logprobs"] = Json::array();
+      send(type() == "message" ? "response.output_text.done" : "response.reasoning_text.done", at_part(std::move(done)));
+      send("response.content_part.done", at_part({{"part", whole}}));
+    }
+    item["status"] = status;
+    is_open_ = false;
+    send("response.output_item.done", {{"output_index", items_.size() - 1}, {"item", item}});
+  }
+
+  EventStream* events_;  // null: none
+  int num_sent_ = 0;
+  Json items_ = Json::array();
+  bool is_open_ = false;  // the last item
+  std::string text_;      // of the last item: its text, or a call's arguments
+};
+
+class Response {
+ public:
+  Response(Service& service, Generation& generation, Json repeated, std::shared_ptr<const ChatOutputParser> parser, EventStream* events)
+      : service_(service), generation_(generation), repeated_(std::move(repeated)), message_(std::move(parser)), output_(events) {}
+
+  Json collected() {
+    const Answer answer = std::move(collect(generation_)[0]);
+    add(answer.text, answer.finish_reason);
+    return finished(answer);
+  }
+
+  void stream() {
+    output_.send("response.created", {{"response", response("in_progress")}});
+    output_.send("response.in_progress", {{"response", response("in_progress")}});
+    Answer answer;
+    while (std::optional<Generation::Item> item = generation_.next()) {
+      add(item->piece.text, item->piece.finish_reason);
+      answer.add(std::move(item->piece));
+    }
+    answer.stats = generation_.stats(0);
+    const Json whole = finished(answer);
+    output_.send(is_cut(answer.finish_reason) ? "response.incomplete" : "response.completed", {{"response", whole}});
+  }
+
+ private:
+  static bool is_cut(const std::optional<FinishReason>& reason) { return reason != FinishReason::stop; }
+
+  void add(const std::string& text, const std::optional<FinishReason>& reason) {
+    for (const Json& delta : message_.add(text, !is_cut(reason))) output_.add(delta);
+  }
+
+  Json response(const char* status) const {
+    Json json = {{"id", id_},
+                 {"object", "response"},
+                 {"created_at", created_},
+                 {"status", status},
+                 {"error", nullptr},
+                 {"incomplete_details", nullptr},
+                 {"model", service_.options().model_name},
+                 {"output", output_.items()}};
+    json.update(repeated_);
+    json["system_fingerprint"] = service_.system_fingerprint();
+    return json;
+  }
+
+  Json finished(const Answer& answer) {
+    const bool cut = is_cut(answer.finish_reason);
+    output_.close(cut);
+    const auto num_tokens = static_cast<std::int64_t>(answer.pieces.size());
+    Json json = response(cut ? "incomplete" : "completed");
+    json["completed_at"] = unix_time();
+    if (cut) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
     json["usage"] = {{"input_tokens", answer.stats.prompt_tokens},
                      {"input_tokens_details", {{"cached_tokens", answer.stats.prompt_cached_tokens}}},
                      {"output_tokens", num_tokens},
@@ -123,40 +213,37 @@ class Response {
     return json;
   }
 
-  Json at_part(Json event) const {
-    event["item_id"] = message_id_;
-    event["output_index"] = 0;
-    event["content_index"] = 0;
-    return event;
-  }
-
-  void send(EventStream& events, const std::string& type, Json event) {
-    event["type"] = type;
-    event["sequence_number"] = num_sent_++;
-    events.send(type, event);
-  }
-
   Service& service_;
   Generation& generation_;
-  const std::string id_ = new_id("resp_"), message_id_ = new_id("msg_");
+  const Json repeated_;
+  AssistantMessage message_;
+  Output output_;
+  const std::string id_ = new_id("resp_");
   const std::int64_t created_ = unix_time();
-  int num_sent_ = 0;
 };
 
 }  // namespace
 
 HttpReply responses(Service& service, const HttpRequest& http) {
   Json body = parse_body(http.body);
-  body["messages"] = read_messages(Fields(body));
+  const Json repeated = read_repeated(Fields(body));
+  body["messages"] = read_response_messages(Fields(body));
+  body["tools"] = read_response_tools(Fields(body));
+  body["tool_choice"] = read_response_tool_choice(Fields(body));
   const Fields fields(body);
   check_supported(fields);
   const bool stream = fields.flag("stream", false);
   Request request = read_options(service, fields);
   read_text_format(service, request, fields);
-  request.prompt_tokens = prompt_tokens(service, read_conversation(fields), http.is_gone);
+  const Tools tools = read_tools(fields);
+  const Conversation conversation = read_conversation(fields, tools);
+  request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
+  const std::shared_ptr<const ChatOutputParser> parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);
-  if (!stream) return Response(service, *generation).collected();
-  return event_reply([&service, generation](EventStream& events) { Response(service, *generation).stream(events); });
+  if (!stream) return json_reply(Response(service, *generation, repeated, parser, nullptr).collected());
+  return event_reply([&service, generation, repeated, parser](EventStream& events) {
+    Response(service, *generation, repeated, parser, &events).stream();
+  });
 }
 
 }  // namespace specdec::server

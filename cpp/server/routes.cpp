@@ -29,6 +29,7 @@ void add_routes(HttpServer& http, Service& service) {
       {{"/v1/models", "/models"}, models},
       {{"/props"}, props},
       {{"/slots"}, slots},
+      {{"/tokenizer_info"}, tokenizer_info},
       {{"/metrics"}, metrics},
   };
   if (service.options().has_page) get_routes.push_back({{"/", "/index.html"}, page, true});
@@ -40,6 +41,7 @@ void add_routes(HttpServer& http, Service& service) {
       {{"/tokenize"}, tokenize},
       {{"/detokenize"}, detokenize},
       {{"/apply-template"}, apply_template},
+      {{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"}, count_chat_tokens},
   };
   for (const GetRoute& route : get_routes) {
     const auto endpoint = route.endpoint;

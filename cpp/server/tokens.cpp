@@ -40,9 +40,10 @@ HttpReply tokenize(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Generator& generator = service.generator();
   TokenizeOptions options;
-  options.adds_bos = fields.flag("add_special", false);
+  const bool has_prompt = fields.find("prompt") != nullptr;
+  options.adds_bos = has_prompt ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
   options.special = fields.flag("parse_special", true);
-  const std::vector<Token> tokens = tokens_of(generator, fields.text("content", ""), options);
+  const std::vector<Token> tokens = tokens_of(generator, fields.text(has_prompt ? "prompt" : "content", ""), options);
   if (!fields.flag("with_pieces", false)) return json_reply({{"tokens", tokens}});
   Json list = Json::array();
   for (const Token token : tokens) list.push_back({{"id", token}, {"piece", piece_json(generator.vocabulary().piece(token, true))}});
@@ -57,7 +58,18 @@ HttpReply detokenize(Service& service, const HttpRequest& http) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     tokens.push_back(read_token(service.generator(), "tokens[" + std::to_string(i) + "]", list[i]));
   }
-  return json_reply({{"content", service.generator().detokenize(tokens, true)}});
+  const std::string text = service.generator().detokenize(tokens, true);
+  return json_reply({{"content", text}, {"prompt", text}});
+}
+
+HttpReply tokenizer_info(Service& service) {
+  const Vocabulary vocabulary = service.generator().vocabulary();
+  const auto name = [&](Token token) { return token < 0 ? Json(nullptr) : Json(valid_utf8(vocabulary.piece(token, true))); };
+  return json_reply({{"bos_token", name(vocabulary.bos())},
+                     {"eos_token", name(vocabulary.eos())},
+                     {"add_bos_token", vocabulary.adds_bos()},
+                     {"vocab_size", vocabulary.size()},
+                     {"model_max_length", service.generator().n_ctx()}});
 }
 
 }  // namespace specdec::server

@@ -32,6 +32,10 @@ struct Stats {
     return target_calls == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(target_calls);
   }
   double tokens_per_second() const { return seconds <= 0.0 ? 0.0 : static_cast<double>(tokens) / seconds; }
+  std::int64_t prompt_tokens_read() const { return prompt_tokens - prompt_cached_tokens; }
+  double prompt_tokens_per_second() const {
+    return prompt_seconds <= 0.0 ? 0.0 : static_cast<double>(prompt_tokens_read()) / prompt_seconds;
+  }
 };
 
 // The members, under their names in Python (_results.py) and in JSON.

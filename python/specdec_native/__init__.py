@@ -8,20 +8,26 @@
 """
 
 from . import mxfp6, sampling
+from ._chat import AssistantMessage, FunctionCall, ToolCall
 from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, VocabularyMismatch, __version__
 from ._generator import Generator
-from ._handles import RequestHandle
+from ._handles import ChatHandle, RequestHandle
 from ._options import Request, StreamOptions
-from ._results import Completion, Event, Piece, Score, Stats
-from ._streams import EventStream, Stream
+from ._results import ChatCompletion, Completion, Event, Piece, Score, Stats
+from ._streams import ChatStream, EventStream, Stream
 
 __all__ = [
+    "AssistantMessage",
     "Cancelled",
+    "ChatCompletion",
+    "ChatHandle",
+    "ChatStream",
     "Completion",
     "ContextFull",
     "Error",
     "Event",
     "EventStream",
+    "FunctionCall",
     "Generator",
     "ModelError",
     "Piece",
@@ -32,6 +38,7 @@ __all__ = [
     "Stats",
     "Stream",
     "StreamOptions",
+    "ToolCall",
     "VocabularyMismatch",
     "__version__",
     "mxfp6",

@@ -1,23 +1,91 @@
-"""Conversations as the engine takes them: in JSON, because chat templates read whatever fields they know."""
+"""Conversations as the engine takes them, in JSON, because chat templates read whatever fields they know; and what an assistant
+answers, in the form of the OpenAI API."""
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
 
-Message = Mapping[str, Any]
+from . import _core
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """`arguments` is JSON as the model wrote it: of a call that is cut or still being written, its beginning."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool. `id` is what the tool's answer names as "tool_call_id"."""
+
+    id: str
+    function: FunctionCall
+    type: Literal["function"] = "function"
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """What an assistant has written, taken apart as the chat template has it; text that does not fit the template is content.
+
+    It can be a message of the conversation that goes on: `messages.append(answer.message)`.
+    """
+
+    content: str | None  #: None: there are only calls
+    reasoning_content: str | None  #: the thoughts, where the template marks them
+    tool_calls: list[ToolCall]
+    role: Literal["assistant"] = "assistant"
+
+    def to_dict(self) -> dict[str, Any]:
+        """In the form of the OpenAI API, without what it does not have."""
+        return {name: value for name, value in asdict(self).items() if value or name == "content"}
+
+
+Message = Mapping[str, Any] | AssistantMessage
 Tool = Mapping[str, Any]
+ToolChoice = Literal["auto", "none", "required"] | Mapping[str, Any]
 
 
-def _listed(name: str, values: Sequence[Mapping[str, Any]]) -> str:
+class Answer:
+    """What the model has written in answer to a prompt, as a message. Calls that have no ids in the text get them here."""
+
+    def __init__(self, prompt: _core.ChatPrompt) -> None:
+        self._prompt = prompt
+        self._ids: list[str] = []
+
+    def message(self, text: str, is_whole: bool) -> AssistantMessage:
+        """is_whole: the model has ended it."""
+        content, thoughts, calls = self._prompt.parse(text, not is_whole)
+        while len(self._ids) < len(calls):
+            self._ids.append(calls[len(self._ids)][0] or f"call_{uuid.uuid4().hex[:24]}")
+        found = [ToolCall(id, FunctionCall(name, given)) for id, (_, name, given) in zip(self._ids, calls, strict=False)]
+        return AssistantMessage(None if found and not content else content, thoughts or None, found)
+
+
+class Conversation(NamedTuple):
+    """The arguments of the engine's `chat`."""
+
+    messages: str
+    tools: str  #: that the template shows
+    callable: str  #: that the answer may call
+    is_required: bool
+    is_parallel: bool
+
+
+def _listed(name: str, values: Sequence[Mapping[str, Any] | AssistantMessage]) -> str:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sequence):
         raise TypeError(f"{name} is {type(values).__name__}; it must be a list of dicts")
-    for i, value in enumerate(values):
+    dicts = [value.to_dict() if isinstance(value, AssistantMessage) else value for value in values]
+    for i, value in enumerate(dicts):
         if not isinstance(value, Mapping):
             raise TypeError(f"{name}[{i}] is {type(value).__name__}; it must be a dict")
     try:
-        text = json.dumps([dict(value) for value in values], ensure_ascii=False, allow_nan=False)
+        text = json.dumps([dict(value) for value in dicts], ensure_ascii=False, allow_nan=False)
         text.encode()  # UnicodeEncodeError, a ValueError, for a lone surrogate
     except (TypeError, ValueError, RecursionError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -25,6 +93,36 @@ def _listed(name: str, values: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def conversation(messages: Sequence[Message], tools: Sequence[Tool] | None) -> tuple[str, str]:
-    """messages and tools in JSON. Raises TypeError or ValueError that names the argument."""
-    return _listed("messages", messages), "null" if not tools else _listed("tools", tools)
+def _function_name(tool: object) -> object:
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    return function.get("name") if isinstance(function, Mapping) else None
+
+
+def _named(tools: Sequence[Tool], choice: Mapping[str, Any]) -> list[Tool]:
+    name = _function_name(choice)
+    if choice.get("type") != "function" or not isinstance(name, str):
+        raise ValueError(f'tool_choice is {dict(choice)}; a dict must be {{"type": "function", "function": {{"name": ...}}}}')
+    found = [tool for tool in tools if _function_name(tool) == name]
+    if not found:
+        raise ValueError(f'tool_choice is "{name}", which none of the tools is called')
+    return found[:1]
+
+
+def conversation(
+    messages: Sequence[Message],
+    tools: Sequence[Tool] | None,
+    tool_choice: ToolChoice = "auto",
+    parallel_tool_calls: bool = True,
+) -> Conversation:
+    """For the engine. Raises TypeError or ValueError that names the argument."""
+    listed = _listed("messages", messages)
+    shown = "null" if not tools else _listed("tools", tools)
+    if isinstance(tool_choice, Mapping):
+        return Conversation(listed, shown, _listed("tools", _named(tools or [], tool_choice)), True, False)
+    if tool_choice not in ("auto", "none", "required"):
+        raise ValueError(f'tool_choice is {tool_choice!r}; it must be "auto", "none", "required" or a dict with a function')
+    if tool_choice == "none":
+        return Conversation(listed, "null", "null", False, parallel_tool_calls)
+    if tool_choice == "required" and not tools:
+        raise ValueError("tool_choice requires a call, but there are no tools")
+    return Conversation(listed, shown, shown, tool_choice == "required", parallel_tool_calls)

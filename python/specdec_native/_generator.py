@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import pathlib
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Sized
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from . import _core
-from ._chat import Message, Tool, conversation
+from . import _core, _progress
+from ._chat import Answer, Message, Tool, ToolChoice, conversation
 from ._core import Generator as _Engine
-from ._handles import RequestHandle
+from ._handles import ChatHandle, RequestHandle
 from ._hub import companion, local_model
 from ._log import publish
 from ._options import Drafting, Request, StreamOptions, Verification, draft_of
-from ._results import Completion, Event, Piece, Score, Stats, VerificationMode, completion_of, score_of
-from ._streams import EventStream, Stream
+from ._results import (
+    ChatCompletion,
+    Completion,
+    Event,
+    Piece,
+    Score,
+    Stats,
+    VerificationMode,
+    chat_completion_of,
+    completion_of,
+    score_of,
+)
+from ._streams import ChatStream, EventStream, Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -33,17 +45,18 @@ class Generator:
     target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded once
         (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small models of Python
         source).
-    draft: path or "hf:..." of a GGUF file with the same vocabulary; "suffix" for suffix decoding, which drafts what most often
-        followed the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
-        which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a
-        Path); "auto" for a small model of the target's family from the Hugging Face hub, or else suffix decoding, with a
-        RuntimeWarning; None: no draft (with target=None: the bundled draft). A list has a model and "suffix", or only a model,
-        and overrides `suffix`.
+    draft: path or "hf:..." of a GGUF file with the same vocabulary; "mtp" for the target's own head, multi-token prediction
+        layers that its file must have; "suffix" for suffix decoding, which drafts what most often followed the longest match of
+        the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup, which drafts what followed the
+        latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a Path); "auto" for "mtp", or else a
+        small model of the target's family from the Hugging Face hub, or else suffix decoding, with a RuntimeWarning; None:
+        "mtp" if the file has such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled
+        draft). A list has a model or "mtp", and "suffix" or not, and overrides `suffix`.
     suffix: beside a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids", a
         document on every line: suffix decoding copies from it, too. Its index is kept beside it, in FILE.index.
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
-    n_threads: CPU threads, 1 to 512; None for one per physical core.
+    n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
     n_batch: tokens per pass while a prompt is read, 64 or more.
     rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
     n_gpu_layers: number of layers to offload, counted from the last: to the rpc machines, or to a GPU if llama.cpp was built
@@ -53,14 +66,19 @@ class Generator:
     repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the
         kernels: a faster start and memory shared with other processes, slower passes, the same logits of the target. A
         RuntimeWarning tells where memory is short for it.
-    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked: a
-        faster draft, and the target decides as before. "file" leaves them.
+    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked,
+        F16 and BF16 too if it has more than 64 MiB: a faster draft, and the target decides as before. "file" leaves them.
+    chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one of
+        llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx
         tokens, whose memory is allocated here.
     max_queue_size: submitted requests that may wait beside those that run; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token whether
         it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
+    progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
+        that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to 1. An exception
+        of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
 
     Any number of threads may submit requests (`submit`, and the async methods, which use it). For everything else only one
     thread at a time may use a Generator (any thread may close a stream), and not while submitted requests run. A forked process
@@ -84,14 +102,16 @@ class Generator:
         mmap: bool = True,
         repack: bool = True,
         draft_weights: str = "4-bit",
+        chat_template: str | None = None,
         kv_type: str = "f16",
         max_sequences: int = 1,
         max_queue_size: int = 1024,
         num_draft_tokens: int | Literal["auto"] = "auto",
+        progress: bool | Callable[[str, float], object] = False,
     ) -> None:
         if isinstance(draft, Sequence) and not isinstance(draft, str):
             draft, suffix = draft_of(draft)
-        options = {name: value for name, value in locals().items() if name != "self"}
+        options = {name: value for name, value in locals().items() if name not in {"self", "progress"}}
         options["draft_corpus"] = "" if draft_corpus is None else draft_corpus
         if target is None:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
@@ -102,7 +122,14 @@ class Generator:
         self._path = os.fspath(options["target"])
         self._metadata: dict[str, Any] | None = None
         try:
-            self._engine: _Engine | None = _core.Generator(**options)
+            with _progress.of_load(progress) as show:
+
+                def tell(step: str, share: float) -> None:
+                    publish()
+                    if show is not None and step:
+                        show(step, share)
+
+                self._engine: _Engine | None = _core.Generator(tell, **options)
         except _core.VocabularyMismatch as error:
             if target is not None:
                 raise
@@ -200,7 +227,7 @@ class Generator:
     def apply_chat_template(
         self, messages: Sequence[Message], add_generation_prompt: bool = True, tools: Sequence[Tool] | None = None
     ) -> str:
-        """The conversation as a prompt, in the target's own chat template, which is run as Jinja as transformers does.
+        """The conversation as a prompt, in the chat template, which is run as Jinja as transformers does.
 
         messages: dicts with "role", "content" and whatever else the template knows ("tool_calls", ...); JSON values only.
         add_generation_prompt: the prompt ends with the start of the assistant's answer.
@@ -210,23 +237,50 @@ class Generator:
         the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be run or
         rejects the messages.
         """
-        return self._core.chat_prompt(*conversation(messages, tools), bool(add_generation_prompt))
+        given = conversation(messages, tools)
+        return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt))
 
     def stream_chat(
-        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
-    ) -> Stream:
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        **options: Unpack[StreamOptions],
+    ) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`, options as
-        for `stream`.
+        for `stream`. `ChatStream.message` is the answer so far: its content, its thoughts and its calls of tools.
+
+        tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
+            {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the function's
+            schema (not together with grammar, json_schema or regex).
+        parallel_tool_calls: an answer may have more than one call.
 
         Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read of it.
         """
-        return self.stream(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
+        self._core.start(prompt)
+        publish()
+        return ChatStream(self, Answer(prompt))
 
     def chat(
-        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
-    ) -> Completion:
-        """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`."""
-        return self.generate(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        **options: Unpack[StreamOptions],
+    ) -> ChatCompletion:
+        """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`. `ChatCompletion.message`
+        has its content, thoughts and calls of tools."""
+        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
+        self._core.start(prompt)
+        publish()
+        with Stream(self) as stream:
+            pieces = list(stream)
+        return chat_completion_of(completion_of(pieces, self.stats, self.seed, self.verification), Answer(prompt))
 
     def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
@@ -252,24 +306,26 @@ class Generator:
         self,
         requests: Iterable[str | Sequence[int] | Request],
         *,
-        progress: Callable[[int], object] | None = None,
+        progress: bool | Callable[[int], object] | None = None,
         **options: Unpack[StreamOptions],
     ) -> list[Completion]:
         """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`.
 
-        progress: called with 1 whenever a request has ended, such as `update` of a tqdm bar, in a terminal or a notebook.
+        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function that is
+            called with 1 whenever a request has ended, such as `update` of a bar of your own.
         """
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
-        with self.stream_many(requests, **options) as events:
+        total = len(requests) if isinstance(requests, Sized) else None
+        with _progress.of_many(progress, total) as show, self.stream_many(requests, **options) as events:
             for event in events:
                 text = pieces.setdefault(event.index, [])
                 if event.piece is not None:
                     text.append(event.piece)
                 if event.stats is not None:
                     ends[event.index] = event
-                    if progress is not None:
-                        progress(1)
+                    if show is not None:
+                        show(1)
         return [
             completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error)
             for index, end in sorted(ends.items())
@@ -305,10 +361,17 @@ class Generator:
         return RequestHandle(self, self._core.submit_shared(prompt, False, **options))
 
     def submit_chat(
-        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
-    ) -> RequestHandle:
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        **options: Unpack[StreamOptions],
+    ) -> ChatHandle:
         """`submit` for the assistant's answer; messages, tools and errors as for `stream_chat`."""
-        return self.submit(self._core.chat_tokens(*conversation(messages, tools), True), **options)
+        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
+        return ChatHandle(self, self._core.submit_shared(prompt, False), Answer(prompt))
 
     async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
         """`stream` for asyncio, beside other requests (`submit`): `async for piece in gen.astream(...)`.
@@ -320,10 +383,17 @@ class Generator:
                 yield piece
 
     async def astream_chat(
-        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        **options: Unpack[StreamOptions],
     ) -> AsyncIterator[Piece]:
-        """`stream_chat` for asyncio, as `astream`."""
-        with await asyncio.to_thread(self.submit_chat, messages, tools=tools, **options) as handle:
+        """`stream_chat` for asyncio, as `astream`. (`submit_chat` has the message, too.)"""
+        submit = functools.partial(self.submit_chat, tools=tools, tool_choice=tool_choice)
+        with await asyncio.to_thread(submit, messages, parallel_tool_calls=parallel_tool_calls, **options) as handle:
             async for piece in handle:
                 yield piece
 
@@ -333,10 +403,17 @@ class Generator:
             return await handle.aresult()
 
     async def achat(
-        self, messages: Sequence[Message], *, tools: Sequence[Tool] | None = None, **options: Unpack[StreamOptions]
-    ) -> Completion:
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        **options: Unpack[StreamOptions],
+    ) -> ChatCompletion:
         """`chat` for asyncio, as `agenerate`."""
-        with await asyncio.to_thread(self.submit_chat, messages, tools=tools, **options) as handle:
+        submit = functools.partial(self.submit_chat, tools=tools, tool_choice=tool_choice)
+        with await asyncio.to_thread(submit, messages, parallel_tool_calls=parallel_tool_calls, **options) as handle:
             return await handle.aresult()
 
     def save_prefix(self, path: str | os.PathLike[str]) -> int:

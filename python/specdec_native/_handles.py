@@ -11,8 +11,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from . import _core
+from ._chat import Answer, AssistantMessage
 from ._log import publish
-from ._results import Completion, Piece, Score, Stats, VerificationMode, completion_of, score_of
+from ._results import (
+    ChatCompletion,
+    Completion,
+    Piece,
+    Score,
+    Stats,
+    VerificationMode,
+    chat_completion_of,
+    completion_of,
+    score_of,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -121,6 +132,32 @@ class RequestHandle:
                 news.clear()
         if self.error is not None and not isinstance(self.error, _core.Cancelled):
             raise self.error
+
+
+class ChatHandle(RequestHandle):
+    """A handle of the answer to a conversation (`Generator.submit_chat`)."""
+
+    def __init__(self, generator: Generator, request: _core.SharedRequest, answer: Answer) -> None:
+        super().__init__(generator, request)
+        self._answer = answer
+
+    def result(self) -> ChatCompletion:
+        """Wait for the end and return the whole answer. Raises what ended the request early (`Cancelled` after `cancel`)."""
+        return chat_completion_of(super().result(), self._answer)
+
+    async def aresult(self) -> ChatCompletion:
+        """`result` for asyncio."""
+        return chat_completion_of(await super().aresult(), self._answer)
+
+    @property
+    def message(self) -> AssistantMessage:
+        """What has been written so far, taken apart: content, thoughts and calls of tools."""
+        text: list[str] = []
+        reason = None
+        while (piece := self._request.peek(len(text))) is not None:
+            text.append(piece[1])
+            reason = piece[4]
+        return self._answer.message("".join(text), reason == "stop")
 
 
 class _News:

@@ -29,8 +29,11 @@ def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
 
 
 def companion(target: str | os.PathLike[str]) -> str:
-    """For draft="auto": the path of a downloaded model of the target's family; or "suffix", with a RuntimeWarning: why."""
+    """For draft="auto": "mtp" if the target's file has a drafting head; or the path of a downloaded model of its family; or
+    "suffix", with a RuntimeWarning: why."""
     path = os.fspath(target)
+    if _core.has_own_head(path):
+        return "mtp"
     name = _core.companion_of(path)
     reason = "no small model of this target's family is known (docs/models.md)"
     if name is not None:
@@ -58,9 +61,9 @@ def download(name: str) -> str:
         ) from None
     page = f"{constants.ENDPOINT}/{repository}"
     try:
-        info = None if constants.HF_HUB_OFFLINE else _describe(repository)
-        if info is None:
-            return _cached(name, repository)
+        info = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _describe(repository)
+        if isinstance(info, str):
+            return _cached(name, repository, info)
         files = _core.hub_model_files(name, [entry.rfilename for entry in info.siblings or []])
         _check_space(name, info, files)
         paths = [_download_file(repository, file) for file in files]
@@ -73,19 +76,17 @@ def download(name: str) -> str:
         raise _core.Error(
             f"{repository} does not exist, or is private; check the name at {page}, or set HF_TOKEN to a token that may read it"
         ) from None
-    except errors.LocalEntryNotFoundError:
-        reason = f"HF_HUB_OFFLINE is set or {constants.ENDPOINT} cannot be reached"
-        raise _core.Error(f"{name} is not in the cache {constants.HF_HUB_CACHE}, and {reason}") from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise _core.Error(f"{page}: {str(error).splitlines()[0]}") from error
 
 
-def _describe(repository: str) -> ModelInfo | None:
-    """What the hub says of a repository; None if it cannot be reached.
+def _describe(repository: str) -> ModelInfo | str:
+    """What the hub says of a repository; a sentence if it cannot be reached: why.
 
     huggingface_hub repeats downloads, but not this question.
     """
     import huggingface_hub as hub
+    from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.errors import HfHubHTTPError
 
     for attempt in range(_MAX_QUESTIONS):
@@ -100,21 +101,25 @@ def _describe(repository: str) -> ModelInfo | None:
         except Exception as error:  # the HTTP library's, which differs between versions of huggingface_hub
             if not isinstance(error, OSError) and not type(error).__module__.startswith(("httpx", "httpcore", "requests")):
                 raise
-            return None
-    return None
+            return f"{ENDPOINT} cannot be reached ({error}); check the network, HTTPS_PROXY and SSL_CERT_FILE"
+    raise AssertionError("the last attempt raises")
 
 
-def _cached(name: str, repository: str) -> str:
-    """From what the cache has of the main branch; LocalEntryNotFoundError if it lacks the file."""
+def _cached(name: str, repository: str, reason: str) -> str:
+    """From what the cache has of the main branch. reason: why the hub was not asked."""
     import huggingface_hub as hub
+    from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    folder = pathlib.Path(hub.snapshot_download(repository, local_files_only=True))
-    paths = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     try:
-        return str(folder / _core.hub_model_files(name, paths)[0])
-    except _core.ModelError:
-        raise LocalEntryNotFoundError(name) from None
+        folder = pathlib.Path(hub.snapshot_download(repository, local_files_only=True))
+        paths = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+        cached = str(folder / _core.hub_model_files(name, paths)[0])
+    except (LocalEntryNotFoundError, _core.ModelError):
+        raise _core.Error(f"{name} is not in the cache {HF_HUB_CACHE}, and {reason}") from None
+    if not HF_HUB_OFFLINE:
+        warnings.warn(f"{reason}; using {name} as the cache has it", RuntimeWarning, stacklevel=5)
+    return cached
 
 
 def _cached_file(repository: str, file: str) -> pathlib.Path | None:

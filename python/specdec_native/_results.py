@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
-FinishReason = Literal["stop", "length", "context"]
+from ._chat import Answer, AssistantMessage
+
+FinishReason = Literal["stop", "length", "context", "tool_calls"]  # the last one: of a ChatCompletion
 VerificationMode = Literal["token", "block", "invariant"]
 DraftOrigin = Literal["model", "suffix", "ngram", "constraint"]
 
@@ -37,7 +39,8 @@ class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counters and times of one request. Times are in seconds; a pass shared with other requests counts in full for each.
+    """Counters and times of one request, and what became of its drafts. Times are in seconds; a pass shared with other
+    requests counts in full for each.
 
     `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
     off, by a stop string or because the stream was closed, count in `drafted` only. While a request runs, all tokens of its
@@ -58,6 +61,9 @@ class Stats:
     target_seconds: float = 0.0
     sampling_seconds: float = 0.0
     seconds: float = 0.0  #: all cycles, the three above included
+    #: Whether drafts are used and what they gain, or why not, from the costs measured so far: a sentence that begins with
+    #: "on", "off" or "undecided". Of a request of `submit`: at its end, "" before.
+    drafting: str = ""
 
     @property
     def acceptance_rate(self) -> float:
@@ -86,6 +92,14 @@ class Completion:
     seed: int | None  #: None, like verification, for a request that could not run
     verification: VerificationMode | None  #: the mode that ran, never "auto"
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCompletion(Completion):
+    """The answer to a conversation. `text` is what the model wrote, `message` is that taken apart. `finish_reason` is
+    "tool_calls" if the model ended it with calls of tools."""
+
+    message: AssistantMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +141,15 @@ def completion_of(
         verification=verification,
         error=error,
     )
+
+
+def chat_completion_of(completion: Completion, answer: Answer) -> ChatCompletion:
+    is_whole = completion.finish_reason == "stop"
+    message = answer.message(completion.text, is_whole)
+    values = {field.name: getattr(completion, field.name) for field in fields(completion)}
+    if is_whole and message.tool_calls:
+        values["finish_reason"] = "tool_calls"
+    return ChatCompletion(**values, message=message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from . import _core
+from ._chat import Answer, AssistantMessage
 from ._log import publish
 from ._options import Request, StreamOptions, prompt_and_options
 from ._results import Event, Piece, Stats
@@ -86,6 +87,27 @@ class Stream(_Turn[Piece]):
             self.close()
             raise StopIteration
         return Piece._make(piece)
+
+
+class ChatStream(Stream):
+    """Iterator over the pieces of the answer to a conversation; a context manager, as Stream."""
+
+    def __init__(self, generator: Generator, answer: Answer) -> None:
+        super().__init__(generator)
+        self._answer = answer
+        self._text: list[str] = []
+        self._is_whole = False
+
+    def __next__(self) -> Piece:
+        piece = super().__next__()
+        self._text.append(piece.text)
+        self._is_whole = piece.finish_reason == "stop"
+        return piece
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The pieces so far, taken apart: content, thoughts and calls of tools. Also after the end."""
+        return self._answer.message("".join(self._text), self._is_whole)
 
 
 class EventStream(_Turn[Event]):

@@ -29,7 +29,7 @@ def speed_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(right=1.4 * max(speed["high"] for speed in speeds))
     for place, mode in zip(places, modes, strict=True):
-        label = f"  {mode['speedup']:.2f}x"
+        label = f"  {mode['speedup']:.2f} times"
         if mode["speculation"]:
             label += f", {mode['stats']['acceptance_rate']:.0%} accepted"
         axes.text(mode["tokens_per_second"]["high"], place, label, va="center")

@@ -11,6 +11,7 @@ import zipfile
 
 import make_stubs
 import pytest
+from tests.server.running import serving
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "specdec_native"
@@ -77,8 +78,10 @@ def test_the_wheel_works_in_a_clean_environment(wheel: pathlib.Path, tmp_path: p
     code += "; print(sd.__file__, len(c.tokens))"
     place, count = run(python, "-c", code).split()
     assert place.startswith(str(tmp_path)) and count == "9"
-    text = run(tmp_path / "env" / "bin" / "specdec", "generate", "-p", "import os", "-n", "9", "--seed", "1")
-    assert text.strip()
+    specdec = tmp_path / "env" / "bin" / "specdec"
+    assert run(specdec, "generate", "-p", "import os", "-n", "9", "--seed", "1").strip()
+    with serving(specdec) as server:
+        assert server.text(max_tokens=9, seed=1)
 
 
 def test_the_binary_works_copied_out_beside_its_models(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -156,13 +156,16 @@ def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     )
     rows = {}
     for name in WITH_MXFP6:
-        row = re.compile(re.escape(name) + r" +([\d.]+) +([\d.]+) - ([\d.]+) +([\d.]+)x +(-|0\.\d+) +([\d.]+)")
+        row = re.compile(re.escape(name) + r" +([\d.]+) +([\d.]+) - ([\d.]+) +([\d.]+) +(-|0\.\d+) +([\d.]+)")
         (rows[name],) = [match for match in map(row.fullmatch, lines) if match]
     first = float(rows["F16"][1])
     for name, row in rows.items():
         assert float(row[2]) <= float(row[1]) <= float(row[3])
         assert float(row[4]) == pytest.approx(float(row[1]) / first, abs=0.02)
         assert (row[5] == "-") == ("speculation" not in name)
+    assert re.search(r"^MXFP6: 0\.40 times the size of F16 \(5\.\d\d MiB, 14\.\d MiB\)$", text, re.MULTILINE)
+    over = r"MXFP6 \+ speculation over MXFP6: speed predicted [\d.]+, measured [\d.]+ \(K 3"
+    assert re.search(over, text) and not re.search(r"\dx\b", text)
 
 
 # ---- Errors before the start

@@ -123,6 +123,18 @@ def test_a_line_longer_than_the_terminal(specdec: pathlib.Path, tmp_path: pathli
         assert chat.asked() == ["word " * 30]
 
 
+def test_a_draft_that_does_not_pay_is_said_once(
+    specdec: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The larger model drafts for the smaller one."""
+    with Chat(specdec, tmp_path, "-m", draft_path, "-md", target_path, "--no-suffix", "-n", 100, "-l", "0-inf") as chat:
+        chat.say("first")
+        chat.say("second")
+        assert chat.terminal.text.count("(drafts are off but for trials: would give at best ") == 1
+        chat.say("/stats")
+        assert "drafting off but for trials" in chat.terminal.text
+
+
 @pytest.mark.parametrize("command", ["/clear", "/system brief", "/load {}"])
 def test_every_conversation_warns_of_a_full_context(specdec: pathlib.Path, tmp_path: pathlib.Path, command: str) -> None:
     saved = tmp_path / "saved.json"

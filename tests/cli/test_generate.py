@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.cli.terminal import Terminal
 
 import specdec_native as sd
 
@@ -63,7 +64,7 @@ def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
     assert len(pieces) == 24
     assert all(set(piece) == {"token", "text", "from_draft", "draft_source", "logprob"} for piece in pieces)
     assert all(piece["logprob"] <= 0 for piece in pieces)
-    assert set(last) == {"finish_reason", "seed", "verification", "drafting", "stats"}
+    assert set(last) == {"finish_reason", "seed", "verification", "stats"}
     assert last["finish_reason"] == "length"
     stats = last["stats"]
     assert set(stats) == {name for name in dir(sd.Stats) if not name.startswith("_")}
@@ -143,6 +144,36 @@ def test_prompt_from_argument_file_and_standard_input(specdec: pathlib.Path, tmp
     assert len(set(texts)) == 1
     pieces = run_json(specdec, "-p", "a\\n", "-n", "1", "-t", "1")[1]["stats"]["prompt_tokens"]
     assert pieces > run_json(specdec, "-e", "-p", "a\\n", "-n", "1", "-t", "1")[1]["stats"]["prompt_tokens"]
+
+
+def test_statistics_say_what_became_of_drafts(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    for options, said in [
+        (["-k", "2"], "on: up to 2 per target call, as asked, whether they pay or not"),
+        (["-m", target_path], "off: there is no draft"),
+    ]:
+        command = ["-p", PROMPT, "-n", "8", "-t", "1", *map(str, options)]
+        assert run_json(specdec, *command)[1]["stats"]["drafting"] == said
+        assert f"\ndrafting {said}\n" in run(specdec, *command).stderr
+    measured = run_json(specdec, "-p", PROMPT, "-n", "150", "-t", "1")[1]["stats"]["drafting"]
+    assert re.match(r"(on: should give about|off but for trials: would give at best) [\d.]+ times plain decoding, as", measured)
+
+
+def test_notes_of_what_has_no_effect(specdec: pathlib.Path) -> None:
+    shown = run(specdec, "-p", PROMPT, "-n", "1", "-t", "1", "-ngl", "99", "-c", "100000").stderr
+    assert "note: n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU" in shown
+    assert "note: a context of 100000 tokens is longer than what" in shown
+
+
+def test_a_slow_load_shows_how_far_it_is(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """At a terminal, and gone when it is done. The corpus takes a second."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(40_000)))
+    options = ["-p", PROMPT, "-n", "1", "-t", "1", "--no-stats", "--draft-corpus", corpus]
+    with Terminal([specdec, "generate", *options]) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0
+    assert re.search(r"\r(tokenizing|indexing) the corpus: \d+ %\x1b\[K", text)
+    assert text.rindex("\r\x1b[K") > text.rindex(" %\x1b[K"), "the line is cleared"
 
 
 def test_statistics_on_standard_error(specdec: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import stat
@@ -77,12 +78,14 @@ def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_pa
     output = tmp_path / "out.jsonl"
     result = run(specdec, write_lines(tmp_path / "in.jsonl", lines), output)
     assert "8 prompts" in result.stderr
+    assert re.search(r"^drafting (on|off|undecided)", result.stderr, re.MULTILINE)
     results = read(output)
     assert [r["index"] for r in results] == list(range(8))
     assert list(tmp_path.iterdir()) == [tmp_path / "in.jsonl", output] or set(tmp_path.iterdir()) == {
         tmp_path / "in.jsonl",
         output,
     }
+    assert all(r["stats"]["drafting"].startswith(("on", "off", "undecided")) for r in results)
     for i, (line, r) in enumerate(zip(lines, results, strict=True)):
         assert isinstance(line, dict)
         command = [

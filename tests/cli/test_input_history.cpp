@@ -29,6 +29,13 @@ class Folder {
   fs::path path_;
 };
 
+Entries lines_of(const std::string& path) {
+  std::ifstream file(path);
+  Entries lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
 }  // namespace
 
 TEST(entries_are_there_in_the_next_run) {
@@ -60,6 +67,43 @@ TEST(the_latest_thousand) {
   for (int i = 0; i < 1010; ++i) history.add(std::to_string(i));
   const Entries entries = InputHistory(path).entries();
   CHECK(entries.size() == 1000 && entries.front() == "10" && entries.back() == "1009");
+}
+
+TEST(the_file_does_not_grow_without_end) {
+  const Folder folder;
+  const std::string path = folder / "chat.jsonl";
+  for (int run = 0; run < 3; ++run) {
+    InputHistory history(path);
+    for (int i = 0; i < 600; ++i) history.add(std::to_string(1000 * run + i));
+  }
+  (void)InputHistory(path);
+  const Entries lines = lines_of(path);
+  CHECK(lines.size() == 1000 && lines.front() == "\"1200\"" && lines.back() == "\"2599\"");
+  CHECK((fs::status(path).permissions() & (fs::perms::group_all | fs::perms::others_all)) == fs::perms::none);
+  CHECK(!fs::exists(path + ".part"));
+}
+
+TEST(a_history_that_is_a_link_stays_one) {
+  const Folder folder;
+  fs::create_directories(folder / "elsewhere");
+  const std::string path = folder / "chat.jsonl", file = folder / "elsewhere/chat.jsonl";
+  {
+    std::ofstream lines(file);
+    for (int i = 0; i < 1001; ++i) lines << i << "\n";
+  }
+  fs::create_symlink(file, path);
+  CHECK(InputHistory(path).entries().empty());
+  CHECK(fs::is_symlink(path) && lines_of(file).size() == 1000);
+}
+
+TEST(a_very_long_text_is_for_this_run) {
+  const Folder folder;
+  const std::string path = folder / "chat.jsonl", text(100'000, 'x');
+  InputHistory history(path);
+  history.add("one");
+  history.add(text);
+  CHECK((history.entries() == Entries{"one", text}));
+  CHECK((InputHistory(path).entries() == Entries{"one"}));
 }
 
 TEST(without_a_file) {

@@ -15,6 +15,7 @@ TYPED = """
 -cnv -no-cnv -st -fa -ctk -ctv --mlock --draft --draft-min --draft-p-min -ngld -cd -td -tb -ub --no-warmup -v --log-file
 --ignore-eos --special -sysf --keep --context-shift --prompt-cache --perf -hf -hfd --grammar -j --lora --mirostat --samplers
 --typical --xtc-probability --dry-multiplier --dynatemp-range --top-nsigma
+-cb --cont-batching --cache-reuse --slot-save-path --kv-unified --ssl-key-file --embedding --mmproj --models-dir --no-slots
 """
 
 
@@ -35,7 +36,7 @@ def options(specdec: pathlib.Path, command: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", "\n".join(re.findall(r"^  (-.*?)(?:  .*)?$", text, re.MULTILINE))))
 
 
-@pytest.mark.parametrize("command", ["generate", "chat"])
+@pytest.mark.parametrize("command", ["generate", "chat", "serve"])
 def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: str) -> None:
     names = names_in_table()
     assert len(names) > 180 and set(TYPED.split()) <= set(names)
@@ -53,8 +54,8 @@ def test_no_name_stands_twice() -> None:
 
 
 def test_what_a_line_names_exists(specdec: pathlib.Path) -> None:
-    """Every option that an advice mentions is one of `generate` or `chat`."""
-    known = options(specdec, "generate") | options(specdec, "chat") | {"--help"}
+    """Every option that an advice mentions is one of `generate`, `chat` or `serve`."""
+    known = options(specdec, "generate") | options(specdec, "chat") | options(specdec, "serve") | {"--help", "--help-all"}
     advice = re.findall(r'"([^"]*)"\},', re.sub(r"\\\"", "'", SOURCE.read_text()))
     assert len(advice) > 35
     mentioned = {flag for text in advice for flag in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text)}

@@ -187,7 +187,7 @@ def test_make_demo(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = tmp_path / "demo.gguf"
     names = {"SPECDEC": specdec, "DEMO_SHAPE": "115m", "DEMO_MODEL": model, "VENV": virtual_environment}
     settings = [f"{name}={value}" for name, value in names.items()]
-    make = ["make", "--silent", "-C", root, "-o", "build", *settings, "demo"]
+    make: list[str | pathlib.Path] = ["make", "--silent", "-C", root, "-o", "build", *settings, "demo"]
     shown = subprocess.run(make, capture_output=True, text=True, timeout=300, check=True).stdout
     parts = re.split(r"^== (.*)\n", shown, flags=re.MULTILINE)
     assert parts[1::2] == ["MXFP6", "MXFP6 + speculation"]
@@ -195,6 +195,15 @@ def test_make_demo(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert plain == speculative and len(plain) > 100
     assert re.match(r"MXFP6( \+ speculation)? wins: ", shown.splitlines()[-1])
     assert list(tmp_path.iterdir()) == [model], "the F16 file on the way is removed"
+
+
+@pytest.mark.parametrize(("free", "shape"), [(3_200_000, "1.1b"), (2_000_000, "115m"), ("", "115m")])
+def test_the_demo_fits_the_disk(free: object, shape: str) -> None:
+    root = pathlib.Path(__file__).parents[2]
+    settings = [f"DEMO_FREE_KB={free}", "DEMO_LARGE=/none", "VENV=/venv", "SPECDEC=/specdec"]
+    command = ["make", "-n", "-C", root, "-o", "build", "-o", "/venv/.ready", *settings, "BUILD=/none", "demo"]
+    planned = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert f"models/widen.py {shape} " in planned and f'race -m "/none/demo-{shape}-mxfp6.gguf"' in planned
 
 
 @pytest.mark.parametrize(

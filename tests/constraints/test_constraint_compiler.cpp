@@ -15,7 +15,7 @@ struct Toy {
   Token control, end, other_end;
   Toy() {
     for (char c = ' '; c < 127; ++c) pieces.emplace_back(1, c);
-    for (const char* piece : {"ab", "true", "{\"", "\": ", "\xc3", "\xa4", "\n"}) pieces.emplace_back(piece);
+    for (const char* piece : {"ab", "true", "{\"", "\": ", "\xc3", "\xa4", "\n", "\t"}) pieces.emplace_back(piece);
     control = static_cast<Token>(pieces.size());
     pieces.emplace_back();
     end = control + 1, other_end = control + 2;
@@ -103,6 +103,28 @@ TEST(schemas_with_references) {
   CHECK(schema_takes(tree, R"({"next": {"next": null}})") && !schema_takes(tree, R"({"next": {}})"));
 }
 
+TEST(lengths_of_strings) {
+  const auto takes = [](const std::string& lengths, std::size_t length) {
+    return schema_takes(R"({"type": "string", )" + lengths + "}", "\"" + std::string(length, 'a') + "\"");
+  };
+  CHECK(takes(R"("maxLength": 2)", 0) && takes(R"("maxLength": 2)", 2) && !takes(R"("maxLength": 2)", 3));
+  CHECK(takes(R"("maxLength": 0)", 0) && !takes(R"("maxLength": 0)", 1));
+  CHECK(!takes(R"("minLength": 2)", 1) && takes(R"("minLength": 2)", 2) && takes(R"("minLength": 2)", 300));
+  CHECK(!takes(R"("minLength": 2, "maxLength": 3)", 1) && takes(R"("minLength": 2, "maxLength": 3)", 3));
+  CHECK(!takes(R"("minLength": 130, "maxLength": 140)", 129) && takes(R"("minLength": 130, "maxLength": 140)", 130));
+  CHECK(takes(R"("minLength": 130, "maxLength": 140)", 140) && !takes(R"("minLength": 130, "maxLength": 140)", 141));
+}
+
+// Characters that a JSON string must escape do not occur in it.
+TEST(bounded_strings_are_json) {
+  for (const char* schema :
+       {R"({"type": "string", "maxLength": 5})", R"({"type": "string", "minLength": 1})", R"({"type": "string", "maxLength": 200})",
+        R"({"type": "string", "pattern": "^.{0,5}$"})", R"({"type": "string", "pattern": "^[^a]+$"})"}) {
+    CHECK(schema_takes(schema, "\"xy\""));
+    for (const char* text : {"\"x\ty\"", "\"x\ny\"", "\"x\"y\"", "\"x\\\""}) CHECK(!schema_takes(schema, text));
+  }
+}
+
 TEST(lengths_counts_and_patterns) {
   CHECK(schema_takes(R"({"type": "string", "maxLength": 2})", "\"ab\"") &&
         !schema_takes(R"({"type": "string", "maxLength": 2})", "\"abc\""));
@@ -153,6 +175,13 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "string", "format": "hostname"})", "/format is not supported");
   rejects(R"({"type": "string", "pattern": "a", "maxLength": 3})", "maxLength");
   rejects(R"({"type": "string", "pattern": "(?=a)b"})", "ookahead");
+  rejects(R"({"type": "string", "pattern": "^.{0,200}$"})", "not supported");
+  rejects(R"({"type": "string", "pattern": "^[^a]{129,}$"})", "not supported");
+  rejects(R"({"type": "string", "pattern": "^\"a\"$"})", "escapes");
+  rejects(R"({"type": "string", "pattern": "^\n$"})", "escapes");
+  rejects(R"({"type": "string", "pattern": "^\u00e9.*$"})", "beyond ASCII");
+  rejects(R"({"type": "string", "minLength": 3, "maxLength": 2})", "less than minLength");
+  rejects(R"({"type": "string", "format": "date", "minLength": 2})", "/format is not supported beside");
   rejects(R"({"type": "string", "if": {}})", "/if");
   rejects(R"({"anyOf": [{"type": "string"}], "type": "string"})", "/type is not supported beside anyOf");
   rejects(R"({"allOf": [{"type": "string"}, {"type": "string"}]})", "/allOf is supported with one schema only");
@@ -205,6 +234,27 @@ TEST(grammars_that_call_themselves) {
   for (const char* grammar : {"root ::= root \"a\" | \"b\"", "root ::= other \"a\" | \"b\"\nother ::= root"}) {
     CHECK(grammar_takes(grammar, "ba") && grammar_takes(grammar, "baaa") && !grammar_takes(grammar, "a"));
   }
+}
+
+TEST(alternatives_with_nothing_in_them) {
+  for (const char* gbnf :
+       {"root ::= \"a\" rest\nrest ::= | \"b\" | # more\n  \"c\"", "root ::= \"a\" (|\"b\"|\"c\")", "root ::= \"a\" (\"b\" | \"c\" | )",
+        "root ::= \"a\" ( \"b\" | | \"c\")", "root ::= \"a\" () rest\nrest ::= \"b\" | \"c\" |\n"}) {
+    const auto constraint = compiler().grammar(gbnf);
+    CHECK(matches(*constraint, "a") && matches(*constraint, "ab") && matches(*constraint, "ac"));
+    CHECK(!matches(*constraint, "") && !matches(*constraint, "abc"));
+  }
+}
+
+// A rolled back output keeps the prefix.
+TEST(a_grammar_that_the_prompt_has_begun) {
+  const std::string gbnf = "root ::= \"ab\" [0-9]+";
+  const auto constraint = compiler().grammar(gbnf, "a");
+  CHECK(matches(*constraint, "b12"));
+  CHECK(!matches(*constraint, "ab12"));
+  CHECK(!matches(*constraint, "b"));
+  CHECK(matches(*compiler().grammar(gbnf, "ab1"), ""));
+  CHECK_THROWS(compiler().grammar(gbnf, "b"), std::invalid_argument, "does not begin");
 }
 
 TEST_MAIN()

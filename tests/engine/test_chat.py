@@ -81,8 +81,23 @@ def test_messages_of_another_form(gen: sd.Generator, messages: Any, error: type[
         gen.chat(MESSAGES, tools="f")  # type: ignore[arg-type]
 
 
+def test_a_template_of_ones_own(path: pathlib.Path) -> None:
+    with sd.Generator(path, chat_template="{% for m in messages %}<{{ m.content }}>{% endfor %}") as own:
+        assert own.apply_chat_template(MESSAGES) == "<short><hello>"
+        assert own.chat(MESSAGES, **GREEDY).tokens == own.generate("<short><hello>", **GREEDY).tokens
+    with sd.Generator(chat_template="chatml") as bundled:
+        begun = "<|im_start|>system\nshort<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n"
+        assert bundled.apply_chat_template(MESSAGES) == begun + "<|im_start|>assistant\n"
+        assert bundled.chat(MESSAGES, **GREEDY).text
+    with pytest.raises(ValueError, match=r'"chatlm" is neither a chat template that llama.cpp has nor the text of one'):
+        sd.Generator(path, chat_template="chatlm")
+
+
 def test_a_model_without_a_template() -> None:
-    with pytest.raises(sd.ModelError, match=r"stdlib-target-f16\.gguf: the model has no chat template; give one"):
+    with pytest.raises(
+        sd.ModelError,
+        match=r"stdlib-target-f16\.gguf: the model has no chat template; give one \(chat_template, --chat-template\)",
+    ):
         sd.Generator().chat(MESSAGES)
 
 
@@ -150,7 +165,7 @@ def test_a_context_longer_than_the_trained_one(path: pathlib.Path) -> None:
 
 
 def test_layers_for_a_gpu_that_is_not_there(path: pathlib.Path) -> None:
-    with pytest.warns(RuntimeWarning, match="n_gpu_layers has no effect: .*without a GPU"):
+    with pytest.warns(RuntimeWarning, match=r"n_gpu_layers \(-ngl\) has no effect: .*without a GPU"):
         sd.Generator(path, n_gpu_layers=4)
 
 

@@ -273,6 +273,22 @@ TEST(a_request_of_no_tokens_ends_without_a_piece) {
   CHECK(tokens_of(*handle).empty() && handle->is_done() && !handle->error());
 }
 
+TEST(a_handle_says_at_the_end_what_became_of_the_drafts) {
+  Executor::Options options;
+  options.drafting = [](const Text& text) { return "drafts of " + std::to_string(text.id()); };
+  Engine engine(1, options);
+  Gate gate;
+  engine.in_pass = [&] { gate.wait(); };
+  const auto handle = engine.submit(wish_of(1)), cancelled = engine.submit(wish_of(2));
+  CHECK(handle->drafting().empty());
+  cancelled->cancel();
+  gate.is_open = true;
+  (void)tokens_of(*handle);
+  (void)tokens_of(*cancelled);
+  CHECK(handle->drafting() == "drafts of 0" && cancelled->drafting() == "drafts of 1");
+  CHECK(Engine(1).submit(wish_of(1))->drafting().empty());
+}
+
 // Of the request alone, from the rows of the model.
 Score score_of(const Tokens& tokens, int num_top_logprobs) {
   const toy::Model model(toy::vocabulary_size, 1);

@@ -12,22 +12,13 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import F64Array
-from tests.models.tiny_models import TRANSFORMERS, Model, Vocabulary, make, random_tokens
+from tests.models.tiny_models import TRANSFORMERS, Vocabulary, make, random_tokens
 
 import specdec_native as sd
 from specdec_native import _core
 
 PROMPT = "def the self return"
 WITHOUT_END = {1: -math.inf}  # logit bias: texts of full length
-
-
-def near(model: Model, noise: float = 0.15) -> Model:
-    """A draft that often agrees with the model: its matrices plus noise."""
-    rng = np.random.default_rng(5)
-    matrices = {name: t for name, t in model.tensors.items() if t.ndim >= 2}
-    return model.with_tensors(
-        {name: (t + noise * t.std() * rng.standard_normal(t.shape)).astype(np.float32) for name, t in matrices.items()}
-    )
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | None = None, **options: int) -> sd.Generator:
@@ -48,7 +39,7 @@ def test_greedy_text_does_not_depend_on_the_draft(name: str, tmp_path: pathlib.P
     expected = greedy(generator(target)).tokens
     assert len(expected) == 64 and len(set(expected)) > 4
     other = make(name, seed=1).write(tmp_path / "other.gguf", GgmlType.F16)
-    agreeing = near(model).write(tmp_path / "near.gguf", GgmlType.F16)
+    agreeing = model.near(0.15).write(tmp_path / "near.gguf", GgmlType.F16)
     accepted = []
     for draft in (other, agreeing):
         for num_draft_tokens in (1, 5):
@@ -91,7 +82,7 @@ def test_rolling_back_past_a_sliding_window(name: str, tmp_path: pathlib.Path) -
     model = make(name)
     assert model.shape.window == 48
     target = model.write(tmp_path / "target.gguf")
-    draft = near(model).write(tmp_path / "draft.gguf")
+    draft = model.near(0.15).write(tmp_path / "draft.gguf")
     tokens = random_tokens(model, 300)
     gen = generator(target, draft, num_draft_tokens=7)
     assert greedy(gen, tokens[:200], 150).tokens == greedy(generator(target), tokens[:200], 150).tokens
@@ -105,7 +96,7 @@ def test_rolling_back_past_a_sliding_window(name: str, tmp_path: pathlib.Path) -
 def test_contexts_of_both_models_end(tmp_path: pathlib.Path) -> None:
     model = make("qwen3")
     target = model.write(tmp_path / "target.gguf")
-    short = dataclasses.replace(near(model), shape=dataclasses.replace(model.shape, context=64))
+    short = dataclasses.replace(model.near(0.15), shape=dataclasses.replace(model.shape, context=64))
     draft = short.write(tmp_path / "draft.gguf")
     gen = generator(target, draft, n_ctx=128)
     completion = greedy(gen, max_tokens=1000)
@@ -147,7 +138,7 @@ def test_other_vocabularies_are_rejected(
 
 @pytest.mark.parametrize("size", [258 + 16, 320, 4096])  # of the target: 288, and it uses all of them here
 def test_drafts_with_more_or_fewer_padding_ids(size: int, target: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    other, model = make("llama", vocabulary=Vocabulary(size=size)), near(make("llama"))
+    other, model = make("llama", vocabulary=Vocabulary(size=size)), make("llama").near(0.15)
     rows = min(size, model.vocabulary.size)
     for name in ("token_embd.weight", "output.weight"):
         other.tensors[name][:rows] = model.tensors[name][:rows]

@@ -47,6 +47,7 @@ GeneratorOptions changed_generator() {
   options.draft_weights = "file";
   options.suffix = false;
   options.draft_corpus = "c.txt";
+  options.chat_template = "chatml";
   options.kv_type = "q8_0";
   options.max_sequences = 5;
   options.max_queue_size = 6;
@@ -143,6 +144,7 @@ TEST(draft_sources_by_name) {
   CHECK(std::holds_alternative<NoDraft>(draft_source("")));
   CHECK(std::holds_alternative<NgramLookup>(draft_source("ngram")));
   CHECK(std::holds_alternative<SuffixDecoding>(draft_source("suffix")));
+  CHECK(std::holds_alternative<OwnHead>(draft_source("mtp")) && to_text(OwnHead()) == "mtp");
   CHECK(*draft_path(draft_source("d.gguf")) == "d.gguf");
   CHECK(*draft_path(draft_source("./ngram")) == "./ngram");
   CHECK(draft_file("ngram") == "./ngram" && draft_file("d.gguf") == "d.gguf");

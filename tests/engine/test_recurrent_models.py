@@ -9,10 +9,9 @@ import random
 import re
 import time
 
-import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import RECIPES, RECURRENT, Model, make, random_tokens
+from tests.models.tiny_models import RECIPES, RECURRENT, make, random_tokens
 
 import specdec_native as sd
 
@@ -21,19 +20,10 @@ PROMPT = "def the self return"
 OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # texts of full length
 
 
-def near(model: Model, noise: float = 0.1) -> Model:
-    """A draft that often agrees with the model: its matrices plus noise."""
-    rng = np.random.default_rng(5)
-    matrices = {name: t for name, t in model.tensors.items() if t.ndim == 2 and t.shape[1] > 1}
-    return model.with_tensors(
-        {name: (t + noise * t.std() * rng.standard_normal(t.shape)).astype(np.float32) for name, t in matrices.items()}
-    )
-
-
 @pytest.fixture(scope="module", params=RECURRENT)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     model, folder = make(request.param), tmp_path_factory.mktemp(request.param)
-    return model.write(folder / "target.gguf", GgmlType.F16), near(model).write(folder / "draft.gguf", GgmlType.F16)
+    return model.write(folder / "target.gguf", GgmlType.F16), model.near(0.1).write(folder / "draft.gguf", GgmlType.F16)
 
 
 def generator(target: pathlib.Path, draft: pathlib.Path | str | None = None, **options: int) -> sd.Generator:

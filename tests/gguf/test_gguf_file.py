@@ -290,6 +290,27 @@ def test_memory_is_bounded_by_the_file(specdec: pathlib.Path, tmp_path: pathlib.
     assert int(result.stdout) < 100_000 * (1024 if sys.platform == "darwin" else 1)  # macOS counts bytes
 
 
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (Gguf(n_entries=2**16 + 1, entries=[]), "the metadata has 65537 entries, expected at most 65536"),
+        (Gguf(n_tensors=2**20 + 1), "the file has 1048577 tensors, expected at most 1048576"),
+        (Gguf(entries=[entry("key", STRING, u64(2**28 + 1))]), f'metadata "key" has {2**28 + 1} bytes'),
+        (Gguf(entries=[entry("key", ARRAY, array(STRING, 2, u64(2**28)))]), "the header has more than 268435456 bytes"),
+    ],
+    ids=["entries", "tensors", "a text", "all together"],
+)
+def test_headers_have_a_largest_size(specdec: pathlib.Path, tmp_path: pathlib.Path, header: Gguf, message: str) -> None:
+    """Otherwise a header of millions of keys would take gigabytes and minutes."""
+    path = tmp_path / "large.gguf"
+    with path.open("wb") as file:
+        file.write(header.header())
+        file.truncate(2**30)
+    result = run(specdec, "info", path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert message in result.stderr
+
+
 # ---- whole files that llama.cpp would abort on
 
 

@@ -7,8 +7,12 @@ which has their contents.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import http.server
 import json
+import select
+import socket
+import ssl
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -164,15 +168,18 @@ class _StoreHandler(_Handler):
 
 
 @contextmanager
-def running() -> Iterator[FakeHub]:
+def running(tls: ssl.SSLContext | None = None) -> Iterator[FakeHub]:
+    """tls: for https."""
     hub = FakeHub()
     servers = []
     # Two host names, so that the redirection leads to another host.
     for handler, host in ((_HubHandler, "localhost"), (_StoreHandler, "127.0.0.1")):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type(handler.__name__, (handler,), {"hub": hub}))
         server.daemon_threads = True
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        servers.append((server, f"http://{host}:{server.server_port}"))
+        servers.append((server, f"{'http' if tls is None else 'https'}://{host}:{server.server_port}"))
     hub.endpoint, hub.store = servers[0][1], servers[1][1]
     try:
         yield hub
@@ -180,3 +187,60 @@ def running() -> Iterator[FakeHub]:
         for server, _ in servers:
             server.shutdown()
             server.server_close()
+
+
+class _ProxyHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    seen: list[str]
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_CONNECT(self) -> None:
+        self.seen.append(f"CONNECT {self.path}")
+        host, port = self.path.split(":")
+        with socket.create_connection((host, int(port))) as far:
+            self.send_response(200)
+            self.end_headers()
+            near = self.connection
+            while True:
+                for one in select.select([near, far], [], [])[0]:
+                    if not (data := one.recv(1 << 16)):
+                        self.close_connection = True
+                        return
+                    (far if one is near else near).sendall(data)
+
+    def do_GET(self) -> None:
+        self.seen.append(f"{self.command} {self.path}")
+        url = urllib.parse.urlsplit(self.path)
+        far = http.client.HTTPConnection(url.netloc)
+        far.request(self.command, f"{url.path}?{url.query}" if url.query else url.path, headers=dict(self.headers.items()))
+        answer = far.getresponse()
+        body = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        far.close()
+
+    do_HEAD = do_GET
+
+
+@dataclass
+class Proxy:
+    url: str
+    seen: list[str]  # "CONNECT localhost:1234", "GET http://localhost:1234/some/path"
+
+
+@contextmanager
+def running_proxy() -> Iterator[Proxy]:
+    seen: list[str] = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("ProxyHandler", (_ProxyHandler,), {"seen": seen}))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        yield Proxy(f"http://127.0.0.1:{server.server_port}", seen)
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "llama/chat_output.h"
+#include "llama/chat_output_parsers.h"
 #include "llama/chat_template.h"
 
 namespace {
@@ -23,7 +24,7 @@ const Conversation question = {
 
 TEST(the_sum_of_the_deltas_is_the_output) {
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
-  const ChatOutputParser parser(hermes, question, true);
+  const ChatOutputParser parser(hermes, question, {});
   CHECK(parser.understands_template());
   for (const std::string& text : {std::string("It is sunny, and 1 < 2."), call, "I look.\n" + call + "\n" + call}) {
     for (const std::size_t step : {1, 2, 7, 1000}) {
@@ -51,6 +52,16 @@ TEST(the_sum_of_the_deltas_is_the_output) {
   }
 }
 
+TEST(the_grammar_of_a_required_call) {
+  const ChatOutputParser parser(hermes, question, ToolUse{true, true});
+  const std::string& grammar = parser.grammar().text;
+  CHECK(parser.grammar().prefix == "<|im_start|>assistant\n");
+  const std::size_t root = grammar.find("root ::= ");
+  CHECK(root != std::string::npos && grammar.find("<tool_call>") != std::string::npos);
+  CHECK(grammar.substr(root, grammar.find('\n', root) - root).find("until-") == std::string::npos);  // no text before it
+  CHECK(ChatOutputParser(hermes, question, ToolUse{true, false}).grammar().text.empty());
+}
+
 TEST(what_was_sent_stays_sent) {
   ChatOutputStream stream;
   CHECK(stream.advance({"Hello", "", {}}).content == "Hello");
@@ -60,9 +71,42 @@ TEST(what_was_sent_stays_sent) {
 }
 
 TEST(a_template_that_is_not_one) {
-  const ChatOutputParser parser("{% if %}", question, true);
+  const ChatOutputParser parser("{% if %}", question, {});
   CHECK(!parser.understands_template());
   CHECK(parser.parse("<tool_call>", false).content == "<tool_call>");
+}
+
+TEST(parsers_are_kept) {
+  ChatOutputParsers parsers;
+  const auto get = [&](const Conversation& conversation, ToolUse use = {}) { return parsers.get(hermes, conversation, use, "", ""); };
+  const auto with_tool = [](const std::string& name, const std::string& description = "") {
+    return Conversation{question.messages, R"([{"type": "function", "function": {"name": ")" + name + R"(", "description": ")" +
+                                               description + R"(", "parameters": {"type": "object"}}}])"};
+  };
+  const auto first = get(question);
+  CHECK(first && first->understands_template());
+  Conversation other = question;
+  other.messages = R"([{"role": "user", "content": "And tomorrow?"}])";
+  CHECK(get(other) == first);  // the tools are the same
+  CHECK(get(question, {true, true}) != first && get(question, {false, false}) != first);
+  CHECK(parsers.get(hermes + " ", question, {}, "", "") != first);
+  CHECK(parsers.get("{% if %}", question, {}, "", "") == nullptr);
+  other.tools = "null";
+  CHECK(get(other) != first);
+
+  for (int i = 0; i < 20; ++i) {  // more than are kept; the first is used meanwhile
+    const std::string name = "f" + std::to_string(i);
+    const ChatOutput output =
+        get(with_tool(name))->parse("<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {}}\n</tool_call>", false);
+    CHECK(output.tool_calls.size() == 1 && output.tool_calls[0].name == name);
+    CHECK(get(question) == first);
+  }
+  const std::weak_ptr<const ChatOutputParser> last = get(with_tool("f19")), forgotten = get(with_tool("f0"));
+  CHECK(!last.expired() && !forgotten.expired());
+  for (int i = 0; i < 16; ++i) (void)get(with_tool("g" + std::to_string(i)));
+  CHECK(last.expired() && forgotten.expired());
+  const std::weak_ptr<const ChatOutputParser> large = get(with_tool("f", std::string(300000, 'x')));  // too large to keep
+  CHECK(large.expired());
 }
 
 TEST_MAIN()

@@ -34,7 +34,7 @@ def user(text: str) -> list[dict[str, str]]:
 
 
 def chat_tokens(gen: sd.Generator, messages: list[dict[str, str]]) -> list[int]:
-    return gen._core.chat_tokens(json.dumps(messages), "null", True)
+    return gen._core.chat(json.dumps(messages), "null", "null", False, True).tokens
 
 
 def chat_prompt(gen: sd.Generator, messages: list[dict[str, str]], tools: str = "null") -> str:
@@ -100,6 +100,32 @@ def test_special_tokens_in_text(tmp_path: pathlib.Path) -> None:
     assert END not in gen.tokenize("a<|im_end|>", special=False)
     assert gen.detokenize([START, *gen.tokenize("a")[1:], END]) == "a"
     assert gen.detokenize([START, *gen.tokenize("a")[1:], END], special=True) == "<|im_start|>a<|im_end|>"
+
+
+DEEP = "[" * 100 + "]" * 100
+CALLS = "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls %}%s{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "expected"),
+    [
+        ("{{ call.function.arguments | tojson }}", '{"b": 1, "a": ["x"]}', '{"b": 1, "a": ["x"]}'),
+        ("{{ call.function.arguments | tojson }}", {"b": 1}, '{"b": 1}'),
+        ("{{ call.function.arguments | tojson }}", "[1]", '"[1]"'),
+        ("{{ call.function.arguments | tojson }}", "{" * 100, '"' + "{" * 100 + '"'),
+        ("{{ call.function.arguments | tojson }}", '{"a": ' + DEEP + "}", '"{\\"a\\": ' + DEEP + '}"'),
+        ("{% for k, v in call.function.arguments.items() %}<{{ k }}>{{ v }}{% endfor %}", '{"b": "y"}', "<b>y"),
+        ("{{ '' + call.function.arguments }}", '{"b":1}', '{"b":1}'),
+        ("{{ call.function.arguments }}", '{"b":1}', '{"b":1}'),
+        ("{{ call.function.arguments if call.function.arguments is string else '?' }}", '{"b":1}', '{"b":1}'),
+    ],
+)
+def test_arguments_of_calls(tmp_path: pathlib.Path, written: str, given: object, expected: str) -> None:
+    """The OpenAI API has them as JSON in a string, most templates expect an object."""
+    gen = generator(tmp_path, CALLS.replace("%s", written))
+    call = {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": given}}
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    assert gen._core.chat_prompt(json.dumps(messages), "null", True) == "hi" + expected
 
 
 @pytest.mark.parametrize(

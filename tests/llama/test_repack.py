@@ -47,6 +47,27 @@ def test_four_bits_are_q4_0(name: str, tmp_path: pathlib.Path) -> None:
     assert (_core.evaluate(path, tokens, [90], repack="file") != expected).any()
 
 
+@pytest.mark.parametrize("type", ["F16", "BF16"])
+def test_four_bits_of_floats(type: str, tmp_path: pathlib.Path) -> None:
+    """In models of more than 64 MiB; smaller ones lie in the processor's caches."""
+    for ffn, is_rounded in [(96 * 256, True), (256, False)]:
+        model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=ffn, head=64))
+        path = str(model.write(tmp_path / "16.gguf", GgmlType[type]))
+        values = {
+            name: dequantize(encoded(tensor, GgmlType[type]), GgmlType[type]) if is_weight(name, tensor) else tensor
+            for name, tensor in model.tensors.items()
+        }
+        written = dataclasses.replace(model, tensors=values)
+        rounded = written.write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
+        tokens = random_tokens(model, 20)
+        if is_rounded:
+            expected = _core.evaluate(str(rounded), tokens, [20])
+            assert (_core.evaluate(path, tokens, [8, 1], 2, repack="4-bit") == expected).all()
+            continue
+        with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
+            _core.evaluate(path, tokens, [20], repack="4-bit")
+
+
 def test_four_bits_leave_narrow_types_alone(tmp_path: pathlib.Path) -> None:
     model = tiny("llama")
     path = str(model.write(tmp_path / "m.gguf", GgmlType.Q4_K))

@@ -108,6 +108,7 @@ class Shape:
     head: int = 16
     ffn: int = 96
     layers: int = 2
+    head_layers: int = 0  # of a drafting head (multi-token prediction), after the others
     context: int = 1024
     window: int = 48  # of sliding-window attention
     experts: int = 4
@@ -134,6 +135,14 @@ class Model:
         """With some tensors replaced."""
         return replace(self, tensors={**self.tensors, **tensors})
 
+    def near(self, noise: float) -> Model:
+        """A draft that often agrees with it: its matrices plus noise, relative to their standard deviation."""
+        rng = np.random.default_rng(5)
+        matrices = {name: t for name, t in self.tensors.items() if t.ndim >= 2 and t.shape[-1] > 1}
+        return self.with_tensors(
+            {name: as_f32(t + noise * t.std() * rng.standard_normal(t.shape)) for name, t in matrices.items()}
+        )
+
     def write(
         self, path: pathlib.Path, weights: GgmlType = GgmlType.F32, kept: Collection[str] = (), tensors_per_file: int = 0
     ) -> pathlib.Path:
@@ -142,7 +151,7 @@ class Model:
         tensors_per_file: splits it into files path-00001-of-0000N.gguf.
         """
         writer = gguf.GGUFWriter(path, self.architecture, split_max_tensors=tensors_per_file)
-        writer.add_block_count(self.shape.layers)
+        writer.add_block_count(self.shape.layers + self.shape.head_layers)
         writer.add_context_length(self.shape.context)
         writer.add_embedding_length(self.shape.width)
         if "feed_forward_length" not in self.keys:
@@ -240,6 +249,7 @@ class Recipe:
     head_norms: bool = False
     post_norms: bool = False
     ffn_norm: bool = True
+    attends: bool = False  # every layer of a hybrid, as in a drafting head
     experts: bool = False
     shared_expert: bool = False
     output_norm: str = "output_norm"
@@ -370,7 +380,10 @@ def granite_hybrid_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Ten
 
 def nemotron_h_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     """A layer is a state space, attention, or a feed-forward part."""
-    parts = {"blk.0": lambda: mamba2_mixer(r, s, layer), "blk.1": lambda: attention(recipe, r, s, layer)}
+    parts: dict[str, Callable[[], Tensors]] = {
+        "blk.0": lambda: mamba2_mixer(r, s, layer),
+        "blk.1": lambda: attention(recipe, r, s, layer),
+    }
     rest = parts.get(layer, lambda: feed_forward(recipe, r, s, layer))
     return {f"{layer}.attn_norm.weight": r.norm(s.width), **rest()}
 
@@ -390,7 +403,7 @@ def qwen35_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     t |= (experts if recipe.experts else feed_forward)(recipe, r, s, layer)
     if recipe.shared_expert:
         t[f"{layer}.ffn_gate_inp_shexp.weight"] = r.bias(s.width)
-    if is_odd(layer):
+    if recipe.attends or is_odd(layer):
         return t | attention(recipe, r, s, layer) | {f"{layer}.attn_q.weight": r.matrix(2 * s.q, s.width)}
     heads, size = SSM["time_step_rank"], SSM["state_size"]
     values = heads * size
@@ -400,6 +413,22 @@ def qwen35_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     t |= {f"{layer}.ssm_conv1d.weight": r.matrix(mixed, 4), f"{layer}.ssm_norm.weight": r.norm(size)}
     t |= {f"{layer}.ssm_dt.bias": r.bias(heads), f"{layer}.ssm_a": -np.exp(r.bias(heads))}
     return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, values)}
+
+
+def glm4moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Layer 0 is dense; experts have a bias that decides which are used."""
+    t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "post_attention_norm")}
+    t |= attention(recipe, r, s, layer)
+    if layer == "blk.0":
+        return t | feed_forward(recipe, r, s, layer)
+    return t | experts(recipe, r, s, layer) | {f"{layer}.exp_probs_b.bias": r.bias(s.experts)}
+
+
+def drafting_head_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """A layer that reads [token's embedding, target's hidden row of the token before], each with a norm."""
+    t = (recipe.body or transformer_layer)(replace(recipe, attends=True), r, s, layer)
+    t |= {f"{layer}.nextn.{name}.weight": r.norm(s.width) for name in ("enorm", "hnorm", "shared_head_norm")}
+    return {**t, f"{layer}.nextn.eh_proj.weight": r.matrix(s.width, 2 * s.width)}
 
 
 LORA = 16  # rank of RWKV's low-rank matrices
@@ -485,6 +514,10 @@ def qwen35_keys(s: Shape) -> Keys:
     return {**{f"ssm.{name}": value for name, value in keys.items()}, **more}
 
 
+def glm4moe_keys(s: Shape) -> Keys:
+    return {"leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 1.0}
+
+
 def rwkv7_keys(s: Shape) -> Keys:
     ranks: Keys = {f"attention.{name}_lora_rank": LORA for name in ("decay", "iclr", "value_residual_mix", "gate")}
     return {
@@ -528,6 +561,7 @@ RECIPES = {
     "nemotron_h": Recipe("nemotron_h", nemotron_h_keys, gate=False, body=nemotron_h_layer),
     "qwen35": Recipe("qwen35", qwen35_keys, head_norms=True, body=qwen35_layer),
     "qwen35moe": Recipe("qwen35moe", qwen35_keys, head_norms=True, experts=True, shared_expert=True, body=qwen35_layer),
+    "glm4moe": Recipe("glm4moe", glm4moe_keys, qkv_bias=True, experts=True, shared_expert=True, body=glm4moe_layer),
     "lfm2": Recipe("lfm2", lfm2_keys, tied=True, head_norms=True, output_norm="token_embd_norm", body=lfm2_layer),
 }
 SHAPES = {  # where not the default
@@ -538,6 +572,7 @@ SHAPES = {  # where not the default
     "nemotron_h": Shape(layers=3),
 }
 RECURRENT = ["mamba", "mamba2", "rwkv7", "jamba", "granitehybrid", "nemotron_h", "qwen35", "qwen35moe", "lfm2"]
+WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe"]  # that may have a drafting head
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
 
 
@@ -552,7 +587,30 @@ def make(name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vo
         tensors |= {"output_norm.bias": r.bias(s.width), "output.bias": r.bias(v.size)}
     for i in range(s.layers):
         tensors |= (recipe.body or transformer_layer)(recipe, r, s, f"blk.{i}")
-    return Model(recipe.architecture, s, common_keys(recipe, s) | recipe.keys(s), tensors, v)
+    keys = common_keys(recipe, s) | recipe.keys(s)
+    for i in range(s.layers, s.layers + s.head_layers):
+        tensors |= drafting_head_layer(recipe, r, s, f"blk.{i}")
+        keys["nextn_predict_layers"] = s.head_layers
+    return Model(recipe.architecture, s, keys, tensors, v)
+
+
+def with_head(name: str, seed: int = 0) -> Model:
+    """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
+    passes the token's embedding on, so both predict mostly from the last token."""
+    model = make(name, seed, shape=replace(SHAPES.get(name, Shape()), head_layers=1))
+    outputs = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
+    damped: Tensors = {tensor: as_f32(0.08 * t) for tensor, t in model.tensors.items() if tensor.endswith(outputs)}
+    layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
+    projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
+    projection[:, :width] += np.eye(width)
+    return model.with_tensors(
+        {
+            **damped,
+            f"{layer}.eh_proj.weight": as_f32(projection),
+            f"{layer}.enorm.weight": as_f32(np.ones(width)),
+            f"{layer}.shared_head_norm.weight": model.tensors["output_norm.weight"],
+        }
+    )
 
 
 def random_tokens(model: Model, count: int, seed: int = 0) -> list[int]:

@@ -1,7 +1,10 @@
 // Files at positions, their locks and their replacement; temporary folders.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "check.h"
@@ -47,6 +50,28 @@ TEST(what_a_file_holds_stays_or_goes_as_asked) {
   File::create(folder / "a");
   CHECK(content(folder / "a").empty());
   CHECK(File::create_new(folder / "b"));
+}
+
+TEST(reading_ahead_says_how_far_it_is) {
+  const Folder folder;
+  File file = File::create(folder / "a");
+  file.resize((std::uint64_t{40} << 20) + 1);
+  std::vector<double> shares;
+  const auto at_most = [&](std::size_t parts) {
+    return [&shares, parts](double share) {
+      shares.push_back(share);
+      return shares.size() < parts;
+    };
+  };
+  file.read_ahead(at_most(100));
+  if (shares.empty()) return;  // a system that has no way to
+  CHECK(shares.size() == 3 && std::is_sorted(shares.begin(), shares.end()) && shares.back() == 1.0);
+  shares.clear();
+  file.read_ahead(at_most(2));
+  CHECK(shares.size() == 2);
+  file.resize(0);
+  file.read_ahead(at_most(1));
+  CHECK(shares.size() == 2);
 }
 
 TEST(a_lock_ends_with_its_file) {

@@ -1,11 +1,14 @@
 // A calibration whose first pass fails gives back what it took.
 
+#include <cstdio>
+#include <map>
 #include <string>
 
 #include "base/error.h"
 #include "check.h"
 #include "llama.h"
 #include "quantize/calibration.h"
+#include "quantize/gguf_quantizer.h"
 
 namespace {
 int num_contexts = 0;
@@ -45,6 +48,43 @@ TEST(a_first_pass_that_fails_leaks_no_context) {
     CHECK(num_contexts == 1);  // control
   }
   CHECK(num_contexts == 0);
+}
+
+// Rounds to nearest, and says that one tensor costs much.
+class Uneven final : public specdec::MatrixQuantizer {
+ public:
+  double work(const Matrix& matrix) const override {
+    const double weights = static_cast<double>(matrix.rows * matrix.cols);
+    return matrix.tensor == dear ? 1000.0 * weights : weights;
+  }
+  std::string description() const override { return "uneven"; }
+  std::int64_t quantize(const float* x, std::int64_t, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+                        std::uint8_t* scales) const override {
+    return specdec::mxfp6::quantize(specdec::mxfp6::Type::e2m3, specdec::mxfp6::ScaleRule::ocp, x, rows, cols, codes, scales);
+  }
+  static constexpr const char* dear = "blk.0.ffn_down.weight";
+};
+
+TEST(progress_is_the_share_of_the_work) {
+  Uneven quantizer;
+  specdec::QuantizeOptions options;
+  options.quantizer = &quantizer;
+  options.num_threads = 1;
+  options.overwrite = true;
+  std::map<std::string, double> gained;  // by tensor
+  double latest = 0.0;
+  bool falls = false;
+  options.progress = [&](const specdec::QuantizeProgress& at) {
+    falls = falls || at.done < latest || at.done > 1.0;
+    gained[at.tensor] += at.done - latest;
+    latest = at.done;
+    return true;
+  };
+  specdec::quantize_gguf(std::string(MODELS) + "stdlib-draft-f16.gguf", "progress.gguf", options);
+  CHECK(!falls);
+  CHECK(gained[Uneven::dear] > 0.8);
+  CHECK(latest > 0.99);
+  std::remove("progress.gguf");
 }
 
 TEST_MAIN()

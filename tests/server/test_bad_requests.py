@@ -156,7 +156,7 @@ OTHERS: list[tuple[str, dict[str, Any], str]] = [
     (RESPONSES, {"input": 5}, "input"),
     (RESPONSES, {"input": []}, "input"),
     (RESPONSES, {"input": [{"role": "user"}]}, "input[0].content"),
-    (RESPONSES, {"input": [{"type": "function_call_output"}]}, "input[0].type"),
+    (RESPONSES, {"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
     (RESPONSES, {"input": "a", "previous_response_id": "resp_1"}, "previous_response_id"),
     (RESPONSES, {"input": "a", "text": {"format": {"type": "sound"}}}, "text.format.type"),
     (RESPONSES, {"input": "a", "instructions": 5}, "instructions"),

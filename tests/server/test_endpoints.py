@@ -236,7 +236,7 @@ def test_tokens(server: Server, generator: sd.Generator) -> None:
     text = "for i in range(10):  # é\n"
     tokens = server.post("/tokenize", {"content": text}).json["tokens"]
     assert server.post("/tokenize", {"content": text, "add_special": True}).json["tokens"] == generator.tokenize(text)
-    assert server.post("/detokenize", {"tokens": tokens}).json == {"content": text}
+    assert server.post("/detokenize", {"tokens": tokens}).json == {"content": text, "prompt": text}
     pieces = server.post("/tokenize", {"content": text, "with_pieces": True}).json["tokens"]
     assert [piece["id"] for piece in pieces] == tokens
     raw = b"".join(bytes(p["piece"]) if isinstance(p["piece"], list) else p["piece"].encode() for p in pieces)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
+import os
 import pathlib
+import select
 import signal
 import socket
 import threading
@@ -119,7 +122,7 @@ def test_slow_clients(small: Server) -> None:
             connection.sendall(part)
             reply = connection.recv(1000)
             assert reply == b"" or reply.startswith((b"HTTP/1.1 408", b"HTTP/1.1 400")), reply
-    with socket.socket() as connection:
+    with socket.socket() as connection:  # reads nothing
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.connect(("127.0.0.1", small.port))
         data = json.dumps({**LONG, "stream": True, "logprobs": 0}).encode()
@@ -127,6 +130,59 @@ def test_slow_clients(small: Server) -> None:
         wait_until(lambda: small.num_unfinished() == 1)
         wait_until(lambda: small.num_unfinished() == 0)
         assert small.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1}).status == 200
+
+
+@pytest.mark.parametrize("head", [b"POST /v1/comple", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_slow_headers(small: Server, head: bytes) -> None:
+    """Headers that arrive byte by byte, each of them in time, end the connection."""
+    with socket.create_connection(("127.0.0.1", small.port), timeout=20) as connection:
+        connection.sendall(head)
+        start = time.monotonic()
+        ended = False
+        while not ended and time.monotonic() - start < 15:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"a")
+            ended = bool(select.select([connection], [], [], 0.2)[0])
+        assert ended, "the connection is still served"
+        assert connection.recv(1000).startswith((b"HTTP/1.1 400", b""))
+    assert small.get("/health").status == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_slow_readers(small: Server, stream: bool) -> None:
+    """A client that reads 500 bytes per second: each write ends in time, but not all of them together."""
+    server_sockets = pathlib.Path(f"/proc/{small.process.pid}/fd")
+
+    def num_sockets() -> int:
+        return sum(os.readlink(path).startswith("socket:") for path in server_sockets.iterdir() if path.is_symlink())
+
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", small.port))
+        data = json.dumps({**LONG, "stream": stream, "logprobs": 5}).encode()
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+        wait_until(lambda: small.num_unfinished() == 1)
+        before = num_sockets()
+        start = time.monotonic()
+        while num_sockets() >= before:
+            assert time.monotonic() - start < 30, "the connection is still served"
+            connection.recv(100)
+            time.sleep(0.2)
+    assert small.complete(max_tokens=1)["usage"]["completion_tokens"] == 1
+
+
+def test_idle_connections(specdec: pathlib.Path) -> None:
+    """More of them than the server serves at once: they are closed, and the others are answered."""
+    with serving(specdec, "-np", 1, "--queue", 1, "--client-timeout", 1) as running:
+        idle = [socket.create_connection(("127.0.0.1", running.port), timeout=30) for _ in range(60)]
+        used = socket.create_connection(("127.0.0.1", running.port), timeout=30)
+        used.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")  # and then keeps its connection
+        assert running.get("/health").status == 200
+        assert used.recv(1000).startswith(b"HTTP/1.1 200")
+        for connection in (*idle, used):
+            while connection.recv(1000):
+                pass
+            connection.close()
 
 
 def test_most_tokens_and_time(specdec: pathlib.Path) -> None:

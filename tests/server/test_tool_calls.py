@@ -5,79 +5,29 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-from tests.models.tiny_models import Shape, Vocabulary, make
+from tests.models.chain_model import (
+    ARGUMENTS,
+    FORECAST,
+    FUNCTION,
+    HESITANT,
+    HESITANT_CONTROL,
+    MESSAGES,
+    PIECES,
+    TOOLS,
+    chain,
+    write_chain,
+)
 from tests.server.running import Server, serving
-
-ARGUMENTS = {"city": "Paris", "days": 3}
-# In pieces that differ, as a token is followed by the same token always. The first follows a line break.
-PIECES = [
-    "<think>",
-    "Hm.",
-    "</think>",
-    "I lo",
-    "ok.",
-    "<tool_call>",
-    '{"name": "wea',
-    'ther", "argu',
-    'ments": {"ci',
-    'ty": "Pa',
-]
-PIECES += ['ris", "days"', ": 3", "}}", "</tool_call>"]
-TEMPLATE = """{%- for tool in tools or [] %}{{ tool | tojson }}
-{% endfor %}{%- for message in messages %}{{ "<|" + message.role + "|>\\n" }}
-{%- if message.reasoning_content %}{{ "<think>" + message.reasoning_content + "</think>" }}{% endif %}
-{%- if message.content %}{{ message.content }}{% endif %}
-{%- for call in message.tool_calls %}{{ '<tool_call>{"name": "' + call.function.name + '", "arguments": ' }}
-{{- call.function.arguments | tojson }}{{ "}</tool_call>" }}{% endfor %}{{ "<|end|>\\n" }}{% endfor %}
-{%- if add_generation_prompt %}{{ "<|assistant|>\\n" }}{% endif %}"""
-TOOLS: Any = [
-    {
-        "type": "function",
-        "function": {
-            "name": "weather",
-            "description": "The weather.",
-            "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
-        },
-    }
-]
-MESSAGES: Any = [{"role": "user", "content": "How is the weather?"}]
-FIRST_PIECE = 2 + 128  # the ids of bytes that are not ASCII are renamed
-
-
-def write_chain(path: pathlib.Path, pieces: list[str]) -> None:
-    """A llama whose next token depends on the last one only: layers add nothing, embeddings are one-hot."""
-    width = 320
-    in_gpt2 = str.maketrans({" ": "\u0120", "\n": "\u010a"})
-    ids: list[int] = []
-    names: dict[int, str] = {}
-    for piece in pieces:
-        ids.append(FIRST_PIECE + len(ids))
-        names[ids[-1]] = piece.translate(in_gpt2)
-    vocabulary = replace(Vocabulary(), renamed=names, chat_template=TEMPLATE)
-    model = make("llama", shape=replace(Shape(), width=width), vocabulary=vocabulary)
-    for name, tensor in model.tensors.items():
-        if name.endswith(("attn_output.weight", "ffn_down.weight")):
-            tensor[:] = 0
-    model.tensors["token_embd.weight"][:] = np.eye(vocabulary.size, width)
-    output = model.tensors["output.weight"]
-    output[:] = 0
-    line_break = 2 + ord("\n")
-    for last, following in zip([line_break, *ids], [*ids, vocabulary.eos], strict=True):
-        output[following, last] = 10
-    model.tensors["output_norm.weight"][:] = 1
-    model.write(path)
 
 
 @pytest.fixture(scope="module")
 def caller(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path = tmp_path_factory.mktemp("chain") / "chain.gguf"
-    write_chain(path, PIECES)
+    write_chain(path, chain(PIECES))
     with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as server:
         yield server
 
@@ -139,7 +89,18 @@ def test_constrained_text_is_content(caller: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("parallel_tool_calls", 1), ("tools", {}), ("tools", [{"type": "x"}]), ("tool_choice", "required")]
+    ("field", "value"),
+    [
+        ("parallel_tool_calls", 1),
+        ("tools", {}),
+        ("tools", [{"type": "x"}]),
+        ("tools", [{"type": "function", "function": {"name": "x", "parameters": 3}}]),
+        ("tool_choice", "always"),
+        ("tool_choice", 1),
+        ("tool_choice", {"type": "custom"}),
+        ("tool_choice", {"type": "function", "function": {"name": "nothing"}}),
+    ],
+    ids=str,
 )
 def test_bad_fields(caller: Server, field: str, value: object) -> None:
     error = caller.post("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS, field: value}).error
@@ -160,3 +121,143 @@ def test_the_openai_package(caller: Server) -> None:
     call = reply.choices[0].message.tool_calls[0]
     messages = [*MESSAGES, reply.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
     assert client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0].finish_reason == "tool_calls"
+
+
+@pytest.fixture(scope="module")
+def hesitant(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A model that would rather end its text than call, and rather call `weather` than `forecast`."""
+    path = tmp_path_factory.mktemp("hesitant") / "chain.gguf"
+    write_chain(path, HESITANT, HESITANT_CONTROL)
+    with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as server:
+        yield server
+
+
+@pytest.mark.parametrize(("tool_choice", "name"), [("required", "weather"), (FUNCTION, "forecast")], ids=["any", "named"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_is_required(hesitant: Server, tool_choice: Any, name: str, stream: bool) -> None:
+    tools = [*TOOLS, FORECAST]
+    free = chat(hesitant, tools=tools)
+    assert free["finish_reason"] == "stop" and free["message"]["content"] == "I look."
+    client = openai.OpenAI(api_key="none", base_url=hesitant.url + "/v1", max_retries=0)
+    options: Any = {"model": "any", "messages": MESSAGES, "tools": tools, "tool_choice": tool_choice}
+    if stream:
+        with client.chat.completions.stream(**options) as chunks:
+            for _ in chunks:
+                pass
+            choice: Any = chunks.get_final_completion().choices[0]
+    else:
+        choice = client.chat.completions.create(**options).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    [call] = choice.message.tool_calls
+    assert call.function.name == name and json.loads(call.function.arguments) == {"city": "Paris"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"tool_choice": "required"},
+        {"tool_choice": "required", "tools": []},
+        {"tool_choice": "required", "tools": TOOLS, "regex": "a"},
+        {"tool_choice": FUNCTION, "tools": TOOLS, "response_format": {"type": "json_object"}},
+    ],
+    ids=["no tools", "empty", "regex", "schema"],
+)
+def test_calls_that_cannot_be_required(hesitant: Server, body: dict[str, Any]) -> None:
+    reply = hesitant.post("/v1/chat/completions", {"messages": MESSAGES, **body})
+    assert reply.status == 400 and reply.error["param"].startswith("tool_choice")
+
+
+def test_a_template_without_calls(server: Server) -> None:
+    """The bundled models have none."""
+    body = {"messages": MESSAGES, "tools": TOOLS, "max_tokens": 2}
+    assert server.post("/v1/chat/completions", body).status == 200
+    assert server.post("/v1/chat/completions", {**body, "tool_choice": "required"}).error["param"] == "tool_choice"
+
+
+RESPONSE_TOOLS: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
+
+
+def test_a_call_in_a_response(caller: Server) -> None:
+    client = openai.OpenAI(api_key="none", base_url=caller.url + "/v1", max_retries=0)
+    reply = client.responses.create(model="any", input="How is the weather?", tools=RESPONSE_TOOLS)
+    assert reply.status == "completed"
+    thoughts, message, call = reply.output
+    assert thoughts.type == "reasoning" and thoughts.content and thoughts.content[0].text == "Hm."
+    assert message.type == "message" and reply.output_text.strip() == "I look."
+    assert call.type == "function_call" and call.name == "weather" and call.status == "completed"
+    assert json.loads(call.arguments) == ARGUMENTS
+    # And on with the result, beside all that came out.
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
+    question = {"role": "user", "content": "How is the weather?"}
+    items: Any = [question, *[item.to_dict() for item in reply.output], result]
+    further = client.responses.create(model="any", input=items, tools=RESPONSE_TOOLS)
+    assert further.output[-1].type == "function_call"
+    prompt = caller.post(
+        "/apply-template",
+        {
+            "messages": [
+                question,
+                {
+                    "role": "assistant",
+                    "content": message.content[0].text,
+                    "reasoning_content": "Hm.",
+                    "tool_calls": [
+                        {"id": call.call_id, "type": "function", "function": {"name": "weather", "arguments": call.arguments}}
+                    ],
+                },
+                {"role": "tool", "content": "sunny", "tool_call_id": call.call_id},
+            ],
+            "tools": TOOLS,
+        },
+    ).json["prompt"]
+    tokens = caller.post("/tokenize", {"content": prompt, "add_special": True}).json["tokens"]
+    assert further.usage and further.usage.input_tokens == len(tokens)
+
+
+def test_a_streamed_response_is_the_same(caller: Server) -> None:
+    body = {"input": "How is the weather?", "tools": RESPONSE_TOOLS}
+    whole = caller.post("/v1/responses", body).json
+    events = caller.post("/v1/responses", {**body, "stream": True}).events
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    streamed = events[-1]["response"]
+    assert events[-1]["type"] == "response.completed"
+
+    def without_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{name: value for name, value in item.items() if name not in ("id", "call_id")} for item in items]
+
+    assert without_ids(streamed["output"]) == without_ids(whole["output"])
+    assert [event["item"] for event in events if event["type"] == "response.output_item.done"] == streamed["output"]
+    for index, item in enumerate(streamed["output"]):
+        deltas = [event for event in events if event["type"].endswith(".delta") and event["output_index"] == index]
+        assert {event["item_id"] for event in deltas} == {item["id"]}
+        text = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
+        assert "".join(event["delta"] for event in deltas) == text
+
+
+def test_a_required_call_in_a_response(hesitant: Server) -> None:
+    tools = [*RESPONSE_TOOLS, {"type": "function", **FORECAST["function"]}]
+    for tool_choice, name in (("required", "weather"), ({"type": "function", "name": "forecast"}, "forecast")):
+        reply = hesitant.post("/v1/responses", {"input": "Hello?", "tools": tools, "tool_choice": tool_choice}).json
+        assert reply["output"][-1]["type"] == "function_call" and reply["output"][-1]["name"] == name
+        assert reply["tool_choice"] == tool_choice and reply["tools"] == tools
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"tools": 1}, "tools"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name"),
+        ({"tools": [{"type": "function", "name": "x", "parameters": 1}]}, "tools[0].parameters"),
+        ({"tools": RESPONSE_TOOLS, "tool_choice": {"type": "function"}}, "tool_choice.name"),
+        ({"tools": RESPONSE_TOOLS, "tool_choice": "always"}, "tool_choice"),
+        ({"input": [{"role": "", "content": "x"}]}, "input[0].role"),
+        ({"input": [{"type": "function_call", "name": "weather", "arguments": "{}"}]}, "input[0].call_id"),
+        ({"input": [{"type": "function_call_output", "call_id": "a"}]}, "input[0].output"),
+        ({"input": [{"type": "reasoning", "summary": []}]}, "input"),
+    ],
+    ids=str,
+)
+def test_bad_fields_of_responses(caller: Server, body: dict[str, Any], field: str) -> None:
+    reply = caller.post("/v1/responses", {"input": "Hello?", **body})
+    assert reply.status == 400 and reply.error["param"] == field

@@ -1,6 +1,9 @@
 """Hours of mixed requests on Generators that come and go: every text must be the one of its run alone, and memory stay flat.
 
-    PYTHONPATH=python python tests/soak/soak.py --seconds 21600      (make soak)
+    PYTHONPATH=python:. python tests/soak/soak.py --seconds 21600 [--record]     (make soak)
+
+Ctrl-C or SIGTERM ends it early. With --record, a run without failures is added to tests/figures.jsonl, for docs/security.md:
+the hours may be run in parts.
 
 Threads submit requests to the current Generator, read them, cancel some, drop others half-read, and give bad ones. Meanwhile
 Generators are replaced by others with other drafts and numbers of sequences: the old one is closed while requests run on it.
@@ -16,11 +19,14 @@ import gc
 import os
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import threading
 import time
 from typing import Any
+
+from tests import figures
 
 import specdec_native as sd
 
@@ -28,6 +34,7 @@ MODELS = pathlib.Path(__file__).parents[2] / "models"
 DRAFTS: list[Any] = [None, MODELS / "stdlib-draft-f16.gguf", "suffix", "ngram"]
 NUM_CLIENTS = 4
 NUM_WISHES = 60
+REPLACED = "generators closed while in use"
 PROMPTS = [
     "def f(x):\n",
     "import os\n",
@@ -71,20 +78,28 @@ class Soak:
             self.expected = [alone.generate(prompt, **options).text for prompt, options in map(wish, range(NUM_WISHES))]
         self._generator = self._new_generator()
         self._ends = threading.Event()
+        self._stops = threading.Event()
+        self.seconds = 0.0  # that it ran
+
+    def stop(self) -> None:
+        """run() returns soon; from any thread or signal handler."""
+        self._stops.set()
 
     def run(self, seconds: float, between: float) -> None:
         """A Generator is replaced every `between` seconds on average."""
         clients = [threading.Thread(target=self._client, args=(self._chance.random(),)) for _ in range(NUM_CLIENTS)]
         for client in clients:
             client.start()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and not self.failures:
-            time.sleep(between * self._chance.uniform(0.5, 1.5))
+        begin = time.monotonic()
+        while time.monotonic() < begin + seconds and not self.failures:
+            if self._stops.wait(between * self._chance.uniform(0.5, 1.5)):
+                break
             before, self._generator = self._generator, self._new_generator()
             before.close()
-            self.counts["generators closed while in use"] += 1
+            self.counts[REPLACED] += 1
             gc.collect()
             self.memory.append(int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+        self.seconds = time.monotonic() - begin
         self._ends.set()
         for client in clients:
             client.join(120)
@@ -98,6 +113,14 @@ class Soak:
         return (
             statistics.median(self.memory[-third:]) / statistics.median(self.memory[third : 2 * third]) if third >= 2 else 1.0
         )
+
+    def resident(self, begin: float, end: float) -> int:
+        """Bytes, the median of a part of the run: 0 to 1."""
+        first = int(begin * len(self.memory))
+        return int(statistics.median(self.memory[first : max(first + 1, int(end * len(self.memory)))]))
+
+    def requests(self) -> int:
+        return sum(count for what, count in self.counts.items() if what != REPLACED)
 
     def _new_generator(self) -> sd.Generator:
         return sd.Generator(
@@ -153,14 +176,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=6 * 3600)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     soak = Soak(options.seed)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: soak.stop())
     soak.run(options.seconds, between=max(0.5, min(20.0, options.seconds / 30)))
     if soak.growth() > 1.05:
         soak.failures.append(f"memory grew to {soak.growth():.2f} times")
     print("\n".join(soak.failures))
     print(", ".join(f"{count} {what}" for what, count in sorted(soak.counts.items())))
     print(f"{len(soak.failures)} failures; resident memory at the end: {soak.growth():.3f} times that of the middle")
+    if options.record and not soak.failures and soak.memory:
+        figures.record(
+            "soak",
+            seconds=round(soak.seconds),
+            requests=soak.requests(),
+            generators=soak.counts[REPLACED],
+            memory_beginning=soak.resident(0, 0.1),
+            memory_end=soak.resident(0.9, 1),
+        )
     sys.exit(1 if soak.failures else 0)
 
 

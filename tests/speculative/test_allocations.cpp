@@ -8,6 +8,7 @@
 #include "allocations.h"
 #include "check.h"
 #include "speculative/adaptive_draft_length.h"
+#include "speculative/combined_proposer.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -141,14 +142,20 @@ TEST(reporting_the_most_likely_tokens_allocates_nothing) {
   }
 }
 
-// The index of the text grows, by doubling.
-TEST(a_cycle_of_suffix_decoding_allocates_almost_never) {
+// The index of the text grows, by doubling: two sequences, each with a text, nodes and edges that may double.
+TEST(a_cycle_that_copies_text_allocates_almost_never) {
+  const auto params = params_of(0.8, 40, 0.95, 0.05);
   for (const int k : {3, auto_draft_tokens}) {
     ToyModel target(1);
     SuffixProposer proposer;
-    const int allocated =
-        allocations_of_cycles(params_of(0.8, 40, 0.95, 0.05), Verification::block, Drafting::sampled, k, &proposer, target);
-    CHECK(allocated <= 8);  // two sequences, each with a text, nodes and edges that may double
+    CHECK(allocations_of_cycles(params, Verification::block, Drafting::sampled, k, &proposer, target) <= 8);
+  }
+  for (const int k : {3, auto_draft_tokens}) {
+    for (const auto verification : {Verification::token, Verification::block, Verification::invariant}) {
+      ToyModel target(1), draft(2);
+      CombinedProposer proposer(draft, vocabulary);
+      CHECK(allocations_of_cycles(params, verification, Drafting::sampled, k, &proposer, target) <= 8);
+    }
   }
 }
 

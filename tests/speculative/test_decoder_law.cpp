@@ -17,9 +17,11 @@
 #include "speculative/copies.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
+#include "speculative/drafting_head.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 #include "toy_constraint.h"
+#include "toy_head.h"
 #include "toy_model.h"
 
 namespace {
@@ -262,7 +264,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   mutable Explorer::Interval* number_ = nullptr;  // the one that is asked for
 };
 
-enum class Draft { model, ngram, suffix, combined };
+enum class Draft { model, ngram, suffix, combined, head, head_and_copies };
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
@@ -395,19 +397,29 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     suffix_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     CombinedProposer combined_proposer(draft, setting.vocabulary, nullptr, 0.3);
     combined_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
-    Proposer* const proposers[] = {&model_proposer, &ngram_proposer, &suffix_proposer, &combined_proposer};
+    toy::HeadLayers layers(setting.draft_vocabulary, setting.seed + 1000, 64, 64, 3);
+    DraftingHead head(target, layers, 3);
+    DraftModelProposer head_proposer(head, setting.vocabulary);
+    CombinedProposer head_and_copies(head, setting.vocabulary, nullptr, 0.3);
+    head_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    const bool is_head = kind == Draft::head || kind == Draft::head_and_copies;
+    const Sequence* enumerated = nullptr;
+    // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
+    if (is_head) draft.table = [&](const Text& text) { return layers.logits_after(layers.expected(text, enumerated->num_committed)); };
+    Proposer* const proposers[] = {&model_proposer,    &ngram_proposer, &suffix_proposer,
+                                   &combined_proposer, &head_proposer,  &head_and_copies};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
     TamperedProposer tampered(*proposer, replace.tamper);
     const std::unique_ptr<DraftLength> draft_length = replace.draft_length ? replace.draft_length() : nullptr;
-    Decoder decoder(target, replace.tamper ? &tampered : proposer, draft_length.get());
+    Decoder decoder(is_head ? head.target() : target, replace.tamper ? &tampered : proposer, draft_length.get());
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
     constexpr int slot = 1;
     Sequence sequence(slot, setting.params, std::move(uniforms));
-    source.sequence = &sequence;
+    source.sequence = enumerated = &sequence;
     source.sequence_start = static_cast<std::int64_t>(prompt.size());
     source.noise_ignores_position = replace.noise_ignores_position;
     sequence.verification = setting.verification;
@@ -622,6 +634,48 @@ TEST(law_holds_among_other_sequences) {
     }
   }
   CHECK(lengths.size() >= 3);
+}
+
+// A head that reads the target's hidden rows, and its own where there are none yet.
+TEST(law_holds_for_drafting_heads) {
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    for (const Draft kind : {Draft::head, Draft::head_and_copies}) {
+      for (const bool in_company : {false, true}) {
+        Replacements replace;
+        replace.in_company = in_company;
+        for (Setting s : {setting_of(2, 1, 4, false), setting_of(2, 3, 4, true), setting_of(3, 2, 2, false), setting_of(3, 3, 3, true)}) {
+          if (in_company && !s.exact_length) continue;
+          s.verification = verification;
+          for (s.seed = 141; s.seed <= 143; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+        }
+      }
+    }
+    Replacements replace;
+    std::map<int, int> lengths;
+    replace.lengths = &lengths;
+    for (const MakeDraftLength rule :
+         {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+          MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+      replace.draft_length = rule;
+      Setting s = setting_of(2, 0, 4, true);
+      s.verification = verification;
+      for (s.seed = 145; s.seed <= 147; ++s.seed) CHECK_NEAR(error_of(s, Draft::head, replace), 0.0, 1e-12);
+    }
+    CHECK(lengths.size() >= 3);
+  }
+}
+
+TEST(control_wrong_proposal_distribution_of_a_head) {
+  Setting s = setting_of(2, 2, 3, true);
+  s.seed = 141;
+  Replacements replace;
+  replace.tamper = [](Sequence& sequence) {
+    for (int place = 0; place < sequence.num_drafted(); ++place) {
+      std::vector<double>& probs = sequence.draft_row(place).probs;
+      if (probs.size() == 2) std::swap(probs[0], probs[1]);
+    }
+  };
+  CHECK(error_of(s, Draft::head, replace) > 1e-3);
 }
 
 // The other drafting and verification modes.

@@ -38,6 +38,7 @@ class Model final : public specdec::LanguageModel {
     ++num_passes;
     if (before_pass) before_pass(num_passes);
     rows_.clear();
+    hidden_.clear();
     int total = 0, previous_slot = -1;
     for (const PassInput& input : inputs) {
       if (input.slot <= previous_slot) throw std::logic_error("slots must ascend");
@@ -47,6 +48,7 @@ class Model final : public specdec::LanguageModel {
       for (int i = 0; i < input.num_tokens; ++i) {
         if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_) throw std::logic_error("token outside the vocabulary");
         tokens.push_back(input.tokens[i]);
+        hidden_.push_back(hidden_after(tokens));
         if (static_cast<int>(tokens.size()) > context_) throw std::logic_error("past the context");
         if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(tokens));
       }
@@ -55,6 +57,13 @@ class Model final : public specdec::LanguageModel {
     pass_size_ = total;
     largest_pass = std::max(largest_pass, total);
     if (after_pass) after_pass(num_passes);
+  }
+  int hidden_size() const override { return 1; }
+  const float* hidden_row(int token) const override { return &hidden_.at(static_cast<std::size_t>(token)); }
+  static float hidden_after(const std::vector<Token>& context) {
+    std::uint64_t hash = 7;
+    for (const Token token : context) hash = mix(hash ^ static_cast<std::uint64_t>(token));
+    return static_cast<float>(hash % 1000003);
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
   void truncate(int slot, int length) override {
@@ -92,6 +101,7 @@ class Model final : public specdec::LanguageModel {
   int pass_size_ = 0;
   std::vector<std::vector<Token>> caches_;
   std::vector<std::vector<float>> rows_;
+  std::vector<float> hidden_;  // by token of the last pass
 };
 
 }  // namespace toy

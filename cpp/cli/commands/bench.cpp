@@ -18,6 +18,7 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "engine/generator.h"
+#include "engine/memory.h"
 #include "platform/interrupt.h"
 
 namespace specdec::cli {
@@ -88,7 +89,8 @@ class Bench {
 
   BenchResult run() {
     prepare(arguments_.comparison, progress_, comparison_);
-    for (const ComparedFile& file : comparison_.files) result_.files.push_back({file.name, file.options.target, {}});
+    for (const ComparedFile& file : comparison_.files)
+      result_.files.push_back({file.name, file.options.target, model_bytes(file.options.target), {}});
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
     // The given target comes first in the table but is measured last: its runs do not show K, which its pass times need.
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });

@@ -112,9 +112,21 @@ std::string speed_table(const BenchResult& result) {
     const Speed tokens = speed(mode);
     const Stats stats = sum(mode);
     text += pad(mode.name, width) + number("%.1f", tokens.median, 9) + pad_left(format("%.1f - %.1f", tokens.low, tokens.high), 17) +
-            number("%.2fx", tokens.median / first, 9) +
+            number("%.2f", tokens.median / first, 9) +
             (mode.speculation ? number("%.3f", stats.acceptance_rate(), 10) : pad_left("-", 10)) +
             number("%.2f", stats.tokens_per_target_call(), 13) + "\n";
+  }
+  return text;
+}
+
+// What the other files are beside the first one.
+std::string sizes(const BenchResult& result) {
+  std::string text;
+  const BenchResult::File& first = result.files.front();
+  for (std::size_t at = 1; at < result.files.size(); ++at) {
+    const BenchResult::File& file = result.files[at];
+    text += "\n" + file.name + format(": %.2f times the size of ", static_cast<double>(file.bytes) / static_cast<double>(first.bytes)) +
+            first.name + " (" + size_text(file.bytes) + ", " + size_text(first.bytes) + ")\n";
   }
   return text;
 }
@@ -154,8 +166,8 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   const Prediction prediction = predict(stats, result.files[mode.file].passes);
   const Cycle cycle = measured_cycle(stats), plain_cycle = measured_cycle(sum(plain));
   const std::size_t width = name_width(result);
-  std::string text = "\n" + mode.name + " over " + plain.name + ": predicted " + format("%.2fx", prediction.speedup) + ", measured " +
-                     format("%.2fx", speed(mode).median / speed(plain).median) + format(" (K %.1f, ", prediction.num_draft_tokens) +
+  std::string text = "\n" + mode.name + " over " + plain.name + ": speed predicted " + format("%.2f", prediction.speedup) + ", measured " +
+                     format("%.2f", speed(mode).median / speed(plain).median) + format(" (K %.1f, ", prediction.num_draft_tokens) +
                      format("%.2f tokens per cycle)\n", prediction.tokens_per_call);
   text += pad("ms per cycle", width) + "     draft    target  sampling      rest     total\n";
   text += cycle_row("predicted", prediction.speculation, width) + cycle_row("measured", cycle, width);
@@ -200,7 +212,7 @@ Json mode_json(const BenchResult& result, std::size_t at) {
 }  // namespace
 
 std::string bench_text(const BenchResult& result) {
-  std::string text = heading(result) + speed_table(result) + pass_table(result);
+  std::string text = heading(result) + speed_table(result) + sizes(result) + pass_table(result);
   for (std::size_t at = 0; at < result.modes.size(); ++at) {
     if (result.modes[at].speculation) text += prediction_text(result, at);
   }
@@ -222,7 +234,7 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
                {"files", Json::array()},
                {"modes", Json::array()}};
   for (const BenchResult::File& file : result.files) {
-    json["files"].push_back({{"name", file.name}, {"path", file.path}, {"pass_seconds", file.passes.target}});
+    json["files"].push_back({{"name", file.name}, {"path", file.path}, {"bytes", file.bytes}, {"pass_seconds", file.passes.target}});
   }
   for (std::size_t at = 0; at < result.modes.size(); ++at) json["modes"].push_back(mode_json(result, at));
   return json;

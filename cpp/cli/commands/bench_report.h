@@ -14,6 +14,7 @@ namespace specdec::cli {
 struct BenchResult {
   struct File {
     std::string name, path;
+    std::uint64_t bytes = 0;
     PassTimes passes;
   };
   struct Mode {

@@ -123,7 +123,7 @@ class Chat {
   }
 
   std::string introduction(const Arguments& arguments) const {
-    const std::string draft = to_text(arguments.generator.draft);
+    const std::string draft = to_text(generator_.draft());
     const char* of_template = arguments.chat_template ? "given" : conversation_.has_template() ? "the model's own" : "none";
     return "model " + file_name(arguments.generator.target) + ", draft " + (draft.empty() ? "none" : file_name(draft)) + ", template " +
            of_template + ", context " + std::to_string(generator_.n_ctx()) + " tokens\n" +
@@ -171,6 +171,7 @@ class Chat {
     if (!is_typed_) return true;
     if (reason == FinishReason::length) note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
     note(styled(summary(), Style::faint, color_));
+    tell_of_drafts();
     warn_of_full_context(tokens.size());
     return true;
   }
@@ -180,8 +181,16 @@ class Chat {
     std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
     const double plain = generator_.plain_seconds_per_token();
+    if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
     if (stats.drafted > 0 && plain > 0.0) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
     return text + "\n";
+  }
+
+  // Once, as soon as it is measured.
+  void tell_of_drafts() {
+    const std::string drafting = generator_.drafting();
+    if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 || std::exchange(has_told_of_drafts_, true)) return;
+    note(styled("(drafts are " + drafting + ")\n", Style::faint, color_));
   }
 
   void warn_of_full_context(std::size_t answer) {
@@ -270,7 +279,9 @@ class Chat {
   }
 
   Request request_;
-  bool color_, is_typed_, has_warned_ = false;  // the last: of this conversation's full context
+  bool color_, is_typed_;
+  bool has_warned_ = false;  // of this conversation's full context
+  bool has_told_of_drafts_ = false;
   Generator generator_;
   ChatConversation conversation_;
 };

@@ -9,6 +9,7 @@
 #include "cli/terminal/output.h"
 #include "engine/memory.h"
 #include "gguf/types.h"
+#include "llama/own_head.h"
 #include "platform/memory.h"
 #include "quantize/gguf_quantizer.h"
 
@@ -77,10 +78,7 @@ std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>
 void quantize(const std::string& in, const std::string& out, ProgressLine& progress) {
   QuantizeOptions options;
   options.progress = [&](const QuantizeProgress& at) {
-    return progress.goes_on([&] {
-      const double share = static_cast<double>(at.bytes_done) / static_cast<double>(at.bytes_total);
-      return "quantizing to MXFP6: " + format("%.0f %%", 100.0 * share);
-    });
+    return progress.goes_on([&] { return "quantizing to MXFP6: " + format("%.0f %%", 100.0 * at.done); });
   };
   try {
     quantize_gguf(in, out, options);
@@ -107,7 +105,8 @@ Option mxfp6_option(ComparisonOptions& options) {
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
   if (given.num_draft_tokens == 0) throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
-  if (!has_draft(given.draft)) throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram)");
+  if (!has_draft(given.draft) && !has_own_head(given.target))
+    throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram)");
   if (!options.mxfp6.empty() && weight_type(given.target) == mxfp6_type())
     throw UsageError("--mxfp6 adds the target's MXFP6 version, but the target " + given.target + " is MXFP6 already; leave --mxfp6 out");
 

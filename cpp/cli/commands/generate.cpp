@@ -77,7 +77,7 @@ CommandLine command_line(GenerateOptions& options) {
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one with "
-             "finish_reason, seed, verification, drafting (whether drafts are used, or why not) and stats"),
+             "finish_reason, seed, verification and stats, of which drafting says whether drafts are used, or why not"),
         option_of(*option::find(request_options(), "top_logprobs"), options.request),
         color_option(options.color),
         {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
@@ -145,8 +145,7 @@ class JsonSink : public Sink {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
          {"seed", generator.seed()},
          {"verification", name(generator.verification())},
-         {"drafting", generator.drafting()},
-         {"stats", statistics_json(generator.stats())}});
+         {"stats", statistics_json(generator.stats(), generator.drafting())}});
   }
 
  private:

@@ -23,6 +23,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "engine/drafting_report.h"
 #include "engine/request_options.h"
 #include "gguf/fingerprint.h"
 #include "platform/interrupt.h"
@@ -156,7 +157,7 @@ class Run {
     std::string text = counted(num_requests_, "prompt");
     if (num_tokens_ > 0) text += format(", %.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
     if (results_.num_failed() > 0) text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
-    return text + "\n";
+    return text + "\n" + (drafting_.empty() ? "" : drafting_text(drafting_));
   }
 
  private:
@@ -209,7 +210,8 @@ class Run {
     result["text"] = text;
     if (!tokens.is_null()) result["tokens"] = std::move(tokens);
     result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
-    result["stats"] = statistics_json(event.text->sequence().stats);
+    drafting_ = drafting_report(generator_.drafting_state(event.text.get()));
+    result["stats"] = statistics_json(event.text->sequence().stats, drafting_);
     if (event.text->has_failed()) {
       generator_.check_rpc_servers();  // a lost server is not an error of this request: the run ends and can be resumed
       fail(std::move(result), event.text->error_message());
@@ -232,6 +234,7 @@ class Run {
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
+  std::string drafting_;                     // of the last request that has ended
   std::map<std::int64_t, Running> running_;  // by the scheduler's id
 };
 

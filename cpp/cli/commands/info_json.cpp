@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "graph/kernels.h"
+#include "llama/own_head.h"
+#include "llama/rollback.h"
 #include "platform/huge_pages.h"
 
 namespace specdec::cli {
@@ -88,6 +90,13 @@ Json hyperparameter_json(const GgufFile& file, const std::string& name) {
   return value == nullptr ? Json(nullptr) : to_json(*value, UINT64_MAX);
 }
 
+// Null if the file has none. "problem": why it cannot draft; null: it can.
+Json own_head_json(const Parts& parts) {
+  const OwnHeadInfo head = own_head(parts);
+  if (head.num_layers == 0) return nullptr;
+  return {{"layers", head.num_layers}, {"problem", head.problem.empty() ? Json(nullptr) : Json(head.problem)}};
+}
+
 // {family: name of its kernels}
 Json kernels_json() {
   Json json = Json::object();
@@ -118,6 +127,8 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
        {{"size", or_null(vocabulary_size(file))},
         {"type", or_null(file.string("tokenizer.ggml.model"))},
         {"pre", or_null(file.string("tokenizer.ggml.pre"))}}},
+      {"rollback", name(rollback_of(file.string("general.architecture").value_or("")))},
+      {"own_head", own_head_json(parts)},
       {"gguf_version", file.version},
       {"alignment", file.alignment},
       {"parts", parts_json(parts)},

@@ -9,6 +9,8 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "graph/kernels.h"
+#include "llama/own_head.h"
+#include "llama/rollback.h"
 #include "platform/huge_pages.h"
 
 namespace specdec::cli {
@@ -90,6 +92,26 @@ std::string kernels_text() {
   return chosen + " (SPECDEC_ISA: " + others + ")";
 }
 
+std::string rollback_text(const GgufFile& file) {
+  switch (rollback_of(file.string("general.architecture").value_or(""))) {
+    case Rollback::cells:
+      return "cells of the KV cache are dropped";
+    case Rollback::snapshots:
+      return "snapshots of the recurrent state; its copy for long drafts";
+    case Rollback::checkpoints:
+      return "a copy of the recurrent state, made before drafts";
+    default:
+      return "unknown architecture";
+  }
+}
+
+std::string own_head_text(const Parts& parts) {
+  const OwnHeadInfo head = own_head(parts);
+  if (head.num_layers == 0) return "";
+  const std::string layers = counted(static_cast<std::uint64_t>(head.num_layers), "layer") + " (multi-token prediction)";
+  return layers + (head.problem.empty() ? ", drafts by default (--draft mtp)" : ", cannot be used");
+}
+
 std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
@@ -110,6 +132,8 @@ std::string facts(const Parts& parts) {
       {"Experts", experts_text(file)},
       {"Context", context.empty() ? "" : context + " tokens"},
       {"Vocabulary", vocabulary_text(file)},
+      {"Rollback", rollback_text(file)},
+      {"Own head", own_head_text(parts)},
       {"Format", format_text},
       {"Kernels", kernels_text()},
       {"Huge pages", has_huge_pages() ? "available: --no-mmap reads weights into them" : "not available: --no-mmap is not faster here"},

@@ -34,13 +34,14 @@ CommandLine command_line(Arguments& arguments) {
       "one, and only its second half is scored.";
   line.num_positionals = 1;
   line.positional_hint = "; give one model";
-  line.groups = {{"Options",
-                  {text({"-f", "--file"}, "TEXT", arguments.file, "the text, UTF-8; - is standard input"),
-                   text({"--against"}, "REFERENCE", options.reference, "the model to compare with, usually the unquantized one"),
-                   integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window (default: 512)"),
-                   integer({"--chunks"}, options.max_windows, 1, 1 << 30, "maximum number of windows (default: all)"),
-                   integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core)"),
-                   flag({"--json"}, arguments.json, "one JSON object")}}};
+  line.groups = {
+      {"Options",
+       {text({"-f", "--file"}, "TEXT", arguments.file, "the text, UTF-8; - is standard input"),
+        text({"--against"}, "REFERENCE", options.reference, "the model to compare with, usually the unquantized one"),
+        integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window (default: 512)"),
+        integer({"--chunks"}, options.max_windows, 1, 1 << 30, "maximum number of windows (default: all)"),
+        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core, performance cores only)"),
+        flag({"--json"}, arguments.json, "one JSON object")}}};
   return line;
 }
 

@@ -25,7 +25,7 @@ int run_rpc_server(int argc, const char* const* argv) {
                   {text({"-H", "--host"}, "ADDRESS", address.host,
                         "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
                    integer({"-p", "--port"}, address.port, 1, 65535, "TCP port (default: 50052)"),
-                   integer({"-t", "--threads"}, threads, 0, 512, "threads (default: one per physical core)")}}};
+                   integer({"-t", "--threads"}, threads, 0, 512, "threads (default: one per physical core, performance cores only)")}}};
   if (const Help help = parse(line, argc, argv).help; help != Help::none) {
     write(help_text(line, help));
     return 0;

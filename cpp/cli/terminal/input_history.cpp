@@ -1,38 +1,66 @@
 #include "cli/terminal/input_history.h"
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
+#include "platform/file.h"
 
 namespace specdec::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t most_entries = 1000;
+constexpr std::size_t longest_kept = std::size_t{64} << 10;  // bytes of an entry that is there in the next run
+
+template <class T>
+void keep_latest(std::vector<T>& all) {
+  if (all.size() > most_entries) all.erase(all.begin(), all.end() - most_entries);
+}
+
+// In one step. What another run adds in that moment may be lost, as in shells.
+void rewrite(const std::string& path, const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  try {
+    const std::string to = fs::canonical(path).string(), part = to + ".part";  // it may be a link
+    File file = File::create(part);
+    fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write);
+    file.write(0, text.data(), text.size());
+    file.close();
+    replace_file(part, to);
+  } catch (const std::exception&) {  // add() says when the history cannot be written
+  }
+}
 
 }  // namespace
 
 InputHistory::InputHistory(std::string path) : path_(std::move(path)) {
   std::ifstream file(path_);
+  std::vector<std::string> lines;
   for (std::string line; !path_.empty() && std::getline(file, line);) {
+    lines.push_back(line);
     const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
     if (entry.is_string()) entries_.push_back(entry.get<std::string>());
   }
-  if (entries_.size() > most_entries) entries_.erase(entries_.begin(), entries_.end() - most_entries);
+  keep_latest(entries_);
+  if (lines.size() <= most_entries) return;
+  keep_latest(lines);
+  rewrite(path_, lines);
 }
 
 void InputHistory::add(const std::string& text) {
   if (text.find_first_not_of(" \t\n") == std::string::npos || (!entries_.empty() && entries_.back() == text)) return;
   entries_.push_back(text);
-  if (path_.empty()) return;
-  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  if (path_.empty() || text.size() > longest_kept) return;
+  const fs::path folder = fs::path(path_).parent_path();
   std::error_code ignored;
-  if (std::filesystem::create_directories(folder, ignored)) {
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);  // it may be private
-  }
+  if (fs::create_directories(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);  // it may be private
   // A whole line at once, so that runs side by side do not mix theirs.
   std::ofstream file(path_, std::ios::app);
   file << nlohmann::json(text).dump() + "\n" << std::flush;

@@ -11,6 +11,7 @@ const std::vector<const Kernels*>& all_kernels() {
 #endif
       &kernels_avx2,
 #elif defined(__aarch64__)
+      &kernels_neon_i8mm,
       &kernels_neon_dotprod,
 #endif
       &kernels_scalar,

@@ -84,8 +84,8 @@ void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std:
                  std::int64_t block_end, PanelBlock* panel) noexcept;
 
 extern const Kernels kernels_scalar;
-extern const Kernels kernels_avx2, kernels_avx512_vnni;  // x86 builds only
-extern const Kernels kernels_avx_vnni;                   // x86 builds by compilers that know it
-extern const Kernels kernels_neon_dotprod;               // 64-bit ARM builds only
+extern const Kernels kernels_avx2, kernels_avx512_vnni;        // x86 builds only
+extern const Kernels kernels_avx_vnni;                         // x86 builds by compilers that know it
+extern const Kernels kernels_neon_i8mm, kernels_neon_dotprod;  // 64-bit ARM builds only
 
 }  // namespace specdec::blocks

@@ -14,6 +14,8 @@ namespace {
 
 #include "weights/blocks/vectors_256.h"
 
+constexpr int repeats_in_registers = 4;  // products take longer than decoding
+
 template <Type type>
 constexpr bool signed_bytes = format_of(type).highest > 63;
 

@@ -10,6 +10,8 @@ namespace {
 
 #include "weights/blocks/vectors_256.h"
 
+constexpr int repeats_in_registers = 2;
+
 SPECDEC_INLINE Ints add_products(Ints sum, Ints w, Ints a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 
 #include "weights/blocks/matmul_vnni.h"

@@ -1,5 +1,6 @@
 // The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous namespace
 //   columns_at_once                     the most columns that multiply_columns takes, a divisor of panel_width
+//   repeats_in_registers                how often a tile of codes of one plane may be decoded before it is worth writing down
 //   vector_rows                         rows in a vector
 //   Codes, Ints, Floats                 vectors of four codes, one sum, one number per row; load_codes, store_codes, load_floats,
 //                                       store_floats, load_halves (F16), load_bytes (int8), negative, broadcast, to_floats,
@@ -13,6 +14,7 @@
 
 constexpr int vectors = tile_rows / vector_rows;
 constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
+constexpr int prefetch_bytes = 6144;           // distance; 2304 to 9216 are equally good with AVX2
 
 // Weights of a DecodedTile, 32 columns after another.
 template <Type type>
@@ -31,6 +33,8 @@ class DecodedWeights {
     offset_ += groups * tile_rows;
   }
   SPECDEC_INLINE void next_block() {}
+  SPECDEC_INLINE DecodedWeights for_turn(int, int, std::int64_t) const { return *this; }
+  SPECDEC_INLINE void fetch_ahead() {}
 
  private:
   const std::uint8_t* codes_;
@@ -77,9 +81,23 @@ class TileWeights {
     codes_ += codes_bytes(type);
   }
   SPECDEC_INLINE void next_block() { block_ += tile_block_bytes(type); }
+  // The same weights for one of several turns over blocks32 blocks. Each turn fetches its share of what comes next into the
+  // second cache level: the hardware's prefetcher is late, even for one column.
+  SPECDEC_INLINE TileWeights for_turn(int turn, int turns, std::int64_t blocks32) const {
+    TileWeights w = *this;
+    w.ahead_ = block_ + prefetch_bytes + blocks32 * part_bytes * turn / turns;
+    w.fetched_at_once_ = (part_bytes + turns - 1) / turns;
+    return w;
+  }
+  SPECDEC_INLINE void fetch_ahead() {
+    for (int line = 0; line < fetched_at_once_; line += 64) __builtin_prefetch(ahead_ + line, 0, 2);
+    ahead_ += fetched_at_once_;
+  }
 
  private:
-  const std::uint8_t *block_, *scales_ = nullptr, *codes_ = nullptr;
+  static constexpr int part_bytes = tile_block_bytes(type) / parts;
+  const std::uint8_t *block_, *scales_ = nullptr, *codes_ = nullptr, *ahead_ = nullptr;
+  int fetched_at_once_ = 0;
   Floats d_[vectors] = {}, m_[vectors] = {};
 };
 
@@ -97,6 +115,7 @@ void multiply_columns(Weights w, std::int64_t blocks32, const PanelBlock* x, std
   for (std::int64_t block = 0; block < blocks32; block += Weights::parts) {
     w.start_block();
     for (int part = 0; part < Weights::parts; ++part, x += width) {
+      w.fetch_ahead();
 #pragma GCC unroll 2
       for (int group = 0; group < groups; ++group) {
         Ints exact[C][vectors];
@@ -130,12 +149,13 @@ void multiply_columns(Weights w, std::int64_t blocks32, const PanelBlock* x, std
 template <Type type>
 void unpack_tile(const std::uint8_t* block, std::int64_t blocks32, DecodedTile& tile) {
   constexpr int groups = block_size / format_of(type).group;
-  TileWeights<type> w(block);
+  TileWeights<type> w = TileWeights<type>(block).for_turn(0, 1, blocks32);
   std::uint8_t* codes = &tile.codes[0][0][0];
   float *scale = tile.scale[0], *offset = tile.offset[0];
   for (std::int64_t done = 0; done < blocks32; done += w.parts) {
     w.start_block();
     for (int part = 0; part < w.parts; ++part) {
+      w.fetch_ahead();
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
 #pragma GCC unroll 8
@@ -165,19 +185,23 @@ void multiply_some(int columns, const Weights& w, std::int64_t blocks32, const P
 template <Type type, class Weights>
 void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel, std::int64_t n,
                    std::int64_t k, float* acc) {
+  const int turns = static_cast<int>((n + columns_at_once - 1) / columns_at_once);
+  int turn = 0;
   for (std::int64_t first = 0; first < n; first += panel_width) {
     const int width = static_cast<int>(n - first < panel_width ? n - first : panel_width);
     const PanelBlock* x = panel + panel_place(n, k, first, first_block);
     const int pieces = (width + columns_at_once - 1) / columns_at_once;  // as equal as may be
     for (int piece = 0; piece < pieces; ++piece) {
       const int begin = width * piece / pieces, end = width * (piece + 1) / pieces;
-      multiply_some<type>(end - begin, w, blocks32, x + begin, width, acc + (first + begin) * tile_rows);
+      multiply_some<type>(end - begin, w.for_turn(turn++, turns, blocks32), blocks32, x + begin, width, acc + (first + begin) * tile_rows);
     }
   }
 }
 
-// More columns than this are worth decoding a tile once for all.
-constexpr int columns_in_registers = 2 * columns_at_once;
+// More columns than this are worth writing a decoded tile down: never, where codes are bytes already.
+template <Type type>
+constexpr std::int64_t columns_in_registers =
+    low_bits(type) == 8 ? INT64_MAX : (high_bits(type) == 0 ? repeats_in_registers : 2) * columns_at_once;
 
 // 16 rows from `row` on as the file has them, `rows` of which exist, times all columns.
 template <Type type>
@@ -198,6 +222,16 @@ void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const P
     }
     decode_tile<type>(w, row_bytes, blocks, ahead, tile);
     multiply_tile<type>(DecodedWeights<type>(tile), column / block_size, columns / block_size, panel, n, m.k, acc);
+  }
+}
+
+// A tile of tiles.h, decoded in registers, times all columns. In chunks, which stay in the first cache level for every turn.
+template <Type type>
+void multiply_packed(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k, float* acc) {
+  for (std::int64_t column = 0; column < k; column += tile_columns) {
+    const std::int64_t columns = k - column < tile_columns ? k - column : tile_columns;
+    const TileWeights<type> w(block + column / format_of(type).columns * tile_block_bytes(type));
+    multiply_tile<type>(w, column / block_size, columns / block_size, panel, n, k, acc);
   }
 }
 
@@ -225,7 +259,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
       multiply_rows<type>(m, row, rows, panel, n, tile, padded, acc);
     } else {
       const std::uint8_t* own = m.tiles + row / tile_rows * tile_bytes(type, m.k);
-      if (n <= columns_in_registers) multiply_tile<type>(TileWeights<type>(own), 0, m.k / block_size, panel, n, m.k, acc);
+      if (n <= columns_in_registers<type>) multiply_packed<type>(own, panel, n, m.k, acc);
       else multiply_unpacked<type>(own, panel, n, m.k, tile, acc);
     }
     for (std::int64_t c = 0; c < n; ++c) {

@@ -270,8 +270,7 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
     const std::uint8_t* next = block + 1 < blocks ? tile + tile_bytes : tile;
     const std::uint8_t* decoded = buffer[block % 2];
     std::uint8_t* decoded_next = buffer[(block + 1) % 2];
-    // For one column, the hardware prefetcher is enough.
-    if constexpr (W > 1) prefetch_ahead<12, _MM_HINT_T0>(tile);
+    prefetch_ahead<12, _MM_HINT_T0>(tile);
     decode_half<type>(next, 0, decoded_next);
     accumulate_columns<type, W, 0, leading>(tile, decoded, group, acc);
     decode_half<type>(next, 1, decoded_next);

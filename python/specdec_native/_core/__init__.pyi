@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
+__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'has_own_head', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -33,6 +33,19 @@ class Cancelled(Error):
     """
     The generation was cancelled; the Generator stays usable.
     """
+class ChatPrompt:
+    """
+    A conversation as a prompt with the options of a request: see Generator.chat().
+    """
+    def parse(self, text: typing.Any, is_partial: bool) -> tuple[str, str, list[tuple[str, str, str]]]:
+        """
+        (content, reasoning_content, [(id, name, arguments)]) of an answer, or of its beginning. Most models write no id: "".
+        """
+    @property
+    def tokens(self) -> list[int]:
+        """
+        The prompt.
+        """
 class SharedRequest:
     """
     A submitted request. Dropping it ends the request.
@@ -77,21 +90,21 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, **kwargs: typing.Any) -> None:
+    def __init__(self, tell: collections.abc.Callable[[str, float], typing.Any], **kwargs: typing.Any) -> None:
         """
-        Takes the options of generator_options().
+        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it ends the load.
         """
     def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Ends a request.
         """
+    def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, **kwargs: typing.Any) -> ChatPrompt:
+        """
+        chat_prompt() as a prompt of start() and submit_shared(), with the options of start(). Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
+        """
     def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool) -> str:
         """
         A conversation in the target's chat template. messages and tools are JSON; tools may be null.
-        """
-    def chat_tokens(self, messages: str, tools: str, add_generation_prompt: bool) -> list[int]:
-        """
-        The tokens of chat_prompt(). Control tokens written in messages and tools are ordinary text.
         """
     def close(self) -> None:
         """
@@ -209,6 +222,10 @@ def find_bundled_pair(folders: collections.abc.Sequence[str]) -> tuple[str, str]
 def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a Generator, described as in request_options().
+    """
+def has_own_head(target: str) -> bool:
+    """
+    Whether a target's file has a drafting head that can be used. ModelError.
     """
 def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str]:
     """

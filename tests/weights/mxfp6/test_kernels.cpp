@@ -83,7 +83,10 @@ bool all_nan(const std::vector<float>& x) {
 
 }  // namespace
 
-TEST(the_name_selects_the_table) { CHECK(check::tested_name() == tested().name); }
+TEST(the_name_selects_the_table) {
+  const std::string name = check::tested_name();
+  CHECK(tested().name == (name == "neon_i8mm" ? "neon_dotprod" : name));  // no kernels of its own
+}
 
 TEST(quantized_panels_have_equal_bytes) {
   const Kernels& kernels = tested();

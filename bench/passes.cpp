@@ -1,4 +1,4 @@
-// Times single passes of a model: `pass_times MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack]]`, then lines "n cached" on standard
+// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft]]`, then lines "n cached" on standard
 // input (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
 // processes and asks them in turn, so that changes in the machine's speed affect all of them.
 //
@@ -6,7 +6,7 @@
 // sequence (so positions repeat, which does not change the cost).
 //
 // Built twice: with our kernels and settings (bench_passes), and against llama.cpp with its default options (bench_passes_stock,
-// PASS_TIMES_STOCK). Flash attention is on in both.
+// BENCH_STOCK). Flash attention is on in both.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "llama.h"
-#ifndef PASS_TIMES_STOCK
+#ifndef BENCH_STOCK
 #include "ggml-cpu.h"
 #include "llama/backend.h"
 #include "llama/weight_tiles.h"
@@ -63,28 +63,31 @@ bool repeat_cells(llama_context* context, int copies) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: pass_times MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack]]\n"), 2;
+  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: passes MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack|draft]]\n"), 2;
   llama_log_set(
       [](ggml_log_level level, const char* text, void*) {
         if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
       },
       nullptr);
-#ifdef PASS_TIMES_STOCK
+#ifdef BENCH_STOCK
   llama_backend_init();
 #else
   specdec::start_backend();
 #endif
   llama_model_params model_params = llama_model_default_params();
   if (argc == 6 && std::strcmp(argv[5], "no-mmap") == 0) model_params.load_mode = LLAMA_LOAD_MODE_NONE;
-#ifndef PASS_TIMES_STOCK
+#ifndef BENCH_STOCK
   model_params.use_extra_bufts = false;
 #endif
   llama_model* model = llama_model_load_from_file(argv[1], model_params);
   if (model == nullptr) return 1;
-#ifndef PASS_TIMES_STOCK
+#ifndef BENCH_STOCK
   std::unique_ptr<specdec::WeightTiles> tiles;
-  if (argc == 6 && std::strcmp(argv[5], "repack") == 0)
-    tiles = std::make_unique<specdec::WeightTiles>(model, specdec::TileWeights::exact, std::atoi(argv[2]));
+  const bool repack = argc == 6 && std::strcmp(argv[5], "repack") == 0, as_draft = argc == 6 && std::strcmp(argv[5], "draft") == 0;
+  if (repack || as_draft) {
+    const specdec::TileWeights weights = as_draft ? specdec::TileWeights::four_bits : specdec::TileWeights::exact;
+    tiles = std::make_unique<specdec::WeightTiles>(model, weights, std::atoi(argv[2]), [](double) {});
+  }
 #endif
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(std::atoi(argv[3]));
@@ -96,7 +99,7 @@ int main(int argc, char** argv) {
   if (argc >= 5) params.type_k = params.type_v = std::strcmp(argv[4], "q8_0") == 0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   llama_context* context = llama_init_from_model(model, params);
   if (context == nullptr) return 1;
-#ifndef PASS_TIMES_STOCK
+#ifndef BENCH_STOCK
   ggml_threadpool_params pool = ggml_threadpool_params_default(std::atoi(argv[2]));
   ggml_threadpool* threads = ggml_threadpool_new(&pool);
   llama_attach_threadpool(context, threads, threads);

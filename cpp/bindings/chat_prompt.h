@@ -1,0 +1,16 @@
+// A conversation as a prompt for Python, and how to take its answer apart.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "engine/request.h"
+#include "llama/chat_output.h"
+
+struct ChatPrompt {
+  specdec::Request request;                                 // with its options
+  std::shared_ptr<const specdec::ChatOutputParser> parser;  // null: all of the answer is content
+};
+
+void register_chat_prompt(pybind11::module_& m);

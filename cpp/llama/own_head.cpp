@@ -1,0 +1,73 @@
+#include "llama/own_head.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+namespace specdec {
+namespace {
+
+// Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
+constexpr const char* known[] = {"qwen35", "qwen35moe", "glm4moe"};
+
+const GgufTensor* find(const std::vector<GgufFile>& parts, const std::string& name) {
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      if (tensor.name == name) return &tensor;
+    }
+  }
+  return nullptr;
+}
+
+const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
+
+// Architectures of files that read another model's hidden rows.
+constexpr const char* heads_alone[] = {"eagle3", "dflash", "gemma4-assistant"};
+
+}  // namespace
+
+void reject_head_alone(const std::vector<GgufFile>& parts) {
+  const GgufFile& first = parts.front();
+  const std::string architecture = first.string("general.architecture").value_or("");
+  const bool is_alone = std::find(std::begin(heads_alone), std::end(heads_alone), architecture) != std::end(heads_alone);
+  const bool has_no_trunk =
+      first.integer(architecture + ".nextn_predict_layers").value_or(0) > 0 && find(parts, "blk.0.attn_norm.weight") == nullptr;
+  if (!is_alone && !has_no_trunk) return;
+  throw ModelError(first.path + ": is a drafting head (architecture " + printable(architecture) +
+                   "), not a whole model. Heads in files of their own are not supported: use a small model of the target's family as "
+                   "the draft, or \"suffix\", or a target whose file has its head (\"mtp\")");
+}
+
+OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
+  const GgufFile& first = parts.front();
+  const std::string architecture = first.string("general.architecture").value_or(""), prefix = architecture + ".";
+  OwnHeadInfo head;
+  head.num_layers = static_cast<int>(first.integer(prefix + "nextn_predict_layers").value_or(0));
+  if (head.num_layers == 0) {
+    head.problem = std::string("the file has no drafting head (multi-token prediction layers), which draft=\"mtp\" means. ") + remedy;
+  } else if (std::find(std::begin(known), std::end(known), architecture) == std::end(known)) {
+    head.problem = "the drafting heads of architecture " + printable(architecture) + " are not supported. Use another draft, or none";
+  } else if (head.num_layers > 1) {
+    head.problem = "the drafting head has " + std::to_string(head.num_layers) +
+                   " layers; only heads of one layer are supported. Use another draft, or none";
+  }
+  if (!head.problem.empty()) return head;
+  // llama.cpp asserts that these are there and have these sizes.
+  const std::uint64_t width = first.integer(prefix + "embedding_length").value_or(0);
+  const std::string layer = "blk." + std::to_string(first.integer(prefix + "block_count").value_or(1) - 1) + ".nextn.";
+  const std::pair<const char*, std::vector<std::uint64_t>> needed[] = {
+      {"eh_proj", {2 * width, width}}, {"enorm", {width}}, {"hnorm", {width}}};
+  for (const auto& [name, shape] : needed) {
+    const GgufTensor* tensor = find(parts, layer + name + ".weight");
+    if (tensor != nullptr && tensor->shape == shape) continue;
+    head.is_damaged = true;
+    head.problem = "the drafting head is damaged: tensor " + layer + name + ".weight " +
+                   (tensor == nullptr ? "is missing" : "is not of this model's size") + ". " + remedy;
+    return head;
+  }
+  return head;
+}
+
+}  // namespace specdec

@@ -1,0 +1,18 @@
+// How a model of an architecture goes back after rejected drafts (recurrent_state.h).
+#pragma once
+
+#include <string>
+
+namespace specdec {
+
+enum class Rollback {
+  cells,        // attention only: the latest cells of the KV cache are dropped
+  snapshots,    // recurrent layers whose latest states llama.cpp keeps
+  checkpoints,  // other recurrent layers: their state is copied before drafts
+  unknown       // not an architecture of llama.cpp
+};
+
+Rollback rollback_of(const std::string& architecture);
+const char* name(Rollback rollback);
+
+}  // namespace specdec

@@ -1,0 +1,217 @@
+#include "speculative/drafting_head.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace specdec {
+namespace {
+
+// Tokens whose rows may wait for the head: few enough to be read in the same pass as the next drafts, and to need little memory.
+constexpr int max_unread = 64;
+
+}  // namespace
+
+const float* HiddenRows::row(int position) const {
+  if (position < begin() || position >= end()) return nullptr;
+  return rows_.data() + static_cast<std::size_t>(position - first_) * size_;
+}
+
+void HiddenRows::put(int position, Token token, const float* row) {
+  if (position < begin() || position > end()) {
+    drop_from(begin());
+    first_ = position;
+  }
+  drop_from(position);
+  tokens_.push_back(token);
+  rows_.insert(rows_.end(), row, row + size_);
+}
+
+void HiddenRows::drop_from(int position) {
+  const auto left = static_cast<std::size_t>(std::clamp(position - begin(), 0, end() - begin()));
+  tokens_.resize(left);
+  rows_.resize(left * size_);
+}
+
+void HiddenRows::drop_before(int position) {
+  const int dropped = std::clamp(position - begin(), 0, end() - begin());
+  tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
+  rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(dropped) * size_));
+  first_ += dropped;
+}
+
+// Before the pass the cache holds committed tokens only.
+void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
+  for (const PassInput& input : inputs) {
+    DraftingHead::Slot& s = head_.at(input.slot);
+    if (s.kept.end() - s.num_read > max_unread) head_.catch_up(input.slot);
+    // The head may have to read its last token again: the one before a cycle's drafts, if the cycle fails.
+    s.kept.drop_before(s.num_read - 2);
+  }
+  std::vector<int> starts;
+  for (const PassInput& input : inputs) starts.push_back(target_.length(input.slot));
+  target_.decode(inputs);
+  int row = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    HiddenRows& kept = head_.at(inputs[i].slot).kept;
+    for (int token = 0; token < inputs[i].num_tokens; ++token)
+      kept.put(starts[i] + token, inputs[i].tokens[token], target_.hidden_row(row++));
+  }
+}
+
+void TargetOfHead::truncate(int slot, int length) {
+  DraftingHead::Slot& s = head_.at(slot);
+  s.kept.drop_from(length);
+  target_.truncate(slot, length);
+  const int needed = std::min(s.num_read, length) - 1;  // the row that the head reads next
+  if (needed >= 0 && s.kept.row(needed) == nullptr && target_.length(slot) > needed) target_.truncate(slot, needed);
+}
+
+void TargetOfHead::copy(int from, int to) {
+  target_.copy(from, to);
+  head_.at(to).kept = head_.at(from).kept;
+}
+
+DraftingHead::DraftingHead(LanguageModel& target, LanguageModel& layers, int num_slots)
+    : layers_(layers),
+      target_(target, *this),
+      target_model_(target),
+      hidden_size_(static_cast<std::size_t>(target.hidden_size())),
+      slots_(static_cast<std::size_t>(num_slots), Slot(target.hidden_size())),
+      zeros_(hidden_size_) {
+  if (hidden_size_ == 0 || layers.hidden_size() != target.hidden_size()) {
+    throw std::logic_error("a drafting head's hidden rows must be as long as its target's");
+  }
+}
+
+// The row that a token of this position is read with, if it is not the head's own. The first token has none before it; those of a
+// cache that was restored without its rows are unknown. Both are read with zeros.
+const float* DraftingHead::row_before(int slot, int position) const {
+  const float* row = at(slot).kept.row(position - 1);
+  return row == nullptr && position <= target_model_.length(slot) ? zeros_.data() : row;
+}
+
+// How many of the tokens from `position` on can be read in one pass: those after the first must not need the head's own rows.
+int DraftingHead::readable(const PassInput& input, int position, int num_left) const {
+  int count = 1;
+  while (count < num_left && row_before(input.slot, position + count) != nullptr) ++count;
+  return count;
+}
+
+// Passes that the input takes.
+int DraftingHead::steps(const PassInput& input) const {
+  int steps = 0;
+  for (int done = 0; done < input.num_tokens; ++steps) done += readable(input, length(input.slot) + done, input.num_tokens - done);
+  return steps;
+}
+
+// Inputs that take fewer passes than others begin later, so that the rows of logits are all of the last pass.
+void DraftingHead::decode(const std::vector<PassInput>& inputs) {
+  struct Rest {
+    int start, steps, done;
+  };
+  std::vector<Rest> rests;
+  int left = 0;
+  for (const PassInput& input : inputs) {
+    if (input.num_rows > 1) throw std::logic_error("a drafting head makes one row of logits per sequence");
+    rests.push_back({length(input.slot), steps(input), 0});
+    left = std::max(left, rests.back().steps);
+  }
+  pass_size_ = 0;
+  std::vector<PassInput> parts;
+  try {
+    for (; left > 0; --left) {
+      parts.clear();
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        Rest& rest = rests[i];
+        if (rest.steps < left) continue;
+        PassInput part = inputs[i];
+        part.tokens += rest.done;
+        part.num_tokens = readable(part, rest.start + rest.done, inputs[i].num_tokens - rest.done);
+        if (left > 1) part.num_rows = 0;
+        rest.done += part.num_tokens;
+        parts.push_back(part);
+      }
+      read(parts);
+      pass_size_ += layers_.pass_size();
+    }
+  } catch (...) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Slot& s = at(inputs[i].slot);
+      layers_.truncate(inputs[i].slot, rests[i].start);
+      s.num_read = std::min(s.num_read, length(inputs[i].slot));
+      s.own_length = 0;
+    }
+    throw;
+  }
+}
+
+void DraftingHead::read(const std::vector<PassInput>& inputs) {
+  hidden_.clear();
+  for (const PassInput& input : inputs) {
+    for (int i = 0; i < input.num_tokens; ++i) {
+      const Slot& s = at(input.slot);
+      const int position = length(input.slot) + i;
+      const float* row = row_before(input.slot, position);
+      if (row == nullptr) row = s.own_length == position ? s.own.data() : zeros_.data();
+      hidden_.insert(hidden_.end(), row, row + hidden_size_);
+    }
+  }
+  inputs_ = inputs;
+  const float* hidden = hidden_.data();
+  for (PassInput& input : inputs_) {
+    input.hidden = hidden;
+    hidden += static_cast<std::size_t>(input.num_tokens) * hidden_size_;
+  }
+  layers_.decode(inputs_);
+  int last = -1;
+  for (const PassInput& input : inputs_) {
+    Slot& s = at(input.slot);
+    last += input.num_tokens;
+    const int before = length(input.slot) - input.num_tokens;
+    if (before == s.num_read) {
+      while (s.num_read < length(input.slot) && row_before(input.slot, s.num_read) != nullptr) ++s.num_read;
+    }
+    const float* row = layers_.hidden_row(last);
+    s.own.assign(row, row + hidden_size_);
+    s.own_length = length(input.slot);
+  }
+}
+
+void DraftingHead::truncate(int slot, int length) {
+  Slot& s = at(slot);
+  layers_.truncate(slot, std::min(length, s.num_read));
+  s.num_read = std::min(s.num_read, this->length(slot));
+  s.own_length = 0;
+}
+
+void DraftingHead::copy(int from, int to) {
+  layers_.copy(from, to);
+  at(to).num_read = at(from).num_read;
+  truncate(to, at(to).num_read);
+}
+
+void DraftingHead::catch_up(int slot) {
+  Slot& s = at(slot);
+  truncate(slot, s.num_read);
+  const int end = std::min(s.kept.end(), context_length());
+  if (s.kept.begin() > s.num_read) {  // the tokens between are not known here; the loop gives them
+    s.kept.drop_before(end - max_unread);
+    return;
+  }
+  while (s.num_read < end) {
+    const int before = s.num_read;
+    decode({{slot, s.kept.tokens(before), std::min(end - before, batch_size()), 0}});
+    if (s.num_read == before) return;
+  }
+}
+
+const float* DraftingHead::next_row(int slot) const { return at(slot).kept.row(at(slot).num_read - 1); }
+
+void DraftingHead::restored(int slot, int length, Token last_token, const float* row) {
+  Slot& s = at(slot);
+  s.num_read = length;
+  s.own_length = 0;
+  if (length > 0) s.kept.put(length - 1, last_token, row);
+}
+
+}  // namespace specdec

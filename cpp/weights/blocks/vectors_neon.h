@@ -1,0 +1,58 @@
+// What the kernels for ARM share: vectors of four rows, signed codes as they are. Included by one file per instruction set, in an anonymous
+// namespace, before matmul_kernel.h.
+
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
+using Codes = int8x16_t;
+using Ints = int32x4_t;
+using Floats = float32x4_t;
+constexpr int vector_rows = 4;
+constexpr int columns_at_once = 4;
+constexpr int repeats_in_registers = 2;
+
+SPECDEC_INLINE Codes load_codes(const std::uint8_t* p) { return vreinterpretq_s8_u8(vld1q_u8(p)); }
+SPECDEC_INLINE void store_codes(std::uint8_t* p, Codes v) { vst1q_u8(p, vreinterpretq_u8_s8(v)); }
+SPECDEC_INLINE Codes either(Codes a, Codes b) { return vorrq_s8(a, b); }
+SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
+  const uint8x16_t moved = vshlq_u8(vreinterpretq_u8_s8(v), vdupq_n_s8(static_cast<std::int8_t>(-shift)));
+  return vreinterpretq_s8_u8(vandq_u8(moved, vdupq_n_u8(static_cast<std::uint8_t>(mask))));
+}
+SPECDEC_INLINE Floats load_floats(const float* p) { return vld1q_f32(p); }
+SPECDEC_INLINE void store_floats(float* p, Floats v) { vst1q_f32(p, v); }
+SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
+  std::int32_t four;
+  __builtin_memcpy(&four, p, sizeof four);
+  return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+}
+SPECDEC_INLINE Floats negative(Floats v) { return vnegq_f32(v); }
+SPECDEC_INLINE Floats broadcast(float x) { return vdupq_n_f32(x); }
+SPECDEC_INLINE Floats to_floats(Ints v) { return vcvtq_f32_s32(v); }
+SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return vmulq_f32(a, b); }
+SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return vfmaq_f32(c, a, b); }
+
+template <Type type>
+SPECDEC_INLINE Codes finished(Codes code) {
+  if constexpr (has_table(type)) return vqtbl1q_s8(vld1q_s8(iq4_values), vreinterpretq_u8_s8(code));
+  else if constexpr (type == Type::q8_0) return code;
+  else return vaddq_s8(code, vdupq_n_s8(static_cast<std::int8_t>(format_of(type).lowest)));
+}
+
+// Decodes by the plain statement of the layouts: few columns would gain from more.
+template <Type type>
+void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t*, DecodedTile& tile) {
+  constexpr Format format = format_of(type);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (int row = 0; row < tile_rows; ++row) {
+      for (int part = 0; part < format.columns / 32; ++part) {
+        const Weights32 weights = decode(type, w + row * row_bytes + block * format.bytes, part);
+        const std::int64_t column = block * format.columns + 32 * part, group = column / format.group;
+        for (int i = 0; i < 8; ++i) __builtin_memcpy(tile.codes[column / 4 + i][row], weights.code + 4 * i, 4);
+        for (int i = 0; i < 32 / format.group; ++i) {
+          tile.scale[group + i][row] = weights.scale[i];
+          tile.offset[group + i][row] = weights.offset[i];
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,87 @@
+"""What `make release` makes, and how a build says what it lacks."""
+
+import datetime
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+
+import pytest
+import sbom
+
+import release
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_the_bill_of_materials_names_what_the_licences_name() -> None:
+    headings = re.findall(r"^={50,}\n(.+)\n={50,}$", (ROOT / "THIRD_PARTY_LICENSES").read_text(encoding="utf-8"), re.MULTILINE)
+    named = set(re.findall(r"\((https://[^)]+)\)", "\n".join(headings)))
+    listed = [address for _, _, _, address in sbom.components()]
+    assert named == set(listed) and len(listed) == len(named) > 5
+
+
+def test_the_bill_of_materials_has_versions_and_licences() -> None:
+    bill = sbom.bill()
+    components = bill["components"]
+    assert isinstance(components, list) and len({component["bom-ref"] for component in components}) == len(components)
+    versions = {component["name"]: component["version"] for component in components}
+    assert re.fullmatch(r"\d+\.\d+\.\d+", versions["nlohmann/json"]) and re.fullmatch(r"\d+\.\d+\.\d+", versions["cpp-httplib"])
+    assert all(component["version"] and component["licenses"] for component in components)
+
+
+def test_a_version_is_cut_in_both_files() -> None:
+    project = '[project]\nversion = "0.1.0"\nminimum-version = "1.1"\n'
+    changed = release.cut(project, "# Changelog\n\n## Unreleased\n\n- a\n", "0.2.0", datetime.date(2026, 12, 1))
+    assert changed[0] == project.replace("0.1.0", "0.2.0")
+    assert changed[1] == "# Changelog\n\n## Unreleased\n\n## 0.2.0 (2026-12-01)\n\n- a\n"
+    with pytest.raises(ValueError, match="has a section"):
+        release.cut(*changed, "0.2.0", datetime.date(2026, 12, 1))
+    with pytest.raises(ValueError, match="no version"):
+        release.cut(project, changed[1], "v3", datetime.date(2026, 12, 1))
+    with pytest.raises(ValueError, match="must have one line"):
+        release.cut("", changed[1], "0.3.0", datetime.date(2026, 12, 1))
+
+
+def test_the_program_has_the_version_of_the_project(specdec: pathlib.Path) -> None:
+    answer = subprocess.run([str(specdec), "--version"], capture_output=True, text=True, check=True)
+    assert sbom.project_version() in answer.stdout
+
+
+def test_the_source_package_holds_what_a_build_needs(tmp_path: pathlib.Path) -> None:
+    path = release.make_sdist(tmp_path)
+    with tarfile.open(path) as tar:
+        names = {name.split("/", 1)[1] for name in tar.getnames()}
+    needed = {
+        "CMakeLists.txt",
+        "cmake/LlamaCpp.cmake",
+        "cpp/cli/main.cpp",
+        "models/stdlib-target-f16.gguf",
+        "THIRD_PARTY_LICENSES",
+    }
+    needed |= {"third_party/llama.cpp/fetch.py", "third_party/llama.cpp/patches/0001-mxfp6-types.patch", "pyproject.toml"}
+    assert needed <= names
+    assert not [name for name in names if name.startswith((".cache", ".venv", "build/", "dist/", "bench/"))]
+    assert path.stat().st_size < 40e6
+
+
+def test_checksums_are_those_that_sha256sum_checks(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"a")
+    (tmp_path / "b.tar.gz").write_bytes(b"b")
+    release.write_checksums(tmp_path)
+    check = ["sha256sum", "--check", "--strict", release.SUMS]
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 0
+    (tmp_path / "a.whl").write_bytes(b"c")
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode != 0
+
+
+def test_without_a_compiler_it_says_what_is_missing(tmp_path: pathlib.Path) -> None:
+    cmake = pathlib.Path(sys.executable).with_name("cmake")
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "LANG": os.environ.get("LANG", "C")}
+    command = [str(cmake), "-S", str(ROOT), "-B", str(tmp_path / "build")]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    message = " ".join(result.stderr.split())
+    assert result.returncode != 0 and "no C++17 compiler was found; install one" in message
+    assert message.count("CMake Error") == 1

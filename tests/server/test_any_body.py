@@ -1,0 +1,176 @@
+"""Bodies from Hypothesis: known fields with values of wrong types, huge, nested, contradictory, or not JSON at all.
+
+The reply is either what was asked for or a 4xx in OpenAI's shape that names a field, and the server goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.server.running import PROMPT, Reply, Server, serving
+
+MESSAGES = [{"role": "user", "content": PROMPT}]
+SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, "b"]}}, "required": ["a"]}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+GRAMMARS = ["", 'root ::= "a"', "root ::= b", "root ::=", "[", "\u2028", 'root ::= ("a"{1,999999999}){1,999999999}']
+FORMATS = [{"type": "text"}, {"type": "json_object"}, {"type": "json_object", "schema": SCHEMA}, {"type": "json_schema"}]
+
+# Some values of each field; others come from ANYTHING.
+OPTIONS: dict[str, list[Any]] = {
+    "stream": [True, False],
+    "stream_options": [{"include_usage": True}, {"include_usage": 1}],
+    "n": [1, 2, 3],
+    "max_tokens": [0, 1, 3, -1, 2**31 - 1],
+    "max_completion_tokens": [2],
+    "n_predict": [2, -1],
+    "max_output_tokens": [2],
+    "temperature": [0, 0.5, 2],
+    "top_p": [0.5, 1],
+    "top_k": [0, 1, 40, -1],
+    "min_p": [0.1],
+    "seed": [0, 5, -1, 2**64 - 1, -(2**63)],
+    "stop": ["a", ["a", "b"], [""], ["a"] * 100],
+    "presence_penalty": [0.5, -2],
+    "frequency_penalty": [0.5],
+    "repeat_penalty": [1.1],
+    "repeat_last_n": [8, -1],
+    "logit_bias": [{"5": 1.5}, {"5": -100}, [[5, False]], {"a": 1}, {"99999": 1}, {"5": 1e300}],
+    "logprobs": [True, False, 3],
+    "top_logprobs": [0, 3, 20],
+    "n_probs": [3],
+    "ignore_eos": [True],
+    "verification": ["auto", "token", "block", "invariant"],
+    "num_draft_tokens": [0, 3, "auto"],
+    "drafting": ["argmax", "sampled"],
+    "grammar": GRAMMARS,
+    "regex": ["", "a", "(", "(a{1,99999}){1,99999}", "[ab]{5}"],
+    "json_schema": [SCHEMA, json.dumps(SCHEMA), {}, {"type": "x"}, {"$ref": "#"}, {"not": {}}],
+    "response_format": [*FORMATS, {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}],
+    "timings_per_token": [True],
+    "user": ["me"],
+}
+PROMPTS: list[Any] = [PROMPT, [5, 6], ["a", "b"], [[5], "a"], {"prompt_string": "a"}, "a" * 5000]
+TOOLS = {
+    "tools": [[TOOL], [TOOL, TOOL], [], [{"type": "function"}]],
+    "tool_choice": ["auto", "none", "required", {"type": "function", "function": {"name": "f"}}],
+    "parallel_tool_calls": [True, False],
+    "add_generation_prompt": [False],
+}
+CONTENTS: list[Any] = ["a", None, [{"type": "text", "text": "a"}], [{"type": "image_url"}], [{}]]
+CHATS = [[{"role": role, "content": content}] for role in ("user", "developer", "tool", "", "robot") for content in CONTENTS]
+CALL = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
+ITEMS = [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}, {"type": "reasoning"}, {"type": "x"}]
+ENDPOINTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "/v1/chat/completions": ({"messages": MESSAGES}, {**OPTIONS, **TOOLS, "messages": [*CHATS, [*MESSAGES, CALL], [CALL] * 3]}),
+    "/v1/completions": (
+        {"prompt": PROMPT},
+        {**OPTIONS, "prompt": PROMPTS, "echo": [True], "best_of": [1, 2], "suffix": ["", "b"]},
+    ),
+    "/completion": ({"prompt": PROMPT}, {**OPTIONS, "prompt": PROMPTS, "response_fields": [["content"], ["a/b", ""]]}),
+    "/v1/responses": (
+        {"input": PROMPT},
+        {
+            **OPTIONS,
+            **TOOLS,
+            "input": ["a", MESSAGES, ITEMS[:1], ITEMS, [{"role": "user"}]],
+            "instructions": ["a", ""],
+            "text": [{"format": one} for one in FORMATS],
+            "previous_response_id": ["x"],
+        },
+    ),
+    "/tokenize": (
+        {"content": PROMPT},
+        {"content": ["a"], "prompt": ["a"], "with_pieces": [True], "add_special_tokens": [False]},
+    ),
+    "/detokenize": ({"tokens": [5]}, {"tokens": [[], [5, 6], [-1], [2**70], [1.0]]}),
+    "/apply-template": ({"messages": MESSAGES}, {**TOOLS, "messages": CHATS}),
+}
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for i in range(depth):
+        value = [value] if i % 2 else {"a": value}
+    return value
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([0, -1, 2**31, 2**32, 2**53, 2**63, 2**64, -(2**63) - 1, 10**30]),
+    st.floats(),
+    st.text(max_size=20),
+    st.sampled_from(["", "\x00", "\ud83d\ude00", "true", "1", "-inf", "a" * 20_000, "\u00e9"]),
+)
+ANYTHING = st.one_of(
+    SCALARS,
+    st.recursive(
+        SCALARS,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+        max_leaves=8,
+    ),
+    st.sampled_from([nested(30), nested(70), [[]] * 2000]),
+)
+
+
+@st.composite
+def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
+    base, fields = ENDPOINTS[path]
+    body = dict(base)
+    for name in draw(st.lists(st.sampled_from(sorted(fields)), max_size=4, unique=True)):
+        body[name] = draw(st.sampled_from(fields[name]) | ANYTHING)
+    for name in draw(st.lists(st.sampled_from(sorted(base)), max_size=1)) if draw(st.integers(0, 9)) == 0 else []:
+        body.pop(name)
+    return body
+
+
+@pytest.fixture(scope="module")
+def small(specdec: pathlib.Path) -> Iterator[Server]:
+    """Answers are short."""
+    with serving(specdec, "-np", 4, "-n", 3, "--queue", 200) as running:
+        yield running
+        assert running.process.poll() is None
+        assert running.num_unfinished() == 0
+        assert running.text(max_tokens=3, seed=1)
+
+
+def check(server: Server, path: str, reply: Reply, body: object) -> None:
+    assert server.process.poll() is None, "the server died"
+    if reply.status == 200:
+        return
+    assert 400 <= reply.status < 500, reply.text
+    error = reply.error
+    if error["type"] == "exceed_context_size_error" or error["message"].startswith("the body"):
+        return
+    assert error["type"] == "invalid_request_error"
+    known = {*ENDPOINTS[path][0], *ENDPOINTS[path][1]}
+    if error["param"] is not None:
+        assert error["param"].split(".")[0].split("[")[0] in known and error["param"] in error["message"], error
+    else:
+        assert any(name in error["message"] for name in known), error
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_any_fields(small: Server, path: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(path))
+    check(small, path, small.post(path, json.dumps(body).encode()), body)
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_any_bytes(small: Server, path: str, data: st.DataObject) -> None:
+    """A body with some of its bytes replaced: not UTF-8, not JSON, or with other names and values."""
+    text = json.dumps(data.draw(bodies(path)), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    at = data.draw(st.integers(0, len(text)))
+    body = text[:at] + data.draw(st.binary(max_size=4)) + text[at + data.draw(st.integers(0, 4)) :]
+    check(small, path, small.post(path, body), body)

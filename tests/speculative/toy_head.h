@@ -1,0 +1,106 @@
+// The layers of a drafting head small enough to enumerate: logits are a hash of all tokens and of the hidden rows they were read with.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "speculative/language_model.h"
+#include "toy_model.h"
+
+namespace toy {
+
+class HeadLayers final : public specdec::LanguageModel {
+ public:
+  using Read = std::vector<std::pair<Token, float>>;  // tokens, each with its hidden row
+
+  HeadLayers(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1)
+      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), caches_(static_cast<std::size_t>(slots)) {}
+
+  int vocabulary_size() const override { return vocabulary_; }
+  int context_length() const override { return context_; }
+  int batch_size() const override { return batch_; }
+  int row_capacity() const override { return batch_; }
+  int pass_size() const override { return pass_size_; }
+  bool is_end_of_generation(Token) const override { return false; }
+  int hidden_size() const override { return 1; }
+  int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
+
+  void decode(const std::vector<PassInput>& inputs) override {
+    ++num_passes;
+    if (before_pass) before_pass(num_passes);
+    rows_.clear();
+    hidden_.clear();
+    int total = 0, previous_slot = -1;
+    for (const PassInput& input : inputs) {
+      if (input.slot <= previous_slot) throw std::logic_error("slots must ascend");
+      previous_slot = input.slot;
+      total += input.num_tokens;
+      Read& read = caches_.at(static_cast<std::size_t>(input.slot));
+      for (int i = 0; i < input.num_tokens; ++i) {
+        read.emplace_back(input.tokens[i], input.hidden[i]);
+        if (static_cast<int>(read.size()) > context_) throw std::logic_error("past the context");
+        hidden_.push_back(own_row(read));
+        if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(read));
+      }
+    }
+    if (total > batch_) throw std::logic_error("batch too large");
+    pass_size_ = total;
+  }
+  const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
+  const float* hidden_row(int token) const override { return &hidden_.at(static_cast<std::size_t>(token)); }
+  void truncate(int slot, int length) override {
+    Read& read = caches_.at(static_cast<std::size_t>(slot));
+    if (length < static_cast<int>(read.size())) read.resize(static_cast<std::size_t>(length));
+  }
+  void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
+  const Read& cache(int slot) const { return caches_.at(static_cast<std::size_t>(slot)); }
+
+  // What a head reads: tokens before num_committed with the target's rows, later ones with its own.
+  Read expected(const std::vector<Token>& tokens, int num_committed) const {
+    Read read;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const std::vector<Token> before(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i));
+      const bool is_own = static_cast<int>(i) >= num_committed;
+      read.emplace_back(tokens[i], i == 0 ? 0.0f : is_own ? own_row(read) : Model::hidden_after(before));
+    }
+    return read;
+  }
+  std::vector<float> logits_after(const Read& read) const {
+    std::uint64_t hash = hash_of(read);
+    std::vector<float> row;
+    for (int token = 0; token < vocabulary_; ++token) {
+      hash = mix(hash);
+      row.push_back(static_cast<float>(hash % 4001) / 1000.0f - 2.0f);
+    }
+    return row;
+  }
+
+  std::function<void(int)> before_pass;  // of the pass's number; may throw
+  int num_passes = 0;
+
+ private:
+  std::uint64_t hash_of(const Read& read) const {
+    std::uint64_t hash = mix(seed_);
+    for (const auto& [token, row] : read) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &row, sizeof bits);
+      hash = mix(mix(hash ^ static_cast<std::uint64_t>(token)) ^ bits);
+    }
+    return hash;
+  }
+  float own_row(const Read& read) const { return static_cast<float>(hash_of(read) % 1000003) + 0.5f; }
+
+  int vocabulary_;
+  std::uint64_t seed_;
+  int context_, batch_;
+  int pass_size_ = 0;
+  std::vector<Read> caches_;
+  std::vector<std::vector<float>> rows_;
+  std::vector<float> hidden_;
+};
+
+}  // namespace toy
