@@ -5,19 +5,21 @@
 namespace specdec::cli {
 namespace {
 
+constexpr const char* everywhere = "";
+
 struct Flags {
   const char* names;  // with blanks between
   const char* instead;
+  const char* moot_in = nullptr;  // the command in which they ask for what is done anyway, or everywhere; null: they ask for something else
 };
 
 constexpr Flags table[] = {
     // Conversations
-    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation"},
-    {"-no-cnv --no-conversation", "`specdec generate` continues a prompt without a chat template"},
-    {"-st --single-turn", "`specdec chat` answers piped input as one message and ends"},
-    {"-mli --multiline-input", "in `specdec chat` Alt-Enter adds a line, and pasted lines stay together"},
-    {"-sys --system-prompt", "`specdec chat` takes a system prompt"},
-    {"-sysf --system-prompt-file", "`specdec chat -sys \"$(cat FILE)\"` gives the text of a file"},
+    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation", "specdec chat"},
+    {"-no-cnv --no-conversation", "`specdec generate` continues a prompt without a chat template", "specdec generate"},
+    {"-st --single-turn", "`specdec chat` has this option"},
+    {"-mli --multiline-input", "in `specdec chat` Alt-Enter adds a line, and pasted lines stay together", "specdec chat"},
+    {"-sys --system-prompt -sysf --system-prompt-file", "`specdec chat` takes a system prompt"},
     {"--in-prefix --in-suffix --in-prefix-bos", "`specdec chat` puts messages into the model's chat template; --chat-template replaces it"},
     {"--jinja --chat-template --chat-template-file", "`specdec chat` uses chat templates"},
     {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
@@ -30,7 +32,7 @@ constexpr Flags table[] = {
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
     {"--prompt-cache-all --prompt-cache-ro", "--prompt-cache keeps the prompt, and writes only what it lacks"},
-    {"--simple-io", "what is piped is read without editing"},
+    {"--simple-io", "what is piped is read without editing", everywhere},
     // Drafts
     {"--draft", "-md takes the draft model"},
     {"--draft-n", "-k sets the number of drafts, -md the draft model"},
@@ -46,11 +48,11 @@ constexpr Flags table[] = {
     {"-ctk --cache-type-k -ctv --cache-type-v -ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft "
      "--spec-draft-type-v",
      "--kv-type is for keys and values of both models"},
-    {"-fa --flash-attn", "attention is always fused"},
+    {"-fa --flash-attn", "attention is always fused", everywhere},
     {"--mlock -lm --load-mode -lzm --lazy-mode", "weights are mapped; --no-mmap reads them into memory"},
-    {"--mmap", "weights are mapped unless --no-mmap is given"},
-    {"--repack", "weights are repacked unless --no-repack is given"},
-    {"--warmup --no-warmup", "there is no warm-up pass"},
+    {"--mmap", "weights are mapped unless --no-mmap is given", everywhere},
+    {"--repack", "weights are repacked unless --no-repack is given", everywhere},
+    {"--warmup --no-warmup", "there is no warm-up pass", everywhere},
     {"-hf -hfr --hf-repo -hfd -hfrd --hf-repo-draft", "`specdec generate` and `specdec chat` download models from the Hugging Face hub"},
     {"-hff --hf-file", "-hf takes OWNER/REPO/FILE.gguf, too"},
     {"-hft --hf-token", "the environment variable HF_TOKEN holds the token"},
@@ -67,11 +69,13 @@ constexpr Flags table[] = {
      "--fit-target -fitc --fit-ctx",
      "models run on the CPU; -ngl and --rpc move layers to other devices"},
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
-    {"--swa-full", "caches of sliding windows are always full"},
-    {"-dt --defrag-thold", "caches need no defragmentation"},
+    {"--swa-full", "caches of sliding windows are always full", everywhere},
+    {"-dt --defrag-thold", "caches need no defragmentation", everywhere},
     // Servers
-    {"-cb --cont-batching -nocb --no-cont-batching", "requests share passes; -np sets how many"},
-    {"--cache-prompt --no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram --cache-idle-slots "
+    {"-cb --cont-batching", "requests share passes; -np sets how many", everywhere},
+    {"-nocb --no-cont-batching", "requests share passes; -np 1 runs them one by one"},
+    {"--cache-prompt", "a prompt reuses what any slot holds of its beginning", everywhere},
+    {"--no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram --cache-idle-slots "
      "--no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
      "a prompt reuses what any slot holds of its beginning"},
     {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot", "each of the -np requests has a context of -c tokens"},
@@ -109,10 +113,11 @@ constexpr Flags table[] = {
     {"--ignore-eos", "-l ID-inf forbids a token; `specdec info` shows the id of the end of text"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},
-    {"--no-escape", "-p is used as it is unless -e is given"},
+    {"--no-escape", "-p is used as it is unless -e is given", everywhere},
     {"--display-prompt", "the prompt is shown unless --no-display-prompt is given"},
     {"-sp --special", "control tokens have no text; --json shows their ids"},
-    {"-ptc --print-token-count --verbose-prompt --perf", "the statistics have the numbers of tokens and the times"},
+    {"--perf", "the statistics have the times", everywhere},
+    {"-ptc --print-token-count --verbose-prompt", "the statistics have the numbers of tokens"},
     {"--no-perf", "--no-stats leaves the statistics out"},
     {"-co", "--color sets colours"},
     {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-disable --log-jsonl --no-log-jsonl --log-colors "
@@ -124,14 +129,14 @@ constexpr Flags table[] = {
 
 }  // namespace
 
-std::string instead_of_llama_flag(const std::string& name) {
+LlamaFlag llama_flag(const std::string& name, const std::string& command) {
   for (const Flags& flags : table) {
     std::istringstream names(flags.names);
     for (std::string candidate; names >> candidate;) {
-      if (candidate == name) return flags.instead;
+      if (candidate == name) return {flags.instead, flags.moot_in != nullptr && (*flags.moot_in == 0 || flags.moot_in == command)};
     }
   }
-  return "";
+  return {};
 }
 
 }  // namespace specdec::cli

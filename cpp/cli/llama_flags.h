@@ -5,7 +5,12 @@
 
 namespace specdec::cli {
 
-// A phrase for an error, such as "-t sets the threads of all passes"; "" for names that llama.cpp does not have, either.
-std::string instead_of_llama_flag(const std::string& name);
+struct LlamaFlag {
+  std::string instead;   // a phrase, such as "-t sets the threads of all passes"; "": llama.cpp does not have the name, either
+  bool is_moot = false;  // it asks for what the command does anyway
+};
+
+// command: such as "specdec chat".
+LlamaFlag llama_flag(const std::string& name, const std::string& command);
 
 }  // namespace specdec::cli

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/llama_flags.h"
+#include "cli/terminal/output.h"
 
 namespace specdec::cli {
 namespace {
@@ -128,11 +129,36 @@ std::string value_of(const CommandLine& line, const Option& option, const Writte
   return next;
 }
 
-std::string unknown_option(const CommandLine& line, const std::string& name) {
-  const std::string instead = instead_of_llama_flag(name);
-  if (!instead.empty()) return "there is no option " + name + ": " + instead;
-  return "unknown option " + name + suggestion(name, all_names(line));
-}
+// Options that the command does not have: of llama.cpp's, those that ask for what is done anyway are passed over with a note; all others
+// are one error.
+class UnknownOptions {
+ public:
+  explicit UnknownOptions(const CommandLine& line) : line_(line) {}
+
+  // Takes argv[at]; returns the index of its last value.
+  int take(const std::string& name, int at, int argc, const char* const* argv) {
+    const LlamaFlag flag = llama_flag(name, line_.command);
+    if (flag.is_moot) {
+      note("note: " + name + " changes nothing: " + flag.instead + "\n");
+      const std::vector<std::string> switches = {"on", "off", "auto", "true", "false", "enabled", "disabled"};
+      const std::string next = at + 1 < argc ? argv[at + 1] : "";
+      const bool has_value = real_number(next) || std::find(switches.begin(), switches.end(), next) != switches.end();
+      return has_value ? at + 1 : at;
+    }
+    if (!errors_.empty()) errors_ += "\n";
+    if (flag.instead.empty()) errors_ += "unknown option " + name + suggestion(name, all_names(line_));
+    else errors_ += "there is no option " + name + ": " + flag.instead;
+    while (at + 1 < argc && (argv[at + 1][0] != '-' || real_number(argv[at + 1]))) ++at;
+    return at;
+  }
+  void check() const {
+    if (!errors_.empty()) throw UsageError(errors_);
+  }
+
+ private:
+  const CommandLine& line_;
+  std::string errors_;
+};
 
 void set_option(const Option& option, const std::string& name, const std::string& value) {
   try {
@@ -198,6 +224,7 @@ Option choice(std::vector<std::string> names, const std::vector<std::string>& al
 
 Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
   Parsed parsed;
+  UnknownOptions unknown(line);
   bool only_positionals = false;
   for (int at = 0; at < argc; ++at) {
     const std::string argument = argv[at];
@@ -218,7 +245,10 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
     }
     const Written written = split_option(argument);
     const Option* option = find(line, written.name);
-    if (option == nullptr) throw UsageError(unknown_option(line, written.name));
+    if (option == nullptr) {
+      at = unknown.take(written.name, at, argc, argv);
+      continue;
+    }
     if (option->value.empty() && written.value) throw UsageError(written.name + " takes no value");
     if (option->value.empty()) {
       option->set("");
@@ -227,6 +257,7 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
     set_option(*option, written.name, value_of(line, *option, written, at + 1 < argc ? argv[at + 1] : nullptr));
     if (!written.value) ++at;
   }
+  unknown.check();
   return parsed;
 }
 

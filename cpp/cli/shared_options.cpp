@@ -18,6 +18,7 @@
 #include "engine/request_options.h"
 #include "hub/model_name.h"
 #include "llama/own_head.h"
+#include "platform/console.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"
 
@@ -140,6 +141,15 @@ void resolve_models(GeneratorOptions& options) {
 
 void show_notes(const Generator& generator) {
   for (const std::string& text : generator.notes()) note("note: " + text + "\n");
+}
+
+PromptProgress prompt_progress() {
+  if (!is_terminal(StandardStream::error)) return {};
+  return [line = std::make_shared<ProgressLine>()](std::int64_t read, std::int64_t all) {
+    const auto text = [&] { return "reading: " + std::to_string(read) + " of " + counted(all, "token"); };
+    if (read == 0 && all > 100) line->begin(text());  // shorter prompts are read at once
+    else line->update(text);
+  };
 }
 
 void fix_seed(Request& request) {

@@ -26,6 +26,9 @@ void resolve_models(GeneratorOptions& options);
 // Tells what a loaded generator could not do as asked.
 void show_notes(const Generator& generator);
 
+// Shows on a terminal how much of a long prompt is read; its line is cleared with the last copy of this.
+PromptProgress prompt_progress();
+
 // For generations that are compared: if no seed was given, chooses one random seed for all of them.
 void fix_seed(Request& request);
 

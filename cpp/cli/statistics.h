@@ -8,6 +8,8 @@
 
 namespace specdec::cli {
 
+constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
+
 // 80 columns each. drafting: a sentence about the use of drafts (engine/drafting_report.h).
 std::string drafting_text(const std::string& drafting);
 std::string statistics_text(const Stats& stats, const std::string& drafting);

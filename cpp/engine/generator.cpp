@@ -285,18 +285,18 @@ std::shared_ptr<Text> Generator::prepare(const Request& request, const std::func
   return text;
 }
 
-void Generator::start(const Request& request) {
+void Generator::start(const Request& request, const PromptProgress& progress) {
   const std::shared_ptr<Text> text = prepare(request, cancelled_);
   stop();
   std::atomic_store(&text_, text);
-  read_prompt_of(text);
+  read_prompt_of(text, progress);
 }
 
 // Nothing else may be running. After an exception nothing is.
-void Generator::read_prompt_of(const std::shared_ptr<Text>& text) {
+void Generator::read_prompt_of(const std::shared_ptr<Text>& text, const PromptProgress& progress) {
   scheduler_->add(text);
   try {
-    scheduler_->read_prompt_of(*text);
+    scheduler_->read_prompt_of(*text, progress);
     text->rethrow_error();
   } catch (...) {
     stop();

@@ -47,7 +47,7 @@ class Generator {
 
   // Starts a request: reads the prompt into both caches, except the longest prefix that is cached already. Ends all running
   // requests. Throws std::invalid_argument, ContextFull or Cancelled; can be called again after any of them.
-  void start(const Request& request);
+  void start(const Request& request, const PromptProgress& progress = {});
 
   // The next piece; nullopt at the end. After an exception the request is over, and start() works again.
   std::optional<Piece> next();
@@ -142,6 +142,7 @@ class Generator {
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   int n_ctx() const { return target_->context_length(); }
+  int trained_context() const { return target_model_->trained_context(); }
   int n_threads() const { return threads_->size(); }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
 
@@ -160,7 +161,7 @@ class Generator {
   const ConstraintCompiler& constraint_compiler(const std::vector<Token>& control_tokens);
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
-  void read_prompt_of(const std::shared_ptr<Text>& text);
+  void read_prompt_of(const std::shared_ptr<Text>& text, const PromptProgress& progress = {});
   std::string cache_key(const std::string& path) const;
   std::string draft_key() const;
   LanguageModel& scored_target() { return head_ ? head_->target() : *target_; }

@@ -9,7 +9,7 @@
 namespace specdec {
 namespace {
 
-constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
+constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait, or two calls of progress
 constexpr int no_limit = std::numeric_limits<int>::max();
 constexpr int worth_copying = 32;  // tokens; reading fewer is faster than copying a slot
 
@@ -36,8 +36,12 @@ std::optional<Event> Scheduler::next() {
   }
 }
 
-void Scheduler::read_prompt_of(const Text& text) {
-  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) read_prompts(no_limit);
+void Scheduler::read_prompt_of(const Text& text, const PromptProgress& progress) {
+  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) {
+    const bool is_waiting = text.state() == Text::State::waiting;
+    if (progress) progress(is_waiting ? 0 : decoder_.num_cached(text.sequence().slot), text.sequence().stats.prompt_tokens);
+    read_prompts(progress ? reading_chunk : no_limit);
+  }
 }
 
 std::optional<Event> Scheduler::take_event() {

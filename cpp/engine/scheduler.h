@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +24,9 @@ struct Event {
   bool is_last() const { return !piece || piece->finish_reason.has_value(); }
 };
 
+// Called now and then while a prompt is read, with how many of its tokens are in the caches, those of earlier prompts included.
+using PromptProgress = std::function<void(std::int64_t read, std::int64_t all)>;
+
 class Scheduler {
  public:
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
@@ -36,7 +40,7 @@ class Scheduler {
   std::optional<Event> take_event();
   bool step(int max_prompt_tokens);
   // Reads prompts until that of `text` is read, or failed. Throws Cancelled. A slot must be available for it.
-  void read_prompt_of(const Text& text);
+  void read_prompt_of(const Text& text, const PromptProgress& progress = {});
 
   // Ends a request. Its slot becomes free; the caches keep the delivered tokens.
   void cancel(std::int64_t id);

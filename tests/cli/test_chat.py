@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
@@ -58,7 +60,7 @@ def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path
     assert len({one, two, fresh}) == 3
     spoken = run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\n\nünd?\n/clear\nünd?")
     assert spoken.stdout == shown(one) + shown(two) + shown(fresh)
-    assert spoken.stderr == ""
+    assert spoken.stderr == "(a new conversation)\n"
     assert run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n").stdout == shown(
         one
     )
@@ -128,6 +130,41 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
         f"/{name}" in listed for name in ("help", "clear", "system", "regen", "more", "undo", "stats", "save", "load", "set")
     )
     assert "temperature" in say("/set")[1]
+    assert say("/set max_tokens 2", "/set seed")[1].splitlines() == ["max_tokens          2", "seed                none"]
+
+
+def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    command = [str(specdec), "chat", *GREEDY, "-n", "6", "-m", str(model), "--lines"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    for line in ("hello\n/save ~/talk.json", "/load ~/talk.json\n/regen"):
+        result = subprocess.run(command, input=line, capture_output=True, text=True, timeout=60, env=environment, check=True)
+        assert f"{tmp_path}/talk.json)" in result.stderr and len(result.stdout.splitlines()) == 1
+
+
+def test_a_single_turn(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 6, "-m", model]
+    (tmp_path / "system.txt").write_text("be brief\n")
+    one = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello").stdout
+    for first in (["-p", "hello"], []):
+        lines = "more\n" if first else "hello\nmore\n"
+        result = run(specdec, "chat", *options, "-sysf", tmp_path / "system.txt", "-st", "--lines", *first, stdin=lines)
+        assert result.stdout == one
+
+
+def test_a_question_at_a_terminal_and_the_answer_in_a_file(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """What the terminal might say further is not waited for."""
+    options = [*GREEDY, "-n", 6, "-m", model]
+    expected = run(specdec, "chat", *options, stdin="hello").stdout
+    primary, secondary = pty.openpty()
+    try:
+        command = [str(specdec), "chat", *map(str, options), "-p", "hello"]
+        result = subprocess.run(command, stdin=secondary, capture_output=True, text=True, timeout=60, check=True)
+    finally:
+        os.close(secondary)
+        os.close(primary)
+    assert result.stdout == expected
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,42 @@ def test_a_line_longer_than_the_terminal(specdec: pathlib.Path, tmp_path: pathli
         assert chat.asked() == ["word " * 30]
 
 
+def test_what_is_said_at_the_start(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-c", 256) as chat:
+        names = ["model    stdlib-target-f16.gguf", "draft    stdlib-draft-f16.gguf", "template none"]
+        context = "context  256 tokens of the 512 that the model was trained for (-c)"
+        assert "\r\n".join([*names, context, "/help lists the commands; "]) in chat.terminal.text
+
+
+def test_a_long_question_shows_how_far_it_is_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A Ctrl-C meanwhile takes the question back."""
+    with Chat(specdec, tmp_path, "-c", 32000) as chat:
+        chat.say("short")
+        assert "reading: " not in chat.terminal.text
+        pasted = "def f(x):\n    return x\n" * 2000
+        chat.terminal.type(f"\x1b[200~{pasted}\x1b[201~\r")
+        text = chat.terminal.read_until(lambda text: re.search(r"reading: [1-9]", text) is not None)
+        steps = [int(count) for count in re.findall(r"reading: (\d+) of \d+ tokens\x1b\[K", text)]
+        assert steps[0] == 0 and steps == sorted(steps)
+        chat.terminal.type("\x03")
+        chat.terminal.read_until(ready)
+        chat.say(f"/save {tmp_path}/talk.json")
+        assert [message["content"] for message in json.loads((tmp_path / "talk.json").read_text())][::2] == ["short"]
+
+
+def test_an_answer_that_was_stopped_can_go_on(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-n", 3000, "-c", 4096, "-l", "0-inf") as chat:
+        seen = len(chat.terminal.text)
+        chat.terminal.type("import os\r")
+        chat.terminal.read_until(lambda text: len(text) > seen + 300)
+        chat.terminal.type("\x03")
+        chat.terminal.read_until(lambda text: "(stopped; /more goes on)" in text and ready(text))
+        chat.say("/set max_tokens 5")
+        chat.say("/more")
+        assert "\r\n5 tokens, " in re.sub(r"\x1b\[\d*m", "", chat.terminal.text)
+        assert "times plain" not in chat.terminal.text.split("/more")[-1]  # too few to tell
+
+
 def test_a_draft_that_does_not_pay_is_said_once(
     specdec: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -275,16 +275,31 @@ def test_first_interrupt_ends_cleanly(specdec: pathlib.Path) -> None:
 
 
 def test_an_interrupt_ends_the_tokenizing_of_a_long_prompt(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Also if the prompt turns out to be too long. The signal comes while the prompt is shown, before it is tokenized."""
+    """Also if the prompt turns out to be too long. The signal comes as soon as it is caught, before the prompt is tokenized."""
     (tmp_path / "long.txt").write_text("x " * 2_000_000)
-    command = [str(specdec), "generate", "-f", str(tmp_path / "long.txt"), "--display-prompt", "-c", "60000", "-t", "1"]
+    command = [str(specdec), "generate", "-f", str(tmp_path / "long.txt"), "-c", "60000", "-t", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.read(1)
+
+        def catches_interrupts() -> bool:
+            caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+            return caught is not None and bool(int(caught[1], 16) >> (signal.SIGINT - 1) & 1)
+
+        while process.poll() is None and not catches_interrupts():
+            time.sleep(0.001)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "the context holds 60000" in run(specdec, *command[2:4], "-c", "60000", code=1).stderr
+
+
+def test_a_terminal_shows_how_far_a_long_prompt_is_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "long.txt").write_text("def f(x):\n    return x\n" * 100)
+    with Terminal([specdec, "generate", "-f", tmp_path / "long.txt", "-c", "4000", "-t", "1", "-n", "1"]) as terminal:
+        text, code = terminal.read_all()
+    assert code == 0
+    progress, rest = text.split("\r\x1b[K", 1)
+    assert re.search(r"\rreading: 0 of \d+ tokens", progress) and "def f(x)" not in progress and "def f(x)" in rest
+    assert "reading:" not in rest.split("def f(x)")[-1]
 
 
 def test_second_interrupt_kills(specdec: pathlib.Path) -> None:

@@ -25,9 +25,11 @@ def names_in_table() -> list[str]:
     return [name for row in rows for name in "".join(re.findall(r'"([^"]*)"', row)).split()]
 
 
-def error(specdec: pathlib.Path, command: str, flag: str) -> str:
-    result = subprocess.run([specdec, command, flag], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
-    assert result.returncode == 2, (command, flag)
+def error(specdec: pathlib.Path, command: str, *arguments: str) -> str:
+    result = subprocess.run(
+        [specdec, command, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert result.returncode == 2, (command, arguments)
     return result.stderr
 
 
@@ -44,8 +46,25 @@ def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: s
     assert {"-m", "--temp", "-k"} < own
     for flag in names:
         if flag not in own:
-            line = error(specdec, command, flag).splitlines()[0]
-            assert re.fullmatch(rf"specdec {command}: there is no option {flag}: .+", line), line
+            line = error(specdec, command, flag, "--no-such-option").splitlines()[0]
+            answer = rf"specdec {command}: there is no option {flag}: .+|note: {flag} changes nothing: .+"
+            assert re.fullmatch(answer, line), line
+
+
+def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
+    question = ["-cnv", "-fa", "on", "--no-warmup", "-mli", "-dt", "-1", "-n", "2", "-t", "1", "-p", "import os", "-st"]
+    result = subprocess.run([specdec, "chat", *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert result.returncode == 0
+    notes = re.findall(r"^note: (-\S+) changes nothing: .+$", result.stderr, re.MULTILINE)
+    assert notes == ["-cnv", "-fa", "--no-warmup", "-mli", "-dt"]
+    assert "there is no option -cnv: `specdec chat` leads a conversation" in error(specdec, "generate", "-cnv")
+
+
+def test_all_that_is_wrong_is_said_at_once(specdec: pathlib.Path) -> None:
+    lines = error(specdec, "chat", "-ub", "512", "-tb", "-1", "--temperatur", "1", "--mlock").splitlines()
+    starts = ["specdec chat: there is no option -ub: ", "there is no option -tb: "]
+    starts += ["unknown option --temperatur; did you mean --temperature?", "there is no option --mlock: ", "Try "]
+    assert len(lines) == 5 and all(line.startswith(start) for line, start in zip(lines, starts, strict=True)), lines
 
 
 def test_no_name_stands_twice() -> None:
@@ -56,7 +75,7 @@ def test_no_name_stands_twice() -> None:
 def test_what_a_line_names_exists(specdec: pathlib.Path) -> None:
     """Every option that an advice mentions is one of `generate`, `chat` or `serve`."""
     known = options(specdec, "generate") | options(specdec, "chat") | options(specdec, "serve") | {"--help", "--help-all"}
-    advice = re.findall(r'"([^"]*)"\},', re.sub(r"\\\"", "'", SOURCE.read_text()))
+    advice = re.findall(r'\{(?:\s*"[^"]*")+,\s*"([^"]*)"', re.sub(r"\\\"", "'", SOURCE.read_text()))
     assert len(advice) > 35
     mentioned = {flag for text in advice for flag in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text)}
     assert "--kv-type" in mentioned

@@ -361,4 +361,21 @@ TEST(read_prompt_of_stops_where_the_text_can_run) {
   CHECK_THROWS(text->begin_reading(0), std::logic_error, "a request must wait, then read its prompt, then run");
 }
 
+TEST(a_long_prompt_tells_how_far_it_is_read) {
+  Engine engine(1);
+  const auto told_of = [&](int length) {
+    std::vector<std::int64_t> told;
+    const auto text = engine.add({prompt_of(length, 1), 5});
+    engine.scheduler.read_prompt_of(*text, [&](std::int64_t read, std::int64_t all) {
+      CHECK(all == length);
+      told.push_back(read);
+    });
+    CHECK(text->state() == Text::State::running);
+    engine.run();
+    return told;
+  };
+  CHECK((told_of(130) == std::vector<std::int64_t>{0, 128}));
+  CHECK((told_of(399) == std::vector<std::int64_t>{0, 258, 386}));  // 130 are those of before
+}
+
 TEST_MAIN()

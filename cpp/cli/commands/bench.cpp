@@ -14,6 +14,7 @@
 #include "cli/plot.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
+#include "cli/statistics.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"

@@ -1,6 +1,7 @@
 #include "cli/commands/chat.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -36,7 +37,7 @@ struct Arguments {
   std::optional<ChatTemplate> chat_template;  // null: the model's own
   std::string system, color = "auto";
   PromptSource first;
-  bool jinja = true, by_line = false, keeps_history = true;
+  bool jinja = true, by_line = false, keeps_history = true, single_turn = false;
 };
 
 CommandLine command_line(Arguments& arguments) {
@@ -53,6 +54,11 @@ CommandLine command_line(Arguments& arguments) {
        {{{"-p", "--prompt"}, "TEXT", "first message", [&arguments](const std::string& given) { arguments.first.text = given; }},
         {{"-f", "--file"}, "FILE", "first message, from a file", [&arguments](const std::string& path) { arguments.first.file = path; }},
         text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"),
+        {{"-sysf", "--system-prompt-file"},
+         "FILE",
+         "system prompt, from a file",
+         [&arguments](const std::string& path) { arguments.system = read_file(path); }},
+        flag({"-st", "--single-turn"}, arguments.single_turn, "end after the first answer"),
         template_option(arguments.chat_template),
         template_file_option(arguments.chat_template),
         flag({"--jinja"}, arguments.jinja, "accepted because llama.cpp has it; templates are always run as Jinja"),
@@ -70,6 +76,12 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
+// As a shell would read it.
+std::string with_home(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return home != nullptr && path.compare(0, 2, "~/") == 0 ? home + path.substr(1) : path;
+}
+
 std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
 
 class Chat {
@@ -78,6 +90,7 @@ class Chat {
       : request_(arguments.request),
         color_(use_color(arguments.color)),
         is_typed_(is_typed),
+        single_turn_(arguments.single_turn),
         generator_(arguments.generator),
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
@@ -90,7 +103,9 @@ class Chat {
 
   void run(ChatInput& input, const std::string& first) {
     if (!first.empty()) ask(first);
-    while (const std::optional<std::string> line = input.next()) {
+    while (!has_ended()) {
+      const std::optional<std::string> line = input.next();
+      if (!line) return;
       if (!input.has_commands()) {
         ask(*line);
         continue;
@@ -118,6 +133,8 @@ class Chat {
   };
   static const Command commands[10];
 
+  bool has_ended() const { return single_turn_ && conversation_.has_answer(); }
+
   void set_template(const Arguments& arguments) {
     if (arguments.chat_template) generator_.set_chat_template(*arguments.chat_template);
   }
@@ -125,9 +142,13 @@ class Chat {
   std::string introduction(const Arguments& arguments) const {
     const std::string draft = to_text(generator_.draft());
     const char* of_template = arguments.chat_template ? "given" : conversation_.has_template() ? "the model's own" : "none";
-    return "model " + file_name(arguments.generator.target) + ", draft " + (draft.empty() ? "none" : file_name(draft)) + ", template " +
-           of_template + ", context " + std::to_string(generator_.n_ctx()) + " tokens\n" +
-           "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines\n";
+    const int context = generator_.n_ctx(), trained = generator_.trained_context();
+    std::string text = "model    " + file_name(arguments.generator.target) + "\n";
+    text += "draft    " + (draft.empty() ? "none" : file_name(draft)) + "\n";
+    text += "template " + std::string(of_template) + "\n";
+    text += "context  " + counted(context, "token");
+    if (context < trained) text += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
+    return text + "\n/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines\n";
   }
 
   void ask(const std::string& question) {
@@ -135,8 +156,8 @@ class Chat {
     if (!respond()) conversation_.forget_turn();
   }
 
-  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: the
-  // question is too long.
+  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: there is no
+  // answer, because the question is too long or was interrupted before.
   bool respond() {
     std::string answer;
     std::vector<Token> tokens;
@@ -148,7 +169,7 @@ class Chat {
       if (left_out == 0 && conversation_.num_left_out() > 0) {
         note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest turns are left out from now on)\n");
       }
-      generator_.start(request_);
+      generator_.start(request_, prompt_progress());
       while (const std::optional<Piece> piece = generator_.next()) {
         write(styled(piece->text, style_of(*piece), color_));
         answer += piece->text;
@@ -167,8 +188,10 @@ class Chat {
     }
     conversation_.add_to_answer(answer, tokens);
     if (ended || answer.empty() || answer.back() != '\n') write("\n");
+    if (ended && !conversation_.has_answer()) return false;
     if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
     if (!is_typed_) return true;
+    if (ended) note("(stopped; /more goes on)\n");
     if (reason == FinishReason::length) note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
     note(styled(summary(), Style::faint, color_));
     tell_of_drafts();
@@ -182,7 +205,8 @@ class Chat {
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
     const double plain = generator_.plain_seconds_per_token();
     if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
-    if (stats.drafted > 0 && plain > 0.0) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
+    const bool is_timed = stats.tokens >= min_timed_tokens && plain > 0.0;
+    if (stats.drafted > 0 && is_timed) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
     return text + "\n";
   }
 
@@ -196,7 +220,8 @@ class Chat {
   void warn_of_full_context(std::size_t answer) {
     const std::size_t used = request_.prompt_tokens.size() + answer, all = static_cast<std::size_t>(generator_.n_ctx());
     if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
-    note("(" + std::to_string(used) + " of " + std::to_string(all) + " tokens of context are used; then the oldest turns are left out)\n");
+    note("(" + std::to_string(used) + " of " + std::to_string(all) +
+         " tokens of context are used; when they are full, the oldest turns are left out)\n");
   }
 
   // Commands.
@@ -211,6 +236,7 @@ class Chat {
   void clear(const std::string&) {
     conversation_.clear();
     has_warned_ = false;
+    note("(a new conversation)\n");
   }
   void system(const std::string& text) {
     conversation_.set_system(text);
@@ -229,9 +255,10 @@ class Chat {
     note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
   }
   void statistics(const std::string&) { note(statistics_text(generator_.stats(), generator_.drafting())); }
-  void save(const std::string& path) {
-    if (path.empty()) return note("/save needs the name of a file\n");
+  void save(const std::string& given) {
+    if (given.empty()) return note("/save needs the name of a file\n");
     try {
+      const std::string path = with_home(given);
       const std::string text = conversation_.to_json(), part = path + ".part";
       File file = File::create(part);
       file.write(0, text.data(), text.size());
@@ -242,8 +269,9 @@ class Chat {
       note(std::string(error.what()) + "\n");
     }
   }
-  void load(const std::string& path) {
-    if (path.empty()) return note("/load needs the name of a file\n");
+  void load(const std::string& given) {
+    if (given.empty()) return note("/load needs the name of a file\n");
+    const std::string path = with_home(given);
     try {
       PromptSource source;
       source.file = path;
@@ -256,15 +284,20 @@ class Chat {
       note(printable(path) + ": " + error.what() + "\n");
     }
   }
-  // "NAME VALUE": an option of requests; without either, shows all.
+  std::string option_line(const RequestOption& row) const {
+    const std::string value = option::text(row.get(request_));
+    return pad(row.name, 20) + (value.empty() ? "none" : printable(value)) + "\n";
+  }
+  // "NAME VALUE": an option of requests; without a value, shows it; without either, shows all.
   void set(const std::string& text) {
     const std::size_t space = text.find_first_of(" =");
     const RequestOption* option = option::find(request_options(), text.substr(0, space));
-    if (option == nullptr || space == std::string::npos) {
+    if (option == nullptr) {
       std::string all;
-      for (const RequestOption& row : request_options()) all += pad(row.name, 20) + printable(option::text(row.get(request_))) + "\n";
+      for (const RequestOption& row : request_options()) all += option_line(row);
       return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all);
     }
+    if (space == std::string::npos) return note(option_line(*option));
     const std::string value = text.substr(space + 1);
     const nlohmann::ordered_json json = nlohmann::ordered_json::parse(value, nullptr, false);
     try {
@@ -273,13 +306,14 @@ class Chat {
       changed.prompt = "?";
       changed.validate();
       request_ = changed;
+      note(option_line(*option));
     } catch (const std::invalid_argument& error) {
       note(printable(error.what()) + "\n");
     }
   }
 
   Request request_;
-  bool color_, is_typed_;
+  bool color_, is_typed_, single_turn_;
   bool has_warned_ = false;  // of this conversation's full context
   bool has_told_of_drafts_ = false;
   Generator generator_;
@@ -315,6 +349,8 @@ int run_chat(int argc, const char* const* argv) {
   const bool has_first = arguments.first.text || arguments.first.file;
   const std::string first = has_first ? read_prompt(arguments.first) : "";
   ChatInput input(arguments.keeps_history ? history_path("chat.jsonl") : "", arguments.by_line);
+  // Text at a terminal would be waited for, unseen where the output goes to a file.
+  if (has_first && input_is_terminal() && !input.is_typed()) arguments.single_turn = true;
   Chat chat(arguments, input.is_typed());  // loads the models; a Ctrl-C during that ends the program
   catch_interrupts();
   chat.run(input, first);

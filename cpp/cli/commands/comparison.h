@@ -13,8 +13,6 @@
 
 namespace specdec::cli {
 
-constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
-
 struct ComparisonOptions {
   GeneratorOptions generator;     // resolved: target and draft are named
   std::string mxfp6;              // the target in MXFP6; "auto": quantized into a temporary folder; empty: not compared

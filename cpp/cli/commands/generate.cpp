@@ -180,9 +180,9 @@ std::string generate(Generator& generator, const GenerateOptions& options, Sink&
   const Request& request = options.request;
   try {
     if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
-    sink.begin(request.prompt);
     load_prompt_cache(generator, options.prompt_cache);
-    generator.start(request);
+    generator.start(request, prompt_progress());
+    sink.begin(request.prompt);
     save_prompt_cache(generator, options.prompt_cache);
     std::string reason;
     while (const std::optional<Piece> piece = generator.next()) {

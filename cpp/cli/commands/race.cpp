@@ -13,6 +13,7 @@
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
+#include "cli/statistics.h"
 #include "cli/terminal/color.h"
 #include "cli/terminal/columns.h"
 #include "cli/terminal/format.h"
