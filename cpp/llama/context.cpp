@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "ggml-cpu.h"
+#include "gguf/problem.h"
 #include "graph/op_failure.h"
 #include "llama-ext.h"
 #include "llama.h"
+#include "llama/absent_tensors.h"
 #include "llama/backend.h"
 #include "platform/memory.h"
 
@@ -149,7 +151,11 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     context_.reset(llama_init_from_model(model_->get(), params));
   }
   model_->check_rpc_servers();
-  if (!context_) throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + take_backend_errors());
+  if (!context_) {
+    const std::string errors = take_backend_errors(), absent = absent_tensors(model_->get(), errors);
+    if (!absent.empty()) fail_file(model_->path(), absent, convert_again);
+    throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + errors);
+  }
   if (llama_get_memory(context_.get()) == nullptr) {
     throw ModelError(model_->path() + ": architecture " + model_->architecture() +
                      " has no KV cache: it is not an autoregressive model; only "

@@ -100,4 +100,9 @@ void check_tensor_types(const std::vector<GgufFile>& parts) {
   }
 }
 
+bool is_matrix_of_product(const std::string& name) {
+  const std::optional<ggml_op> op = operation(name);
+  return op == GGML_OP_MUL_MAT || op == GGML_OP_MUL_MAT_ID;
+}
+
 }  // namespace specdec

@@ -1,6 +1,7 @@
 // Which weight types each tensor of a model may have.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "gguf/gguf_file.h"
@@ -11,5 +12,8 @@ namespace specdec {
 // call a kernel that does not exist. The operation of every tensor is llama.cpp's own table (llama-arch.h), by the tensor's name;
 // tensors without one are not used.
 void check_tensor_types(const std::vector<GgufFile>& parts);
+
+// Whether activations are multiplied by the tensor of this name as a matrix.
+bool is_matrix_of_product(const std::string& name);
 
 }  // namespace specdec

@@ -61,7 +61,7 @@ std::vector<int> performance_cores(const std::vector<int>& processors, const fs:
   return found;
 }
 
-int cores_of_this_process() {
+int cores_of_this_process(const fs::path& root) {
 #if defined(__linux__)
   cpu_set_t allowed;
   std::vector<int> processors;
@@ -70,7 +70,7 @@ int cores_of_this_process() {
       if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
     }
   }
-  if (const int cores = physical_cores(processors); cores > 0) return cores;
+  if (const int cores = physical_cores(processors, root); cores > 0) return cores;
 #elif defined(__APPLE__)
   int performance_cores = 0;
   std::size_t size = sizeof(performance_cores);
@@ -92,9 +92,9 @@ int physical_cores(const std::vector<int>& processors, const fs::path& root) {
   return static_cast<int>(cores.size());
 }
 
-int default_threads() {
-  const double quota = cgroup_limits().cpus;
-  const int cores = cores_of_this_process();
+int default_threads(const fs::path& root) {
+  const double quota = cgroup_limits(root).cpus;
+  const int cores = cores_of_this_process(root);
   return quota < cores ? std::max(1, static_cast<int>(quota)) : cores;
 }
 

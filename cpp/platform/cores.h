@@ -8,11 +8,11 @@ namespace specdec {
 
 // Number of physical cores among these logical processors of Linux, by its numbers. Of a hybrid processor only performance cores
 // count, if one of them is among them: work is split evenly, so a slow core would make the others wait. 0: the system tells nothing.
-// `root`: where sys/ lies; tests name another one.
+// `root`: where sys/ and proc/ lie; tests name another one.
 int physical_cores(const std::vector<int>& processors, const std::filesystem::path& root = "/");
 
 // Number of physical cores that this process may run on, of hybrid processors only performance cores, and no more than its
-// container's CPU quota. More threads than this would compete with each other.
-int default_threads();
+// container's CPU quota, at least 1. More threads than this would compete with each other.
+int default_threads(const std::filesystem::path& root = "/");
 
 }  // namespace specdec

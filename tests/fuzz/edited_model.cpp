@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "gguf/types.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
@@ -46,7 +47,11 @@ std::string array_bytes(GgufType element, std::uint64_t count, const std::string
   return bytes_of(static_cast<std::uint32_t>(element)) + bytes_of(count) + elements;
 }
 
-// A sound file taken apart. Offsets are relative to the data, as they are stored.
+constexpr std::size_t alignment = 32;
+
+std::size_t aligned(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
+
+// A sound file taken apart.
 struct Entry {
   std::string key;
   Stored value;
@@ -55,13 +60,26 @@ struct Tensor {
   std::string name;
   std::vector<std::uint64_t> shape;
   std::uint32_t type;
-  std::uint64_t offset;
+  std::string data;
+  std::uint64_t shift = 0;  // of the offset that is stored
+
+  // As many bytes as type and shape need, zeros after those that it has; what no file can hold keeps those that it has.
+  void resize() {
+    constexpr std::uint64_t most_elements = 1 << 18;
+    std::uint64_t elements = 1;
+    for (const std::uint64_t dimension : shape) {
+      if (dimension == 0 || dimension > most_elements / elements) return;
+      elements *= dimension;
+    }
+    const GgmlType* known = find_ggml_type(static_cast<int>(type));
+    if (known != nullptr && known->block > 0) data.resize(elements / known->block * known->bytes);
+  }
 };
+// Tensors lie one after the other, in their order: llama.cpp rejects files whose offsets do not follow from the sizes.
 struct Parts {
   std::string architecture;
   std::vector<Entry> entries;
   std::vector<Tensor> tensors;
-  std::string data;
 
   std::string header() const {
     std::string text =
@@ -69,13 +87,24 @@ struct Parts {
     for (const Entry& entry : entries) {
       text += string_bytes(entry.key) + bytes_of(static_cast<std::uint32_t>(entry.value.type)) + entry.value.bytes;
     }
+    std::uint64_t offset = 0;
     for (const Tensor& tensor : tensors) {
       text += string_bytes(tensor.name) + bytes_of(static_cast<std::uint32_t>(tensor.shape.size()));
       for (const std::uint64_t dimension : tensor.shape) text += bytes_of(dimension);
-      text += bytes_of(tensor.type) + bytes_of(tensor.offset);
+      text += bytes_of(tensor.type) + bytes_of(offset + tensor.shift);
+      offset += aligned(tensor.data.size());
     }
-    text.resize((text.size() + 31) / 32 * 32);
+    text.resize(aligned(text.size()));
     return text;
+  }
+
+  std::string data() const {
+    std::string all;
+    for (const Tensor& tensor : tensors) {
+      all += tensor.data;
+      all.resize(aligned(all.size()));
+    }
+    return all;
   }
 };
 
@@ -116,10 +145,10 @@ Parts parts_of(const fs::path& path) {
   Parts parts;
   parts.architecture = file.string("general.architecture").value_or("");
   for (const GgufEntry& entry : file.metadata) parts.entries.push_back({entry.key, {entry.type, encoded(entry)}});
+  const std::string bytes = contents(path);
   for (const GgufTensor& t : file.tensors) {
-    parts.tensors.push_back({t.name, t.shape, static_cast<std::uint32_t>(t.type), t.offset - file.data_offset});
+    parts.tensors.push_back({t.name, t.shape, static_cast<std::uint32_t>(t.type), bytes.substr(t.offset, t.bytes)});
   }
-  parts.data = contents(path).substr(file.data_offset);
   return parts;
 }
 
@@ -202,7 +231,8 @@ const std::vector<Stored>& values() {
 }
 
 constexpr std::uint64_t dimensions[] = {0, 1, 2, 3, 16, 31, 32, 33, 64, 256, 288, 1ull << 31, 1ull << 32, 1ull << 62, ~0ull};
-constexpr std::uint32_t types[] = {0, 1, 2, 6, 7, 8, 9, 12, 14, 20, 24, 25, 26, 27, 28, 30, 96, 97, 39, 1000, 0xFFFFFFFF};
+constexpr std::uint32_t types[] = {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,   22,
+                                   23, 24, 25, 26, 27, 28, 29, 30, 34, 35, 39, 40, 41, 42, 96, 97, 4,  31, 43, 1000, 0xFFFFFFFF};
 constexpr float weights[] = {0.0f, -1.0f, 1e30f, 1e38f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
 
 template <class T, std::size_t count>
@@ -217,24 +247,10 @@ struct Edit {
 };
 static_assert(sizeof(Edit) == 8);
 
-enum What {
-  set,
-  remove,
-  put_number,
-  set_element,
-  set_elements,
-  wrap,
-  repeat,
-  type,
-  shape,
-  offset,
-  drop,
-  rename,
-  weight,
-  truncate,
-  flip,
-  num_whats
-};
+// In the order of names_of_edits.
+enum What { set, remove, put_number, set_element, set_elements, wrap, repeat, type, shape, offset, drop, rename, weight, truncate, flip };
+static_assert(flip + 1 == std::size(names_of_edits));
+constexpr std::size_t num_whats = std::size(names_of_edits);
 
 std::string key_at(const Parts& parts, std::size_t place) {
   const std::vector<std::string>& known = sources().keys;
@@ -283,6 +299,19 @@ void set_elements_of(Stored& array, const Edit& edit, bool to_the_end) {
   for (const std::string& element : elements) array.bytes += element;
 }
 
+// A dimension more or less, two exchanged, or one that becomes any number, or one near to its own.
+void change_shape(std::vector<std::uint64_t>& shape, const Edit& edit) {
+  const std::size_t how = edit.number % 8;
+  if (how == 7 && shape.size() > 1) shape.pop_back();
+  else if (how == 6) shape.push_back(one_of(dimensions, edit.value));
+  else if (how == 5) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
+  else {
+    std::uint64_t& dimension = shape[edit.number / 8 % shape.size()];
+    const std::uint64_t near[] = {dimension + 1, dimension - 1, dimension / 2, dimension * 2, dimension + 32, dimension * 256};
+    dimension = how < 2 ? one_of(dimensions, edit.value) : one_of(near, edit.value);
+  }
+}
+
 void apply(Parts& parts, const Edit& edit) {
   const auto what = static_cast<What>(edit.what % num_whats);
   if (what < type) {
@@ -311,24 +340,16 @@ void apply(Parts& parts, const Edit& edit) {
   }
   if (parts.tensors.empty()) return;
   Tensor& tensor = parts.tensors[edit.place % parts.tensors.size()];
-  if (what == type) {  // at the end of the data, where any type has room
-    std::uint64_t elements = 1;
-    for (const std::uint64_t dimension : tensor.shape) elements *= dimension;
-    tensor.type = one_of(types, edit.value);
-    if (elements > 1 << 20) return;
-    tensor.offset = (parts.data.size() + 31) / 32 * 32;
-    parts.data.resize(tensor.offset + 8 * elements);
-  }
-  if (what == shape && edit.number % 8 == 7) tensor.shape.pop_back();
-  else if (what == shape && edit.number % 8 == 6) tensor.shape.push_back(one_of(dimensions, edit.value));
-  else if (what == shape && !tensor.shape.empty()) tensor.shape[edit.number % tensor.shape.size()] = one_of(dimensions, edit.value);
-  if (what == offset) tensor.offset = edit.value % 4 == 0 ? edit.number : tensor.offset + 32ull * edit.value;
-  if (what == rename) tensor.name = parts.tensors[edit.number % parts.tensors.size()].name;
-  if (what == weight && parts.data.size() >= 4) {
+  if (what == type) tensor.type = one_of(types, edit.value);
+  if (what == shape) change_shape(tensor.shape, edit);
+  if (what == type || what == shape) tensor.resize();
+  if (what == offset) tensor.shift = edit.value % 4 == 0 ? edit.number : 32ull * edit.value;
+  if (what == rename) std::swap(tensor.name, parts.tensors[edit.number % parts.tensors.size()].name);
+  if (what == weight) {
     const float number = one_of(weights, edit.value);
-    for (std::size_t i = 0, at = edit.number % parts.data.size() / 4 * 4; i <= edit.place % 64u && at + 4 <= parts.data.size();
+    for (std::size_t i = 0, at = edit.number % std::max<std::size_t>(1, tensor.data.size()) / 4 * 4; i < 16 && at + 4 <= tensor.data.size();
          ++i, at += 4) {
-      std::memcpy(parts.data.data() + at, &number, 4);
+      std::memcpy(tensor.data.data() + at, &number, 4);
     }
   }
   if (what == drop) parts.tensors.erase(parts.tensors.begin() + edit.place % static_cast<std::ptrdiff_t>(parts.tensors.size()));
@@ -341,13 +362,11 @@ void apply_to_bytes(std::string& file, std::size_t header, const Edit& edit) {
 }
 
 void show(const Parts& parts, const std::string& name, const std::vector<Edit>& edits) {
-  static const char* const names[] = {"set",   "remove", "put number", "set element", "set elements", "wrap",     "repeat", "type",
-                                      "shape", "offset", "drop",       "rename",      "weight",       "truncate", "flip"};
   std::fprintf(stderr, "%s\n", name.c_str());
   for (const Edit& edit : edits) {
-    const int what = edit.what % num_whats;
+    const std::size_t what = edit.what % num_whats;
     const std::string place = what < type ? key_at(parts, edit.place) : parts.tensors[edit.place % parts.tensors.size()].name;
-    std::fprintf(stderr, "  %s %s: value %u, number %u\n", names[what], place.c_str(), edit.value, edit.number);
+    std::fprintf(stderr, "  %s %s: value %u, number %u\n", names_of_edits[what], place.c_str(), edit.value, edit.number);
   }
 }
 
@@ -377,7 +396,7 @@ std::string write_edited_model(const std::uint8_t* input, std::size_t size) {
   }
   std::string file = parts.header();
   const std::size_t header = file.size();
-  file += parts.data;
+  file += parts.data();
   for (const Edit& edit : edits) {
     if (edit.what % num_whats >= truncate) apply_to_bytes(file, header, edit);
   }

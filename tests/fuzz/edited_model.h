@@ -11,6 +11,11 @@
 
 namespace specdec::fuzz {
 
+// What an edit does, in the order of its first byte.
+inline constexpr const char* names_of_edits[] = {"set",  "remove", "put number", "set element", "set elements",
+                                                 "wrap", "repeat", "type",       "shape",       "offset",
+                                                 "drop", "rename", "weight",     "truncate",    "flip"};
+
 // Writes the file that the input describes, and returns its path, which is always the same: SPECDEC_FUZZ_FILE, or a temporary one.
 // With SPECDEC_FUZZ_SHOW in the environment, prints the edits.
 std::string write_edited_model(const std::uint8_t* input, std::size_t size);

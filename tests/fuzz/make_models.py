@@ -22,6 +22,7 @@ from tests.models.tiny_models import RECIPES, SHAPES, Shape, Vocabulary, make
 # Tokenizers other than the byte-level BPE of tiny models, with every byte: SentencePiece, RWKV, unigram, WordPiece, PLaMo-2.
 BYTES = {"llama": "<0x{:02X}>", "t5": "<0x{:02X}>", "bert": "<0x{:02X}>", "plamo2": "<0x{:02X}>", "rwkv": "\\x{:02x}"}
 MARK_BYTES = ("llama", "t5", "plamo2")  # tokenizers whose byte tokens have a type of their own
+WIDE = ("llama", "mixtral", "qwen35")  # with rows of 256, the blocks of K-quants
 WORDS = ["\u2581", *"abcdefghijklmnopqrstuvwxyzH", "He", "llo", "\u2581w", "rld"]
 
 
@@ -70,6 +71,8 @@ def main(folder: pathlib.Path) -> None:
     write_every_type(folder / "seeds" / "gguf" / "every_type.gguf")
     for name in RECIPES:
         make(name, shape=small(name)).write(folder / f"{name}.gguf")
+    for name in WIDE:
+        make(name, shape=replace(small(name), width=256, head=128, ffn=256)).write(folder / f"wide-{name}.gguf")
     for name in BYTES:
         make("llama", shape=small("llama"), vocabulary=vocabulary(name)).write(folder / f"vocabulary-{name}.gguf")
     for weights in (GgmlType.Q8_0, GgmlType.Q4_0):

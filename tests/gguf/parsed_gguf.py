@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gguf import GGML_QUANT_SIZES
 from gguf_bytes import ARRAY, BOOL, F32, F64, I8, I16, I32, I64, STRING, U8, U16, U32, U64, Gguf, array, entry
 from gguf_bytes import tensor as tensor_entry
 
 FIXED = {U8: 1, I8: 1, U16: 2, I16: 2, U32: 4, I32: 4, F32: 4, BOOL: 1, U64: 8, I64: 8, F64: 8}
+# Elements and bytes of a block, of types that gguf does not have.
+SIZES = {40: (64, 36), 41: (128, 18), 42: (64, 18), 96: (32, 25), 97: (32, 25)}
+MANY = 1 << 22  # elements of a tensor that a test still writes
 
 
 def elements_of(value: bytes) -> list[bytes]:
@@ -31,6 +35,23 @@ def value_end(data: bytes, at: int, kind: int) -> int:
     for _ in range(count):
         at = value_end(data, at, inner)
     return at
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor with its bytes."""
+
+    name: str
+    shape: list[int]
+    kind: int
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that the type and the shape need; of what no file can hold, those that it has."""
+        elements, sizes = math.prod(self.shape), {**SIZES, **{int(kind): size for kind, size in GGML_QUANT_SIZES.items()}}
+        block, size = sizes.get(self.kind, (0, 0))
+        return elements // block * size if 0 < elements < MANY and block > 0 else len(self.data)
 
 
 @dataclass
@@ -60,12 +81,34 @@ class Parsed:
             at = end + 4 + 8 * dims + 12
         return cls(entries, tensors, content[(at + 31) // 32 * 32 :])
 
-    def with_type(self, name: str, kind: int) -> Parsed:
-        """One tensor of another type, at the end of the data, where any type has room."""
-        (shape,) = (shape for n, shape, _, _ in self.tensors if n == name)
-        end = (len(self.data) + 31) // 32 * 32
-        changed = [(n, s, kind if n == name else t, end if n == name else at) for n, s, t, at in self.tensors]
-        return Parsed(self.entries, changed, self.data + bytes(end - len(self.data) + 8 * math.prod(shape)))
+    def with_tensor(self, name: str, *, shape: list[int] | None = None, kind: int | None = None) -> Parsed:
+        """One tensor of another shape or type, with as many bytes as that needs: its own, or zeros."""
+        changed = []
+        for tensor in self._stored():
+            if tensor.name == name:
+                new = replace(tensor, shape=shape or tensor.shape, kind=tensor.kind if kind is None else kind)
+                data = tensor.data[: new.size] if new.kind == tensor.kind else b""
+                tensor = replace(new, data=data.ljust(new.size, b"\0"))
+            changed.append(tensor)
+        return self._with_stored(changed)
+
+    def without_tensor(self, name: str) -> Parsed:
+        return self._with_stored([tensor for tensor in self._stored() if tensor.name != name])
+
+    def _stored(self) -> list[Stored]:
+        ends = [*(at for _, _, _, at in self.tensors[1:]), len(self.data)]
+        return [
+            Stored(name, shape, kind, self.data[at:end])
+            for (name, shape, kind, at), end in zip(self.tensors, ends, strict=True)
+        ]
+
+    def _with_stored(self, stored: list[Stored]) -> Parsed:
+        """Laid out one after the other, as llama.cpp wants it: it rejects a file whose offsets do not follow from the sizes."""
+        tensors, data = [], b""
+        for tensor in stored:
+            tensors.append((tensor.name, tensor.shape, tensor.kind, len(data)))
+            data += tensor.data.ljust((len(tensor.data) + 31) // 32 * 32, b"\0")
+        return Parsed(self.entries, tensors, data)
 
     def without(self, key: str) -> Parsed:
         return Parsed({k: v for k, v in self.entries.items() if k != key}, self.tensors, self.data)

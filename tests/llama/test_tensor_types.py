@@ -28,7 +28,7 @@ def test_a_type_without_a_kernel_is_an_error_of_the_file(
     architecture: str, name: str, kind: int, tmp_path: pathlib.Path
 ) -> None:
     path = make(architecture).write(tmp_path / "m.gguf")
-    path.write_bytes(Parsed.of(path.read_bytes()).with_type(name, kind).build())
+    path.write_bytes(Parsed.of(path.read_bytes()).with_tensor(name, kind=kind).build())
     with pytest.raises(sd.ModelError, match=f'tensor "{name}" has type {GgmlType(kind).name}, expected .*convert the model'):
         sd.Generator(path, draft=None, n_ctx=64)
 

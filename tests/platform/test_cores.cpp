@@ -1,6 +1,7 @@
 // The cores that threads are made for, read from made-up trees of sys/.
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ class Machine {
     }
     return physical_cores(allowed, root_);
   }
+  int threads() const { return default_threads(root_); }
 
  private:
   fs::path root_;
@@ -83,6 +85,26 @@ TEST(arm_processors_of_two_and_three_kinds_of_cores) {
   Machine three;
   three.add(4, 1, "290").add(3, 1, "870").add(1, 1, "1024");
   CHECK(three.cores() == 4);
+}
+
+// The processors are those that this process may really use, in a made-up tree: any container with any quota is as good.
+TEST(no_more_threads_than_a_container_may_run) {
+  const auto quota = [](const std::string& cpu_max) {
+    Machine machine;
+    machine.add(1024, 1).write("proc/self/cgroup", "0::/").write("sys/fs/cgroup/cpu.max", cpu_max);
+    return machine.threads();
+  };
+  Machine unlimited;
+  unlimited.add(1024, 1);
+  const int cores = unlimited.threads();
+  CHECK(cores >= 1);
+  CHECK(quota("max 100000") == cores);
+  CHECK(quota("100000 100000") == 1);
+  CHECK(quota("25000 100000") == 1);  // less than one still runs one thread
+  CHECK(quota(std::to_string(cores * 50000) + " 50000") == cores);
+  CHECK(quota(std::to_string(cores * 50000 - 1) + " 50000") == std::max(1, cores - 1));
+  CHECK(quota(std::to_string((cores + 3) * 50000) + " 50000") == cores);
+  CHECK(default_threads() >= 1);
 }
 
 TEST_MAIN()
