@@ -110,7 +110,7 @@ constexpr Flags table[] = {
      "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file",
      "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and response_format"},
-    {"--ignore-eos", "-l ID-inf forbids a token; `specdec info` shows the id of the end of text"},
+    {"--ignore-eos", "-l ID-inf forbids a token; `specdec info --metadata` shows the end of text, eos_token_id"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},
     {"--no-escape", "-p is used as it is unless -e is given", everywhere},
@@ -120,9 +120,10 @@ constexpr Flags table[] = {
     {"-ptc --print-token-count --verbose-prompt", "the statistics have the numbers of tokens"},
     {"--no-perf", "--no-stats leaves the statistics out"},
     {"-co", "--color sets colours"},
-    {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-disable --log-jsonl --no-log-jsonl --log-colors "
+    {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-jsonl --no-log-jsonl --log-colors "
      "--log-prefix --no-log-prefix --log-timestamps --no-log-timestamps",
      "nothing is logged; --json has all there is to know about a text"},
+    {"--log-disable", "nothing is logged", everywhere},
     {"-e --escape --json --no-stats -np --parallel", "`specdec generate` has this option"},
     {"--completion-bash --usage", "--help lists the options"},
 };

@@ -76,8 +76,10 @@ std::string overview() {
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names = {"--help", "--version"};
   for (const Command& command : commands) names.push_back(command.name);
-  const char* what = word[0] == '-' ? "unknown option " : "unknown command ";
-  throw UsageError(what + word + suggestion(word, names));
+  const bool is_option = word[0] == '-';
+  std::string hint = suggestion(word, names);
+  if (is_option && hint.empty()) hint = "; a command comes first: specdec chat " + word + " ..., specdec generate " + word + " ...";
+  throw UsageError((is_option ? "unknown option " : "unknown command ") + word + hint);
 }
 
 int run(int argc, const char* const* argv) {

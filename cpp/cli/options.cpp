@@ -42,25 +42,6 @@ std::string brief(const std::string& help) {
   return help.substr(0, end) + (close == std::string::npos ? "" : help.substr(standard, close + 1 - standard));
 }
 
-// Breaks text into lines of at most `columns`, each after the first indented.
-std::string wrap(const std::string& text, std::size_t columns, std::size_t indent) {
-  std::istringstream words(text);
-  std::string result, word;
-  std::size_t column = 0;
-  while (words >> word) {
-    if (column > 0 && column + 1 + word.size() > columns) {
-      result += "\n" + std::string(indent, ' ');
-      column = 0;
-    } else if (column > 0) {
-      result += " ";
-      ++column;
-    }
-    result += word;
-    column += word.size();
-  }
-  return result;
-}
-
 std::string help_line(const Option& option) {
   std::string left = "  " + join(option.names, ", ");
   if (!option.value.empty()) left += " " + option.value;
@@ -245,6 +226,7 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
     }
     const Written written = split_option(argument);
     const Option* option = find(line, written.name);
+    if (option == nullptr && line.num_positionals > 0 && (argument == "-m" || argument == "--model")) continue;  // as elsewhere
     if (option == nullptr) {
       at = unknown.take(written.name, at, argc, argv);
       continue;
@@ -285,7 +267,8 @@ std::string help_text(const CommandLine& line, Help help) {
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = std::min<std::size_t>(3, word.size() / 2 + 1);  // closer than this
+  const std::size_t letters = word.size() - std::min(word.size(), word.find_first_not_of('-'));
+  std::size_t best_distance = std::min<std::size_t>(3, letters / 3 + 1);  // closer than this
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

@@ -111,8 +111,12 @@ Option parallel_option(GeneratorOptions& options, const std::string& help) {
 }
 
 Option color_option(std::string& mode) {
-  return choice({"--color"}, {"auto", "always", "never"}, mode,
-                "show accepted drafts in green, copies of text in cyan; auto: on a terminal");
+  Option option =
+      choice({"--color"}, {"auto", "always", "never"}, mode, "show accepted drafts in green, copies of text in cyan; auto: on a terminal");
+  option.set = [set = option.set](const std::string& text) {
+    set(text == "on" ? "always" : text == "off" ? "never" : text);
+  };  // llama.cpp's
+  return option;
 }
 
 void resolve_models(GeneratorOptions& options) {

@@ -1,8 +1,7 @@
 #include "cli/statistics.h"
 
-#include <sstream>
-
 #include "cli/terminal/format.h"
+#include "cli/terminal/output.h"
 
 namespace specdec::cli {
 namespace {
@@ -17,24 +16,12 @@ std::string share(const char* name, double seconds, double all) {
 // Time outside passes and sampling: bookkeeping, text and printing.
 double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
 
-// Breaks lines between words, for the column after a label.
-std::string wrapped(const std::string& text) {
-  constexpr std::size_t label = 9, width = 80 - label;
-  std::istringstream words(text);
-  std::string result, word;
-  std::size_t at = 0;
-  while (words >> word) {
-    if (at > 0 && at + 1 + word.size() > width) result += "\n" + std::string(label, ' '), at = 0;
-    if (at > 0) result += " ", ++at;
-    result += word;
-    at += word.size();
-  }
-  return result;
-}
-
 }  // namespace
 
-std::string drafting_text(const std::string& drafting) { return "drafting " + wrapped(drafting) + "\n"; }
+std::string drafting_text(const std::string& drafting) {
+  constexpr std::size_t label = 9;
+  return "drafting " + wrap(drafting, 80 - label, label) + "\n";
+}
 
 std::string statistics_text(const Stats& stats, const std::string& drafting) {
   std::string text = "prompt   " + counted(stats.prompt_tokens, "token") +

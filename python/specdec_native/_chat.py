@@ -93,6 +93,20 @@ def _listed(name: str, values: Sequence[Mapping[str, Any] | AssistantMessage]) -
     return text
 
 
+def _check_messages(messages: Sequence[Message]) -> None:
+    """Templates write nothing, or a conversation that was not meant, for what is missing here."""
+    if not messages:
+        raise ValueError("messages is empty; it must have at least one")
+    for i, message in enumerate(messages):
+        if isinstance(message, AssistantMessage):
+            continue
+        role = message.get("role")
+        if not isinstance(role, str):
+            raise ValueError(f'messages[{i}] has no "role"; it must be "system", "user", "assistant" or "tool"')
+        if role in ("system", "user") and message.get("content") is None:
+            raise ValueError(f'messages[{i}] has no "content"')
+
+
 def _function_name(tool: object) -> object:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     return function.get("name") if isinstance(function, Mapping) else None
@@ -116,6 +130,7 @@ def conversation(
 ) -> Conversation:
     """For the engine. Raises TypeError or ValueError that names the argument."""
     listed = _listed("messages", messages)
+    _check_messages(messages)
     shown = "null" if not tools else _listed("tools", tools)
     if isinstance(tool_choice, Mapping):
         return Conversation(listed, shown, _listed("tools", _named(tools or [], tool_choice)), True, False)

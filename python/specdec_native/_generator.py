@@ -120,6 +120,7 @@ class Generator:
         if draft is not None and options["draft"] is draft and num_draft_tokens != 0:  # else it is the bundled one, or not used
             options["draft"] = companion(options["target"]) if draft == "auto" else local_model(draft)
         self._path = os.fspath(options["target"])
+        self._draft = options["draft"]
         self._metadata: dict[str, Any] | None = None
         try:
             with _progress.of_load(progress) as show:
@@ -136,6 +137,10 @@ class Generator:
             raise _core.VocabularyMismatch(f"{error}. No target was given, so it is the bundled one: give target=...") from None
         finally:
             publish()
+
+    def __repr__(self) -> str:
+        draft = "" if self._draft is None else f", draft={os.fspath(self._draft)!r}"
+        return f"Generator({self._path!r}{draft}){' (closed)' if self._engine is None else ''}"
 
     @property
     def _core(self) -> _Engine:
@@ -220,7 +225,9 @@ class Generator:
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
-        with self.stream(prompt, **options) as stream:
+        self._core.start(prompt, **options)
+        publish()
+        with Stream(self) as stream:
             pieces = list(stream)
         return completion_of(pieces, self.stats, self.seed, self.verification)
 

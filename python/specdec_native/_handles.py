@@ -43,6 +43,9 @@ class RequestHandle:
         self._generator = generator  # models live as long as their requests
         self._request = request
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {'done' if self.done else 'not done'}>"
+
     def __iter__(self) -> Iterator[Piece]:
         for index in itertools.count():
             piece = self._request.wait(index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, NamedTuple
 
 from ._chat import Answer, AssistantMessage
@@ -85,8 +85,8 @@ class Completion:
     has an `error` and the output before it."""
 
     text: str
-    tokens: list[int]
-    pieces: list[Piece]
+    tokens: list[int] = field(repr=False)
+    pieces: list[Piece] = field(repr=False)
     finish_reason: FinishReason | None
     stats: Stats
     seed: int | None  #: None, like verification, for a request that could not run

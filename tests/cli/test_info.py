@@ -141,6 +141,11 @@ def test_every_type_that_the_gguf_package_knows(specdec: pathlib.Path, tmp_path:
         assert tensor["bytes"] == 3 * 1024 // block * size
 
 
+def test_no_line_is_cut(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    lines = subprocess.run([specdec, "info", target_path], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+
+
 def test_kernels_are_shown_and_can_be_forced(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
     def run(isa: str) -> subprocess.CompletedProcess[str]:
         command = [str(specdec), "info", "--json", str(target_path)]

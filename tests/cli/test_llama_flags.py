@@ -54,7 +54,10 @@ def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: s
 def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
     question = ["-cnv", "-fa", "on", "--no-warmup", "-mli", "-dt", "-1", "-n", "2", "-t", "1", "-p", "import os", "-st"]
     result = subprocess.run([specdec, "chat", *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
-    assert result.returncode == 0
+    assert result.returncode == 0 and "\x1b[" not in result.stdout
+    colors = ["--color", "on", "-k", "2", "-n", "60", "--temp", "0"]
+    colored = subprocess.run([specdec, "chat", *question, *colors], capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert colored.returncode == 0 and b"\x1b[32m" in colored.stdout
     notes = re.findall(r"^note: (-\S+) changes nothing: .+$", result.stderr, re.MULTILINE)
     assert notes == ["-cnv", "-fa", "--no-warmup", "-mli", "-dt"]
     assert "there is no option -cnv: `specdec chat` leads a conversation" in error(specdec, "generate", "-cnv")
@@ -74,7 +77,12 @@ def test_no_name_stands_twice() -> None:
 
 def test_what_a_line_names_exists(specdec: pathlib.Path) -> None:
     """Every option that an advice mentions is one of `generate`, `chat` or `serve`."""
-    known = options(specdec, "generate") | options(specdec, "chat") | options(specdec, "serve") | {"--help", "--help-all"}
+    known = (
+        options(specdec, "generate")
+        | options(specdec, "chat")
+        | options(specdec, "serve")
+        | {"--help", "--help-all", "--metadata"}
+    )
     advice = re.findall(r'\{(?:\s*"[^"]*")+,\s*"([^"]*)"', re.sub(r"\\\"", "'", SOURCE.read_text()))
     assert len(advice) > 35
     mentioned = {flag for text in advice for flag in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text)}

@@ -58,6 +58,13 @@ def test_help_fits_a_screen(specdec: pathlib.Path, command: str) -> None:
     assert basics == everything or "--help-all: all options" in basics
 
 
+def test_a_model_may_be_named_as_elsewhere(specdec: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    assert run(specdec, "info", "-m", target_path).stdout == run(specdec, "info", target_path).stdout != ""
+    (tmp_path / "text.txt").write_text("import os\n" * 100)
+    options = ["-f", tmp_path / "text.txt", "-c", 64, "--chunks", 1]
+    assert "perplexity  " in run(specdec, "perplexity", "--model", target_path, *options).stdout
+
+
 def test_help_names_every_option_with_its_range(specdec: pathlib.Path) -> None:
     text = run(specdec, "generate", "--help-all").stdout
     names = "-m -md -p -f -n -c -t -s --temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n --presence-penalty -ngl"
@@ -82,6 +89,8 @@ WRONG = {
     "": "unknown command",
     "info": "no file given",
     "info a b": 'unexpected argument "b"',
+    "-m model.gguf": "unknown option -m; a command comes first: specdec chat -m ..., specdec generate -m ...",
+    "info x -q": "unknown option -q\n",
     "info --tensor a": "unknown option --tensor; did you mean --tensors?",
     "info --json=yes a": "--json takes no value",
     "generate prompt": 'unexpected argument "prompt"; a prompt goes after -p, in quotes',

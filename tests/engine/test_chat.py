@@ -71,6 +71,14 @@ def test_special_tokens_in_messages_are_text(gen: sd.Generator) -> None:
         ([{"role": "user", "content": object()}], TypeError, "messages must hold JSON values only: .*object"),
         ([{"role": "user", "content": float("nan")}], ValueError, "messages must hold JSON values only"),
         ([{"role": "user", "content": "\ud800"}], ValueError, "surrogate"),
+        ([], ValueError, "messages is empty; it must have at least one"),
+        ([{"role": "user"}], ValueError, r'messages\[0\] has no "content"'),
+        ([{"role": "system", "content": None}], ValueError, r'messages\[0\] has no "content"'),
+        (
+            [{"content": "hello"}],
+            ValueError,
+            r'messages\[0\] has no "role"; it must be "system", ',
+        ),
     ],
 )
 def test_messages_of_another_form(gen: sd.Generator, messages: Any, error: type[Exception], problem: str) -> None:

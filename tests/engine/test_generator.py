@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -403,3 +404,21 @@ print("fine")
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert result.stdout.split() == ["interrupted"] * 3 + ["fine"], result.stderr
     assert signal.SIGINT  # the import is used on every platform
+
+
+def test_what_a_shell_shows_fits_a_screen() -> None:
+    with sd.Generator() as gen:
+        assert re.fullmatch(r"Generator\('\S+stdlib-target-f16.gguf', draft='\S+stdlib-draft-f16.gguf'\)", repr(gen))
+        completion = gen.generate("import os\n", max_tokens=200, seed=1)
+        assert repr(completion.text) in repr(completion) and "Piece(" not in repr(completion)
+        handle = gen.submit("import os\n", max_tokens=4)
+        handle.text()
+        assert repr(handle) == "<RequestHandle: done>"
+    assert repr(gen).endswith(" (closed)")
+
+
+def test_an_option_that_there_is_not() -> None:
+    gen = sd.Generator()
+    for use in (gen.generate, gen.submit):
+        with pytest.raises(TypeError, match=r"unknown option 'max_new_tokens'; options are .*max_tokens"):
+            use("import os", max_new_tokens=3)  # type: ignore[call-arg]

@@ -135,12 +135,13 @@ std::string facts(const Parts& parts) {
       {"Rollback", rollback_text(file)},
       {"Own head", own_head_text(parts)},
       {"Format", format_text},
-      {"Kernels", kernels_text()},
-      {"Huge pages", has_huge_pages() ? "available: --no-mmap reads weights into them" : "not available: --no-mmap is not faster here"},
   };
+  constexpr std::size_t label = 14;
   std::string text;
-  for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, 14) + value, width) + "\n";
-  return text;
+  for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, label) + value, width) + "\n";
+  text += pad("Kernels", label) + wrap(kernels_text(), width - label, label) + "\n";
+  return text + pad("Huge pages", label) +
+         (has_huge_pages() ? "available: --no-mmap reads weights into them\n" : "not available: --no-mmap is not faster here\n");
 }
 
 std::string part_list(const Parts& parts) {

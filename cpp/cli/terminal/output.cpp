@@ -1,6 +1,7 @@
 #include "cli/terminal/output.h"
 
 #include <cstdio>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -24,6 +25,24 @@ void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size()
 
 bool output_is_terminal() { return is_terminal(StandardStream::output); }
 bool input_is_terminal() { return is_terminal(StandardStream::input); }
+
+std::string wrap(const std::string& text, std::size_t columns, std::size_t indent) {
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t column = 0;
+  while (words >> word) {
+    if (column > 0 && column + 1 + word.size() > columns) {
+      result += "\n" + std::string(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      result += " ";
+      ++column;
+    }
+    result += word;
+    column += word.size();
+  }
+  return result;
+}
 
 std::string shorten(const std::string& text, std::size_t columns) {
   std::size_t characters = 0, cut = text.size();

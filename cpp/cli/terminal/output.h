@@ -24,6 +24,9 @@ void note(std::string_view text);
 bool output_is_terminal();
 bool input_is_terminal();
 
+// Breaks text between words into lines of at most `columns`, each after the first indented.
+std::string wrap(const std::string& text, std::size_t columns, std::size_t indent);
+
 // Cuts to at most `columns` characters, the last one an ellipsis.
 std::string shorten(const std::string& text, std::size_t columns);
 
