@@ -22,7 +22,7 @@ from tests.cli.terminal import Terminal  # noqa: E402
 COLUMNS, ROWS = 102, 40
 CELL_WIDTH, LINE_HEIGHT, MARGIN, TITLE = 7.8, 17.0, 14.0, 30.0
 FRAME = re.compile(r"\x1b\[H(.*?)\x1b\[K\x1b\[J", re.DOTALL)
-STYLES = {"0": "", "1": "bold", "2": "faint", "32": "green"}  # what columns.cpp writes
+STYLES = {"0": "", "1": "bold", "2": "faint", "32": "green", "36": "cyan"}  # what columns.cpp writes
 
 Cell = tuple[str, str]  # a character and its style
 Screen = list[list[Cell]]
@@ -117,6 +117,7 @@ animation: hidden 0s; }}
 .bold {{ font-weight: bold; fill: #ffffff; }}
 .faint {{ fill: #7f8795; }}
 .green {{ fill: #7fd07f; }}
+.cyan {{ fill: #6cc5d8; }}
 @keyframes hidden {{ from, to {{ visibility: hidden; }} }}
 @media (prefers-reduced-motion: reduce) {{ text {{ animation: none; }} }}
 </style>

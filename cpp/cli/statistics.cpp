@@ -29,7 +29,7 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
   // The last one is read with the output.
   if (stats.prompt_tokens_read() > 1) text += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
   text += "\n";
-  text += format("output   %lld tokens in %.2f s, %.1f tokens/s\n", whole(stats.tokens), stats.seconds, stats.tokens_per_second());
+  text += "output   " + counted(stats.tokens, "token") + format(" in %.2f s, %.1f tokens/s\n", stats.seconds, stats.tokens_per_second());
   if (stats.drafted > 0) {
     text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),
                    stats.acceptance_rate());
@@ -38,7 +38,7 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
     }
   }
   text += drafting_text(drafting);
-  text += format("target   %lld calls, %.2f tokens per call\n", whole(stats.target_calls), stats.tokens_per_target_call());
+  text += "target   " + counted(stats.target_calls, "call") + format(", %.2f tokens per call\n", stats.tokens_per_target_call());
   return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
          share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +
          "         " + share("other", other_seconds(stats), stats.seconds) + "\n";

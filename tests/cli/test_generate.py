@@ -176,6 +176,11 @@ def test_a_slow_load_shows_how_far_it_is(specdec: pathlib.Path, tmp_path: pathli
     assert text.rindex("\r\x1b[K") > text.rindex(" %\x1b[K"), "the line is cleared"
 
 
+def test_one_is_not_plural(specdec: pathlib.Path) -> None:
+    errors = run(specdec, "-p", "import os", "-n", "1", "-t", "1").stderr
+    assert re.search(r"^output   1 token in ", errors, re.MULTILINE) and re.search(r"^target   1 call, ", errors, re.MULTILINE)
+
+
 def test_statistics_on_standard_error(specdec: pathlib.Path) -> None:
     shown = run(specdec, "-p", PROMPT, *GREEDY)
     for part in [

@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "cli/shared_options.h"
 #include "cli/template_options.h"
+#include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/version.h"
 #include "platform/file.h"
@@ -120,7 +121,7 @@ void drain(server::Server& server, int seconds) {
   clear_interrupt();
   server.refuse_requests();
   const std::size_t count = server.num_unfinished();
-  if (count > 0) note("ending: waiting for " + std::to_string(count) + " requests; a second signal ends them\n");
+  if (count > 0) note("ending: waiting for " + counted(count, "request") + "; a second signal ends them\n");
   const Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
   while (server.num_unfinished() > 0 && Clock::now() < end) {
     if (wait_for_interrupt(std::chrono::milliseconds(20))) std::_Exit(exit_interrupted);
