@@ -416,7 +416,7 @@ std::size_t mutate_edits(std::uint8_t* input, std::size_t size, std::size_t max_
   };
   const std::size_t choice = below(16);
   if (choice == 0) {
-    input[0] = static_cast<std::uint8_t>(below(sources().models.size()));
+    input[0] = static_cast<std::uint8_t>(below(256));
   } else if (choice == 1 && count > 1) {
     const std::size_t gone = below(count--);
     std::memmove(place(gone), place(gone + 1), (count - gone) * sizeof(Edit));

@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import U32, u32
@@ -32,7 +33,11 @@ TYPES = sorted({*map(int, GgmlType), *SIZES, 4, 31, 1000})
 MXFP6 = (96, 97)
 NOT_NUMBERS = "the target model failed: logits contain NaN (first at id 0)"  # sound, but its weights are not
 HEAD = "+head"  # a model with its drafting head
-MODELS = [*RECIPES, *(name + HEAD for name in WITH_HEADS)]
+FACTORS = {  # of rotations, by dimension: tensors that a file need not have
+    "llama+factors": ["rope_freqs.weight"],
+    "phi3+factors": ["rope_factors_long.weight", "rope_factors_short.weight"],
+}
+MODELS = [*RECIPES, *(name + HEAD for name in WITH_HEADS), *FACTORS]
 WIDE = "/wide"  # rows of 256, the blocks of many types
 
 
@@ -44,8 +49,10 @@ def wide(name: str) -> Shape:
 @functools.cache
 def parsed(model: str) -> Parsed:
     """A sound file of MODELS, or of one of RECIPES that is wide."""
-    name = model.removesuffix(HEAD).removesuffix(WIDE)
+    name = re.split(r"[+/]", model)[0]
     made = with_head(name) if model.endswith(HEAD) else make(name, shape=wide(name) if model.endswith(WIDE) else None)
+    factors = np.ones(made.shape.head // 2, np.float32)
+    made = made.with_tensors({tensor: factors for tensor in FACTORS.get(model, [])})
     with tempfile.TemporaryDirectory() as folder:
         return Parsed.of(made.write(pathlib.Path(folder) / "m.gguf").read_bytes())
 
