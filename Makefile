@@ -40,7 +40,7 @@ $(DEMO_MODEL): models/widen.py models/stdlib-target-f16.gguf | build
 
 demo: build $(DEMO_MODEL)
 	@test $(DEMO_SHAPE) != 115m || echo "(A 1.1B target shows more: with 3 GB of free disk it is made, or by make demo DEMO_SHAPE=1.1b.)"
-	@echo "Temperature 0, the same weights, without and with a draft; accepted drafts are green, the text is the same. The target costs what a"
+	@echo "Temperature 0, the same weights, without and with a draft; accepted drafts are green (copies cyan), the text is the same. The target costs what a"
 	@echo "$(DEMO_SHAPE) model costs and writes what the bundled 7M one writes, so look at the speed; specdec race -m YOURS -md DRAFT compares yours."
 	@$(SPECDEC) race -m "$(DEMO_MODEL)" -md models/stdlib-draft-f16.gguf -p "def bfs(graph, start):" -n 100 --temp 0
 
