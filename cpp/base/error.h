@@ -1,7 +1,9 @@
 // The exception types of this library. Bad arguments are std::invalid_argument instead.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
+#include <string>
 
 namespace specdec {
 
@@ -20,8 +22,12 @@ class VocabularyMismatch : public ModelError {
 };
 
 // The prompt does not fit into the context.
-class ContextFull : public Error {
-  using Error::Error;
+struct ContextFull : public Error {
+  ContextFull(const std::string& message, std::size_t prompt_tokens, int context_tokens)
+      : Error(message), num_tokens(prompt_tokens), n_ctx(context_tokens) {}
+
+  std::size_t num_tokens;  // of the prompt; of a long one, which is not tokenized to its end, of its beginning
+  int n_ctx;
 };
 
 // More requests run and wait than are allowed.

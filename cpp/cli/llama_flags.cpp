@@ -27,7 +27,7 @@ constexpr Flags table[] = {
     {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
      "--no-reasoning-preserve",
      "`specdec serve` returns thoughts as reasoning_content, elsewhere they are part of the answer; they are not limited"},
-    {"--chat-template-kwargs", "templates have no further variables; --chat-template-file takes one of your own"},
+    {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
     {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},

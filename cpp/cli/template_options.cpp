@@ -1,5 +1,6 @@
 #include "cli/template_options.h"
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
@@ -38,6 +39,15 @@ Option template_file_option(std::optional<ChatTemplate>& chat_template) {
     }
   };
   return {{"--chat-template-file"}, "FILE", "file with a Jinja template to use instead of the model's own", set};
+}
+
+Option template_variables_option(std::string& variables) {
+  const auto set = [&variables](const std::string& text) {
+    if (!nlohmann::json::parse(text, nullptr, false).is_object())
+      throw UsageError("expected a JSON object, got \"" + printable(text) + "\"");
+    variables = text;
+  };
+  return {{"--chat-template-kwargs"}, "JSON", R"(what the chat template may know beside the messages, as {"enable_thinking": false})", set};
 }
 
 }  // namespace specdec::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "cli/options.h"
 #include "llama/chat_template.h"
@@ -10,5 +11,7 @@ namespace specdec::cli {
 
 Option template_option(std::optional<ChatTemplate>& chat_template);       // --chat-template
 Option template_file_option(std::optional<ChatTemplate>& chat_template);  // --chat-template-file
+
+Option template_variables_option(std::string& variables);  // --chat-template-kwargs, JSON
 
 }  // namespace specdec::cli

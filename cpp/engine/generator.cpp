@@ -182,7 +182,7 @@ std::vector<Token> Generator::prompt_tokens(const Request& request, const std::f
   if (tokens.empty()) tokens = tokenize_prompt(target_model_->vocabulary(), request.prompt, n_ctx(), cancelled);
   if (tokens.empty()) throw std::invalid_argument("the prompt has no tokens");
   for (const Token token : tokens) check_range("a prompt token", token, token_ids());
-  if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx());
+  if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
   return tokens;
 }
 

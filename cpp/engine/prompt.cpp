@@ -18,8 +18,9 @@ std::string prefix(const std::string& text, std::size_t bytes) {
 
 }  // namespace
 
-void fail_prompt_too_long(const std::string& num_tokens, int n_ctx) {
-  throw ContextFull("the prompt has " + num_tokens + " tokens, the context holds " + std::to_string(n_ctx));
+void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx) {
+  const std::string count = (is_all ? "" : "at least ") + std::to_string(num_tokens);
+  throw ContextFull("the prompt has " + count + " tokens, the context holds " + std::to_string(n_ctx), num_tokens, n_ctx);
 }
 
 // Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing prefixes are
@@ -34,20 +35,21 @@ std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedTex
   const bool is_long = text.size() > first_step;
   if (is_long) {
     const std::size_t least = vocabulary.min_tokens(text.size());
-    if (least > room) fail_prompt_too_long("at least " + std::to_string(least), n_ctx);
+    if (least > room) fail_prompt_too_long(least, false, n_ctx);
   }
   for (std::size_t bytes = first_step; bytes < text.size(); bytes *= 2) {
     check_cancelled();
     // The rest of the text may change the last few of these tokens: the margin covers that many times over.
-    if (vocabulary.tokenize(prefix(text, bytes)).size() > room + room / 4 + 64) {
+    const std::size_t margin = room / 4 + 64, count = vocabulary.tokenize(prefix(text, bytes)).size();
+    if (count > room + margin) {
       check_cancelled();
-      fail_prompt_too_long("more than " + std::to_string(room), n_ctx);
+      fail_prompt_too_long(count - margin, false, n_ctx);
     }
   }
   if (is_long) check_cancelled();
   std::vector<Token> tokens = vocabulary.tokenize(prompt);
   if (is_long) check_cancelled();
-  if (tokens.size() > room) fail_prompt_too_long(std::to_string(tokens.size()), n_ctx);
+  if (tokens.size() > room) fail_prompt_too_long(tokens.size(), true, n_ctx);
   return tokens;
 }
 

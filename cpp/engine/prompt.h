@@ -21,6 +21,7 @@ inline std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const st
 }
 
 // Throws ContextFull. The command line and Python add the remedy, each with its own name of the option.
-[[noreturn]] void fail_prompt_too_long(const std::string& num_tokens, int n_ctx);
+// is_all: the prompt has no more than these tokens.
+[[noreturn]] void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx);
 
 }  // namespace specdec

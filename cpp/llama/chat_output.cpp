@@ -68,7 +68,7 @@ std::string more(std::string& sent, const std::string& all) {
 std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
                               const std::string& eos_token) {
   const JinjaTemplate jinja(template_text);
-  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token};
+  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token, conversation.variables};
   const std::string with = jinja.render(variables).text;
   variables.add_generation_prompt = false;
   const std::string without = jinja.render(variables).text;
@@ -102,6 +102,10 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
     inputs.add_generation_prompt = conversation.add_generation_prompt;
     inputs.parallel_tool_calls = tool_use.is_parallel;
+    for (const auto& [name, value] : common_json::parse(conversation.variables).items()) {
+      if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
+      inputs.chat_template_kwargs[name] = value.dump();
+    }
     if (tool_use.is_required) inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED;
     inputs.reasoning_format = COMMON_REASONING_FORMAT_AUTO;
     // Thinking is on in prompts of llama.cpp unless told; in ours it is what the template has by itself.

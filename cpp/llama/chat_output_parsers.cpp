@@ -10,7 +10,7 @@ namespace specdec {
 namespace {
 
 constexpr std::size_t max_parsers = 16;
-constexpr std::size_t max_tools_size = 256u << 10;  // bytes; with larger ones the parser is not kept
+constexpr std::size_t max_kept_size = 256u << 10;  // bytes of tools and variables; with larger ones the parser is not kept
 
 }  // namespace
 
@@ -23,11 +23,12 @@ std::shared_ptr<const ChatOutputParser> ChatOutputParsers::get(const std::string
   } catch (const TemplateError&) {
     return nullptr;
   }
-  Key key(template_text, conversation.tools, std::move(answer_start), bos_token, eos_token, tool_use.is_parallel, tool_use.is_required);
+  Key key(template_text, conversation.tools, conversation.variables, std::move(answer_start), bos_token, eos_token, tool_use.is_parallel,
+          tool_use.is_required);
   if (Parser known = find(key)) return known;
   auto parser = std::make_shared<const ChatOutputParser>(template_text, conversation, tool_use, bos_token, eos_token);
   if (!parser->understands_template()) return nullptr;
-  if (conversation.tools.size() <= max_tools_size) keep(std::move(key), parser);
+  if (conversation.tools.size() + conversation.variables.size() <= max_kept_size) keep(std::move(key), parser);
   return parser;
 }
 

@@ -20,8 +20,8 @@ class ChatOutputParsers {
                                               const std::string& bos_token, const std::string& eos_token);
 
  private:
-  // Of a conversation only its tools and how its prompt ends concern the answer.
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, bool, bool>;
+  // Of a conversation only its tools, variables and how its prompt ends concern the answer.
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool>;
   using Parser = std::shared_ptr<const ChatOutputParser>;
 
   Parser find(const Key& key);

@@ -183,6 +183,7 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabula
   variables.add_generation_prompt = conversation.add_generation_prompt;
   variables.bos_token = written(vocabulary, vocabulary.bos());
   variables.eos_token = written(vocabulary, vocabulary.eos());
+  variables.others = conversation.variables;
   try {
     variables.messages = as_expected(conversation, text).messages;
     return JinjaTemplate(text).render(variables);

@@ -23,6 +23,7 @@ struct Conversation {
   std::string messages;               // a list of {"role": ..., "content": ..., ...}
   std::string tools = "null";         // a list of functions' JSON schemas; null: none
   bool add_generation_prompt = true;  // ends with the start of the assistant's answer
+  std::string variables = "{}";       // what else the template may know, by name: {"enable_thinking": false}
 };
 
 Conversation conversation(const std::vector<ChatMessage>& messages);

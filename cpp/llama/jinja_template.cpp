@@ -83,10 +83,11 @@ JinjaTemplate::JinjaTemplate(JinjaTemplate&&) noexcept = default;
 JinjaTemplate& JinjaTemplate::operator=(JinjaTemplate&&) noexcept = default;
 
 MarkedText JinjaTemplate::render(const TemplateVariables& variables) const {
-  common_json input = common_json::object();
+  common_json input = parsed("template variables", variables.others);
+  if (!input.is_object()) throw std::invalid_argument("template variables: not a JSON object");
   input["messages"] = parsed("messages", variables.messages);
   input["tools"] = parsed("tools", variables.tools);
-  const std::size_t input_size = variables.messages.size() + variables.tools.size();
+  const std::size_t input_size = variables.messages.size() + variables.tools.size() + variables.others.size();
   return checked([&] {
     jinja::limits limits;
     limits.steps = base_steps + steps_per_byte * input_size;

@@ -21,6 +21,7 @@ struct TemplateVariables {
   std::string tools = "null";   // JSON
   bool add_generation_prompt = true;
   std::string bos_token, eos_token;
+  std::string others = "{}";  // JSON: further ones by name, which do not replace those above
 };
 
 // Limits: 1 MiB of source, 150 blocks and expressions within each other; per rendering, steps and bytes that grow with the input,
@@ -32,7 +33,7 @@ class JinjaTemplate {
   JinjaTemplate(JinjaTemplate&&) noexcept;
   JinjaTemplate& operator=(JinjaTemplate&&) noexcept;
 
-  // Text of `messages` and `tools` is marked as input, also where the template trims, splits, joins or serialises it.
+  // Text of `messages`, `tools` and `others` is marked as input, also where the template trims, splits, joins or serialises it.
   // Throws TemplateError, std::invalid_argument for bad JSON.
   MarkedText render(const TemplateVariables& variables) const;
 

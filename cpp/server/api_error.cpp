@@ -21,7 +21,9 @@ ApiError to_api_error(const std::exception_ptr& error) {
   } catch (const std::invalid_argument& wrong) {
     return invalid_request("", wrong.what());
   } catch (const ContextFull& full) {
-    return ApiError(400, "exceed_context_size_error", std::string(full.what()) + ": it exceeds the available context size");
+    ApiError too_long(400, "exceed_context_size_error", std::string(full.what()) + ": it exceeds the available context size");
+    too_long.full = ApiError::Full{full.num_tokens, full.n_ctx};
+    return too_long;
   } catch (const QueueFull& full) {
     return ApiError(503, "unavailable_error", full.what());
   } catch (const Cancelled&) {
@@ -41,6 +43,10 @@ nlohmann::ordered_json to_json(const ApiError& error) {
   json["type"] = error.type;
   json["param"] = error.param.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(error.param);
   json["code"] = error.status;
+  if (error.full) {
+    json["n_prompt_tokens"] = error.full->num_tokens;
+    json["n_ctx"] = error.full->n_ctx;
+  }
   return {{"error", json}};
 }
 

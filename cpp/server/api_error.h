@@ -1,8 +1,10 @@
 // Errors as clients see them: an HTTP status and OpenAI's JSON, with llama-server's names of the types.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -15,6 +17,11 @@ struct ApiError : std::runtime_error {
   int status;
   std::string type;
   std::string param;  // the field that is wrong: "messages[2].role"; empty: none
+  struct Full {       // of a prompt that does not fit: at least so many tokens
+    std::size_t num_tokens;
+    int n_ctx;
+  };
+  std::optional<Full> full;
 };
 
 // A request that is wrong: status 400. field: "messages[2].role"; empty: none.
@@ -28,7 +35,8 @@ struct ClientGone : std::runtime_error {
 // Any exception of a handler. What is the request's fault is a 4xx, a full queue and the end of the server 503, the rest 500.
 ApiError to_api_error(const std::exception_ptr& error);
 
-// {"error": {"message", "type", "param", "code"}}; the code is the status, as llama-server has it.
+// {"error": {"message", "type", "param", "code"}}; the code is the status, and a prompt that does not fit has "n_prompt_tokens" and
+// "n_ctx", as llama-server has them.
 nlohmann::ordered_json to_json(const ApiError& error);
 
 }  // namespace specdec::server

@@ -149,7 +149,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   Request request = read_options(service, fields);
   const int num_choices = read_num_choices(service, fields);
   const Tools tools = read_tools(fields);
-  const Conversation conversation = read_conversation(fields, tools);
+  const Conversation conversation = read_conversation(service, fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);

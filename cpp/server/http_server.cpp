@@ -88,6 +88,8 @@ void send_body(std::string body, const std::string& type, int patience, httplib:
 void send(HttpReply reply, int patience, httplib::Response& response, const std::function<void(const std::string&)>& on_failure) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
+  // The library asks its error handler to replace an error without content, and does not count what a content provider has.
+  if (!reply.stream && reply.status >= 400) return response.set_content(std::move(reply.body), reply.content_type);
   if (!reply.stream) return send_body(std::move(reply.body), reply.content_type, patience, response);
   const auto provide = [stream = std::move(reply.stream), patience, on_failure](std::size_t, httplib::DataSink& sink) {
     PatientWriter writer(patience);
@@ -144,7 +146,7 @@ struct HttpServer::Implementation {
       response.set_header("Vary", "Origin");
     }
     if (request.method == "OPTIONS") {
-      response.status = 204;
+      response.status = 200;
       return true;
     }
     if (options.api_keys.empty() || public_paths.count(request.path) > 0 || is_one_of(key_of(request), options.api_keys)) return false;

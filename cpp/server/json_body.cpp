@@ -20,7 +20,8 @@ Json parse_body(const std::string& text) {
     if (!body.is_object()) throw invalid_request("", "the body must be a JSON object");
     return body;
   } catch (const Json::exception& error) {
-    throw invalid_request("", std::string("the body is not JSON in UTF-8: ") + error.what());
+    const std::string problem = error.what();  // ends with what was read, a string of any length
+    throw invalid_request("", "the body is not JSON in UTF-8: " + problem.substr(0, problem.find("; last read: ")));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "server/messages.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "server/replies.h"
@@ -9,8 +10,7 @@ namespace specdec::server {
 namespace {
 
 Json read_message(const Fields& message, Json json) {
-  const std::string role = message.required_text("role");
-  if (role.empty()) throw invalid_request(message.path("role"), message.path("role") + " is empty");
+  const std::string role = read_role(message);
   json["role"] = role == "developer" ? "system" : role;
   const Json* content = message.find("content");
   const bool may_lack_content = role == "assistant" && message.find("tool_calls") != nullptr;
@@ -21,6 +21,13 @@ Json read_message(const Fields& message, Json json) {
 }
 
 }  // namespace
+
+std::string read_role(const Fields& message) {
+  static const char* const known[] = {"system", "developer", "user", "assistant", "tool", "function"};
+  const std::string role = message.required_text("role");
+  if (std::find(std::begin(known), std::end(known), role) != std::end(known)) return role;
+  throw wrong_value(message.path("role"), role, R"("system", "developer", "user", "assistant" or "tool")");
+}
 
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types) {
   if (content.is_string()) return content.get<std::string>();
@@ -36,7 +43,7 @@ std::string read_content(const std::string& path, const Json& content, const std
   return text;
 }
 
-Conversation read_conversation(const Fields& body, const Tools& tools) {
+Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools) {
   const Json& given = body.required("messages");
   if (!given.is_array() || given.empty()) throw wrong_value("messages", given, "a list of at least one message");
   Json messages = Json::array();
@@ -50,6 +57,13 @@ Conversation read_conversation(const Fields& body, const Tools& tools) {
     throw invalid_request("continue_final_message", "continue_final_message is not supported: an answer is a message of its own");
   }
   conversation.add_generation_prompt = body.flag("add_generation_prompt", true);
+  conversation.variables = service.options().template_variables;
+  if (const Json* more = body.find("chat_template_kwargs")) {
+    if (!more->is_object()) throw wrong_value("chat_template_kwargs", *more, "an object");
+    Json variables = Json::parse(conversation.variables);
+    variables.update(*more);
+    conversation.variables = to_text(variables);
+  }
   return conversation;
 }
 
@@ -66,14 +80,14 @@ std::vector<Token> prompt_tokens(const Service& service, const Conversation& con
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const std::size_t count = prompt_tokens(service, read_conversation(fields, read_tools(fields)), http.is_gone).size();
+  const std::size_t count = prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone).size();
   return json_reply({{"object", "response.input_tokens"}, {"input_tokens", count}});
 }
 
 HttpReply apply_template(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const Conversation conversation = read_conversation(fields, read_tools(fields));
+  const Conversation conversation = read_conversation(service, fields, read_tools(fields));
   try {
     return json_reply({{"prompt", service.generator().chat_prompt(conversation).text}});
   } catch (const ModelError& error) {

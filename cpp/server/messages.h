@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "server/http_server.h"
@@ -11,8 +12,12 @@
 
 namespace specdec::server {
 
-// "messages" and "add_generation_prompt". The role "developer" is "system", as templates know it; a list of text parts is one text.
-Conversation read_conversation(const Fields& body, const Tools& tools);
+// "messages", "add_generation_prompt" and "chat_template_kwargs". The role "developer" is "system", as templates know it; a list of text
+// parts is one text.
+Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools);
+
+// The role of a message: one that the OpenAI API knows.
+std::string read_role(const Fields& message);
 
 // A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with newlines.
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);

@@ -14,8 +14,7 @@ Json& assistant_message(Json& messages) {
 }
 
 void add_message(Json& messages, const Fields& item) {
-  const std::string role = item.required_text("role");
-  if (role.empty()) throw invalid_request(item.path("role"), item.path("role") + " is empty");
+  const std::string role = read_role(item);
   const std::string text = read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text"});
   static const Json none = Json::object();
   const Json& last = messages.empty() ? none : messages.back();

@@ -236,7 +236,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   Request request = read_options(service, fields);
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
-  const Conversation conversation = read_conversation(fields, tools);
+  const Conversation conversation = read_conversation(service, fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
   const std::shared_ptr<const ChatOutputParser> parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);

@@ -13,12 +13,13 @@
 namespace specdec::server {
 
 struct ServiceOptions {
-  Request defaults;           // of what requests do not say; its max_tokens is also the most that one may ask for
-  std::string model_path;     // for /props
-  std::string model_name;     // what clients call the model
-  std::string build;          // version and sources, for system_fingerprint
-  bool has_page = true;       // at /, for browsers
-  int request_seconds = 600;  // a request takes longest; 0: no limit
+  Request defaults;                       // of what requests do not say; its max_tokens is also the most that one may ask for
+  std::string model_path;                 // for /props
+  std::string model_name;                 // what clients call the model
+  std::string template_variables = "{}";  // JSON: what templates know of what requests do not say in "chat_template_kwargs"
+  std::string build;                      // version and sources, for system_fingerprint
+  bool has_page = true;                   // at /, for browsers
+  int request_seconds = 600;              // a request takes longest; 0: no limit
 };
 
 class Service {

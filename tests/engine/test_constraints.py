@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import pathlib
 import re
 import subprocess
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema
+import pydantic
 import pytest
 
 import specdec_native as sd
@@ -128,6 +130,33 @@ def test_the_schema_may_be_text_or_a_class(gen: sd.Generator) -> None:
 
     given = [PERSON, json.dumps(PERSON), Person]
     assert len({gen.generate(PROMPT, json_schema=schema, seed=1, max_tokens=80).text for schema in given}) == 1
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(pydantic.BaseModel):
+    """With a description, which is no part of the form."""
+
+    x: int = pydantic.Field(ge=-9, le=9)
+    y: int | None
+
+
+class Drawing(pydantic.BaseModel):
+    colour: Colour
+    kind: Literal["line", "dot"]
+    points: list[Point] = pydantic.Field(min_length=1, max_length=2)
+    name: str = pydantic.Field(max_length=5, description="what it is called")
+
+
+def test_a_model_of_pydantics(gen: sd.Generator) -> None:
+    for seed in range(4):
+        completion = gen.generate(PROMPT, json_schema=Drawing, seed=seed, max_tokens=120)
+        assert completion.finish_reason == "stop"
+        drawing = Drawing.model_validate_json(completion.text)
+        assert 1 <= len(drawing.points) <= 2 and len(drawing.name) <= 5
 
 
 def test_bad_constraints(gen: sd.Generator) -> None:

@@ -48,7 +48,7 @@ TEST(the_bound_by_bytes_is_a_lower_one) {
 TEST(of_a_text_that_is_much_too_long_only_the_beginning_is_tokenized) {
   Asked asked;
   const std::string text = repeated("x ", 500000);  // 1 MB, of which 64 KiB have 32,768 tokens
-  CHECK_THROWS(tokenize_prompt(vocabulary(), text, 20000, std::ref(asked)), ContextFull, "the prompt has more than 20000 tokens");
+  CHECK_THROWS(tokenize_prompt(vocabulary(), text, 20000, std::ref(asked)), ContextFull, "the prompt has at least 2");
   CHECK(asked.times == 2);  // before and after the first step
 }
 

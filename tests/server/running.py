@@ -29,7 +29,8 @@ class Reply:
         """OpenAI's shape, checked."""
         assert set(self.json) == {"error"}, self.text
         error: dict[str, Any] = self.json["error"]
-        assert set(error) == {"message", "type", "param", "code"}
+        counts = {"n_prompt_tokens", "n_ctx"} if error["type"] == "exceed_context_size_error" else set()
+        assert set(error) == {"message", "type", "param", "code", *counts}
         assert error["code"] == self.status >= 400
         assert isinstance(error["message"], str) and error["message"]
         return error

@@ -83,6 +83,7 @@ CHATS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{}]}, "messages[0].role"),
     ({"messages": [{"role": 123}]}, "messages[0].role"),
     ({"messages": [{"role": "", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [*MESSAGES, {"role": "robot", "content": "x"}]}, "messages[1].role"),
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": 123}]}, "messages[0].content"),
@@ -156,6 +157,7 @@ OTHERS: list[tuple[str, dict[str, Any], str]] = [
     (RESPONSES, {"input": 5}, "input"),
     (RESPONSES, {"input": []}, "input"),
     (RESPONSES, {"input": [{"role": "user"}]}, "input[0].content"),
+    (RESPONSES, {"input": [{"role": "robot", "content": "x"}]}, "input[0].role"),
     (RESPONSES, {"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
     (RESPONSES, {"input": "a", "previous_response_id": "resp_1"}, "previous_response_id"),
     (RESPONSES, {"input": "a", "text": {"format": {"type": "sound"}}}, "text.format.type"),
@@ -201,6 +203,23 @@ def test_bodies(server: Server, path: str) -> None:
         assert rejected(server.post(path, body))["type"] == "invalid_request_error", name
 
 
+def test_long_errors(server: Server) -> None:
+    """Of what they quote, as of others."""
+    long = "a" * 20_000
+    bodies = [
+        f'{{"prompt": "{long}\x00"}}'.encode(),
+        {"prompt": "a", "regex": f"({long}"},
+        {"prompt": "a", "grammar": f"root ::= {long}"},
+    ]
+    for body in bodies:
+        error = rejected(server.post(TEXT, body))
+        assert error["type"] == "invalid_request_error" and len(error["message"]) < 100_000
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    choice = {"type": "function", "function": {"name": long}}
+    error = rejected(server.post(CHAT, {"messages": MESSAGES, "tools": tools, "tool_choice": choice}))
+    assert error["param"] == "tool_choice.function.name"
+
+
 def test_too_many_values(server: Server) -> None:
     body = b'{"prompt": [' + b"[]," * 5_000_000 + b"[]]}"
     assert "values" in rejected(server.post(TEXT, body))["message"]
@@ -230,6 +249,7 @@ def test_prompt_longer_than_the_context(server: Server) -> None:
         error = rejected(server.post(path, body))
         assert error["type"] == "exceed_context_size_error"
         assert "the context holds 512" in error["message"]
+        assert error["n_ctx"] == 512 < error["n_prompt_tokens"]
 
 
 def test_paths_and_methods(server: Server) -> None:
@@ -262,5 +282,5 @@ def test_template_that_rejects_messages(specdec: Any) -> None:
     with serving(specdec, "--chat-template", template) as running:
         assert running.post(CHAT, {"messages": MESSAGES, "max_tokens": 1}).status == 200
         for path in (CHAT, "/apply-template"):
-            error = rejected(running.post(path, {"messages": [{"role": "robot", "content": "a"}]}))
+            error = rejected(running.post(path, {"messages": [{"role": "system", "content": "a"}]}))
             assert error["param"] == "messages" and "unknown role" in error["message"]

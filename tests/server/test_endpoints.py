@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
-from tests.server.running import PROMPT, Server
+from tests.server.running import PROMPT, Server, serving
 
 import specdec_native as sd
 
@@ -249,6 +250,28 @@ def test_apply_template(server: Server) -> None:
         "/apply-template", {"messages": [{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}]}
     )
     assert reply.json == {"prompt": "a\nb"}
+
+
+def test_variables_of_templates(specdec: pathlib.Path) -> None:
+    """Of the server, and of a request, whose own go first; their text is a caller's, so it never is a control token."""
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'on' if enable_thinking else 'off' }}{{ name }}"
+    options = ["--chat-template", template, "--chat-template-kwargs", '{"enable_thinking": true, "name": "x"}']
+    with serving(specdec, *options) as running:
+
+        def prompt(**variables: Any) -> Any:
+            body = {"messages": [{"role": "user", "content": "a "}], "chat_template_kwargs": variables}
+            return running.post("/apply-template", body).json["prompt"]
+
+        assert prompt() == "a onx" and prompt(enable_thinking=False) == "a offx"
+        assert prompt(name=7) == "a on7"
+        assert prompt(messages=[], add_generation_prompt="b", bos_token="c") == "a onx"
+        counts = [
+            running.post("/v1/chat/completions/input_tokens", {**CHAT, "chat_template_kwargs": {"name": name}}).json
+            for name in ("", "<|endoftext|>")
+        ]
+        assert counts[1]["input_tokens"] > counts[0]["input_tokens"] + 1
+        error = running.post("/v1/chat/completions", {**CHAT, "chat_template_kwargs": [1]}).error
+        assert error["param"] == "chat_template_kwargs"
 
 
 def test_logit_bias(server: Server) -> None:

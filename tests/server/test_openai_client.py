@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import openai
+import pydantic
 import pytest
 from tests.server.running import PROMPT, Server
 
@@ -45,6 +48,25 @@ def test_responses(client: openai.OpenAI) -> None:
     assert reply.id.startswith("resp_") and reply.status == "incomplete"
     events = list(client.responses.create(**options, stream=True))
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == reply.output_text
+
+
+class Colours(pydantic.BaseModel):
+    best: Literal["red", "blue"]
+    others: list[Literal["green", "yellow"]] = pydantic.Field(max_length=2)
+
+
+def test_structured_output(client: openai.OpenAI) -> None:
+    """With a class of pydantic's, as OpenAI's own examples have it."""
+    messages: Any = [{"role": "user", "content": PROMPT}]
+    reply = client.chat.completions.parse(model="any", messages=messages, seed=5, response_format=Colours)
+    parsed = reply.choices[0].message.parsed
+    assert isinstance(parsed, Colours)
+    with client.chat.completions.stream(model="any", messages=messages, seed=5, response_format=Colours) as stream:
+        for _ in stream:
+            pass
+        assert stream.get_final_completion().choices[0].message.parsed == parsed
+    response = client.responses.parse(model="any", input=PROMPT, text_format=Colours, extra_body={"seed": 5})
+    assert response.output_parsed == parsed
 
 
 def test_errors(client: openai.OpenAI) -> None:

@@ -32,6 +32,7 @@ struct ServeOptions {
   Request defaults;
   server::HttpOptions http;
   std::optional<ChatTemplate> chat_template;  // null: the model's own
+  std::string template_variables = "{}";      // JSON
   std::string alias;                          // empty: the file's name
   int request_seconds = 600, drain_seconds = 30;
   int num_threads = 0;  // 0: one per request that runs or waits, and some more
@@ -98,6 +99,7 @@ CommandLine command_line(ServeOptions& options) {
              "accepted because llama-server has them; always so")}},
       {"Text",
        {template_option(options.chat_template), template_file_option(options.chat_template),
+        template_variables_option(options.template_variables),
         flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
         predict_option(options.defaults, 0,
                        "most tokens of an answer, and how many a request gets that does not say; -1: until the model ends it or the "
@@ -155,6 +157,7 @@ int run_serve(int argc, const char* const* argv) {
   service.defaults = options.defaults;
   service.model_path = options.generator.target;
   service.model_name = options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
+  service.template_variables = options.template_variables;
   service.build = std::string(version) + ", " + build;
   service.request_seconds = options.request_seconds;
   service.has_page = !options.has_no_page;
