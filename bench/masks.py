@@ -3,7 +3,7 @@
 First the time of single masks over the target's vocabulary, by llama.cpp's grammar and by xgrammar (bench/masks.cpp). Then
 whole generations of the pair without a constraint and with one that any text obeys, so that both write the same tokens and what
 differs is the masks, of the target's rows and the draft's, and their use; greedy, in turns, medians of tokens per second. The
-end-of-text tokens are banned. Prints markdown tables; those of bench/RESULTS-masks.md are from here.
+end-of-text tokens are banned. Prints markdown tables.
 """
 
 from __future__ import annotations
