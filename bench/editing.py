@@ -1,6 +1,6 @@
 """Tokens per second on editing prompts: how much drafts that are copied from the text add to a draft model.
 
-python bench/editing.py [--tokens 320] [--prompts chat] [--llama]
+python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama]
 
 Eight requests to return a piece of the standard library changed, greedy, or the questions of prompts/chat.json. All rows run in
 one process and alternate; only decoding is timed. Every prompt runs once, because suffix decoding remembers its answer. The
@@ -76,11 +76,16 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=320)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompts", choices=["edits", "chat"], default="edits")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
     parser.add_argument("--llama", action="store_true")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
     prompts = {name: chat(text) for name, text in (edits() if arguments.prompts == "edits" else PROMPTS).items()}
+    if arguments.only:
+        if unknown := sorted(set(arguments.only) - set(prompts)):
+            parser.error(f"--only {unknown[0]!r}: one of {', '.join(prompts)}")
+        prompts = {name: prompts[name] for name in arguments.only}
     target, draft = (str(arguments.models / f"{name}.gguf") for name in PAIR)
     both = sd.Generator(target, draft, n_ctx=4096, n_threads=arguments.threads)
     model = sd.Generator(target, draft, suffix=False, n_ctx=4096, n_threads=arguments.threads)
