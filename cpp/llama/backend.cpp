@@ -12,7 +12,7 @@
 #include "ggml-backend.h"
 #include "graph/op_hook.h"
 #include "llama.h"
-#include "llama/huge_page_buffers.h"
+#include "llama/tensor_buffers.h"
 #include "platform/console.h"
 
 namespace specdec {
@@ -82,7 +82,7 @@ void start_backend() {
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook();
-    install_huge_page_buffers();
+    install_tensor_buffers();
   });
 }
 

@@ -10,11 +10,16 @@
 //   group_sums<type, C>(weights, x, group, sums)              sums[c][v] = exact sums of a group of columns
 //   decode_tile<type>(w, row_bytes, blocks, ahead, tile)      16 rows of `blocks` blocks of the type; as many bytes from `ahead` on
 //                                                             are read next and may be fetched
+//   stream_row(out, row), finish_streams()                    16 numbers past the caches, to a place aligned to 64 bytes
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
 constexpr int vectors = tile_rows / vector_rows;
 constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
 constexpr int prefetch_bytes = 6144;           // distance; 2304 to 9216 are equally good with AVX2
+
+// Outputs of the whole product from which on they go past the caches. Their lines are in other cores' caches, whose threads read what
+// the last product wrote there: to wait for a line takes as long as to multiply a few columns. Fewer are soon read again.
+constexpr std::int64_t streamed_outputs = 8192;
 
 // Weights of a DecodedTile, 32 columns after another.
 template <Type type>
@@ -252,6 +257,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
   DecodedTile& tile = *static_cast<DecodedTile*>(scratch);
   std::uint8_t* padded = reinterpret_cast<std::uint8_t*>(&tile + 1);
   float* acc = reinterpret_cast<float*>(padded + padded_bytes);
+  const bool streams = n * ldo >= streamed_outputs;
   for (std::int64_t row = row_begin; row < row_end; row += tile_rows) {
     const std::int64_t rows = row_end - row < tile_rows ? row_end - row : tile_rows;
     __builtin_memset(acc, 0, static_cast<std::size_t>(n * tile_rows) * sizeof(float));
@@ -263,9 +269,14 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
       else multiply_unpacked<type>(own, panel, n, m.k, tile, acc);
     }
     for (std::int64_t c = 0; c < n; ++c) {
-      __builtin_memcpy(out + c * ldo + row, acc + c * tile_rows, static_cast<std::size_t>(rows) * sizeof(float));
+      float* to = out + c * ldo + row;
+      const float* from = acc + c * tile_rows;
+      if (rows < tile_rows) __builtin_memcpy(to, from, static_cast<std::size_t>(rows) * sizeof(float));
+      else if (streams && reinterpret_cast<std::uintptr_t>(to) % 64 == 0) stream_row(to, from);
+      else __builtin_memcpy(to, from, tile_rows * sizeof(float));
     }
   }
+  if (streams) finish_streams();
 }
 
 void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,

@@ -363,4 +363,12 @@ void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_
   }
 }
 
+// --- outputs ----------------------------------------------------------------------------------------------------------
+
+SPECDEC_INLINE void stream_row(float* out, const float* row) {
+  _mm256_stream_ps(out, _mm256_loadu_ps(row));
+  _mm256_stream_ps(out + 8, _mm256_loadu_ps(row + 8));
+}
+SPECDEC_INLINE void finish_streams() { _mm_sfence(); }
+
 #include "weights/blocks/matmul_kernel.h"

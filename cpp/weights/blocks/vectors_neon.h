@@ -31,6 +31,10 @@ SPECDEC_INLINE Floats to_floats(Ints v) { return vcvtq_f32_s32(v); }
 SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return vmulq_f32(a, b); }
 SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return vfmaq_f32(c, a, b); }
 
+// gcc has no intrinsic for stores past the caches.
+SPECDEC_INLINE void stream_row(float* out, const float* row) { __builtin_memcpy(out, row, 16 * sizeof(float)); }
+SPECDEC_INLINE void finish_streams() {}
+
 template <Type type>
 SPECDEC_INLINE Codes finished(Codes code) {
   if constexpr (has_table(type)) return vqtbl1q_s8(vld1q_s8(iq4_values), vreinterpretq_u8_s8(code));

@@ -1,4 +1,4 @@
-#include "llama/huge_page_buffers.h"
+#include "llama/tensor_buffers.h"
 
 #include <cstddef>
 
@@ -22,10 +22,11 @@ ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, std::size_t 
 
 }  // namespace
 
-void install_huge_page_buffers() {
-  auto& allocate = ggml_backend_cpu_buffer_type()->iface.alloc_buffer;
-  alloc_from_heap = allocate;
-  allocate = alloc_buffer;
+void install_tensor_buffers() {
+  auto& type = ggml_backend_cpu_buffer_type()->iface;
+  alloc_from_heap = type.alloc_buffer;
+  type.alloc_buffer = alloc_buffer;
+  type.get_alignment = [](ggml_backend_buffer_type_t) -> std::size_t { return 64; };  // 32 in ggml
 }
 
 }  // namespace specdec
