@@ -1,11 +1,11 @@
 """Tokens per second on editing prompts: how much drafts that are copied from the text add to a draft model.
 
-python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama]
+python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama | --alone MODEL.gguf]
 
 Eight requests to return a piece of the standard library changed, greedy, or the questions of prompts/chat.json. All rows run in
 one process and alternate; only decoding is timed. Every prompt runs once, because suffix decoding remembers its answer. The
 rows have the same output by construction, which is checked. --llama adds llama.cpp's own programs (see bench/real_pair.py), a
-process for each generation.
+process for each generation. --alone: plain decoding and copies with this target, without a draft model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import textwrap
 from typing import Literal
 
 from real_models import FOLDER, PAIR
-from real_pair import PROMPTS, Rows, chat
+from real_pair import PROMPTS, Rows
 from wide_models import ROOT
 
 import specdec_native as sd
@@ -78,24 +78,31 @@ def main() -> None:
     parser.add_argument("--prompts", choices=["edits", "chat"], default="edits")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
     parser.add_argument("--llama", action="store_true")
+    parser.add_argument("--alone", type=pathlib.Path)
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
-    prompts = {name: chat(text) for name, text in (edits() if arguments.prompts == "edits" else PROMPTS).items()}
+    prompts = edits() if arguments.prompts == "edits" else PROMPTS
     if arguments.only:
         if unknown := sorted(set(arguments.only) - set(prompts)):
             parser.error(f"--only {unknown[0]!r}: one of {', '.join(prompts)}")
         prompts = {name: prompts[name] for name in arguments.only}
-    target, draft = (str(arguments.models / f"{name}.gguf") for name in PAIR)
-    both = sd.Generator(target, draft, n_ctx=4096, n_threads=arguments.threads)
-    model = sd.Generator(target, draft, suffix=False, n_ctx=4096, n_threads=arguments.threads)
-    text = sd.Generator(target, "suffix", n_ctx=4096, n_threads=arguments.threads)
-    rows: dict[str, tuple[sd.Generator, int | Literal["auto"]]] = {
-        "plain": (model, 0),
-        "suffix": (text, "auto"),
-        "draft model": (model, "auto"),
-        "both (default)": (both, "auto"),
-    }
+    files = [arguments.alone] if arguments.alone else [arguments.models / f"{name}.gguf" for name in PAIR]
+    target, *draft = map(str, files)
+
+    def generator(draft: str, suffix: bool = True) -> sd.Generator:
+        return sd.Generator(target, draft, suffix=suffix, n_ctx=4096, n_threads=arguments.threads)
+
+    text = generator("suffix")
+    rows: dict[str, tuple[sd.Generator, int | Literal["auto"]]]
+    if draft:
+        both, model = generator(draft[0]), generator(draft[0], suffix=False)
+        rows = {"plain": (model, 0), "suffix": (text, "auto"), "draft model": (model, "auto"), "both (default)": (both, "auto")}
+    else:
+        both, plain = text, sd.Generator(target, n_ctx=4096, n_threads=arguments.threads)
+        rows = {"plain": (plain, 0), "suffix": (text, "auto")}
+    system = {"role": "system", "content": "You are a helpful assistant."}
+    prompts = {name: text.apply_chat_template([system, {"role": "user", "content": it}]) for name, it in prompts.items()}
     peers = {}
     if arguments.llama:
         llama = Rows(arguments)
@@ -112,12 +119,12 @@ def main() -> None:
     copied: dict[str, str] = {}
     for index, (name, prompt) in enumerate(prompts.items()):
         outputs = set()
-        for row, (generator, k) in list(rows.items())[:: 1 if index % 2 == 0 else -1]:
-            completion = generator.generate(prompt, max_tokens=arguments.tokens, temperature=0, num_draft_tokens=k)
+        for row, (engine, k) in list(rows.items())[:: 1 if index % 2 == 0 else -1]:
+            completion = engine.generate(prompt, max_tokens=arguments.tokens, temperature=0, num_draft_tokens=k)
             stats = completion.stats
             outputs.add(completion.text)
             speeds[row][name] = stats.tokens_per_second
-            if generator is both:
+            if engine is both and k == "auto":
                 copied[name] = f"{stats.accepted_copies} + {stats.accepted - stats.accepted_copies} of {stats.tokens}"
         assert len(outputs) == 1
         with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +136,7 @@ def main() -> None:
         print(f"{name} ({index + 1} of {len(prompts)})", file=sys.stderr, flush=True)
 
     about = f"greedy, at most {arguments.tokens} tokens, {arguments.threads} threads"
-    print(f"{PAIR[0]} with {PAIR[1]}, {about}: tokens/s\n")
+    print(f"{' with '.join(file.stem for file in files)}, {about}: tokens/s\n")
     print("| | " + " | ".join(speeds) + " | accepted copies + drafts of the model, of tokens |")
     print("|---|" + "---|" * (len(speeds) + 1))
     for name in prompts:
