@@ -62,6 +62,7 @@ constexpr Hyperparameter hyperparameters[] = {
     {"wkv.head_size", 1, 1 << 16},
     {"shortconv.l_cache", 1, 1 << 10},
     {"token_shift_count", 0, 8},
+    {"full_attention_interval", 1, max_layers},  // every so many layers; llama.cpp divides by it
 };
 
 [[noreturn]] void reject(const GgufFile& file, const std::string& key, const std::string& problem) {
@@ -191,6 +192,11 @@ void check_experts(const GgufFile& file, const std::string& prefix) {
     reject(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
 }
 
+// Every so many layers have experts; llama.cpp divides by it. In llama4 0 means none.
+void check_expert_step(const GgufFile& file, const std::string& prefix) {
+  if (prefix == "ernie4_5-moe.") checked(file, prefix + "interleave_moe_layer_step", 1, max_layers, 1);
+}
+
 void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.scaling.type";
   const auto type = file.string(key);
@@ -280,6 +286,7 @@ void check_model_metadata(const GgufFile& file) {
   const std::string prefix = file.string("general.architecture").value_or("") + ".";
   check_ranges(file, prefix);
   check_experts(file, prefix);
+  check_expert_step(file, prefix);
   check_heads(file, prefix);
   check_rotated_dimensions(file, prefix);
   check_rope_sections(file, prefix);

@@ -377,6 +377,10 @@ ASSERTED = {
         '"tokenizer.ggml.tokens" has 70000 bytes for token 1, expected at most 2048',
     ),
     "norm of integers": (with_tensors(tensor("blk.0.attn_norm.weight", [8], 26)), "has type I32, expected F32"),
+    "an interval of no layers, which llama.cpp divides by": (
+        model(number("full_attention_interval", 0)),
+        "is 0, expected 1 to 512",
+    ),
     "heads of RWKV that ggml would read past": (model(number("wkv.head_size", 32)), "is 32, expected a multiple of 64"),
     "no rotated dimension": (model(*heads(4, 64), number("rope.dimension_count", 0)), "is 0, expected 2 to 16"),
     "an odd number of rotated dimensions": (model(*heads(4, 64), number("rope.dimension_count", 15)), "is odd"),
