@@ -1,6 +1,6 @@
 """Tokens per second on editing prompts: how much drafts that are copied from the text add to a draft model.
 
-python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama | --alone MODEL.gguf]
+python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama | --alone MODEL.gguf [--chat-template NAME]]
 
 Eight requests to return a piece of the standard library changed, greedy, or the questions of prompts/chat.json. All rows run in
 one process and alternate; only decoding is timed. Every prompt runs once, because suffix decoding remembers its answer. The
@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
     parser.add_argument("--llama", action="store_true")
     parser.add_argument("--alone", type=pathlib.Path)
+    parser.add_argument("--chat-template", metavar="NAME", help="of a model that has none")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
@@ -91,7 +92,8 @@ def main() -> None:
     target, *draft = map(str, files)
 
     def generator(draft: str, suffix: bool = True) -> sd.Generator:
-        return sd.Generator(target, draft, suffix=suffix, n_ctx=4096, n_threads=arguments.threads)
+        template = arguments.chat_template
+        return sd.Generator(target, draft, suffix=suffix, n_ctx=4096, n_threads=arguments.threads, chat_template=template)
 
     text = generator("suffix")
     rows: dict[str, tuple[sd.Generator, int | Literal["auto"]]]
