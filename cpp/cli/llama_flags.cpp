@@ -119,7 +119,6 @@ constexpr Flags table[] = {
     {"--perf", "the statistics have the times", everywhere},
     {"-ptc --print-token-count --verbose-prompt", "the statistics have the numbers of tokens"},
     {"--no-perf", "--no-stats leaves the statistics out"},
-    {"-co", "--color sets colours"},
     {"-v --verbose --log-verbose --log-verbosity -lv --verbosity --log-file --log-jsonl --no-log-jsonl --log-colors "
      "--log-prefix --no-log-prefix --log-timestamps --no-log-timestamps",
      "nothing is logged; --json has all there is to know about a text"},

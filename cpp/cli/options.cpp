@@ -98,9 +98,13 @@ Written split_option(const std::string& argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-// next: the following argument, or null.
-std::string value_of(const CommandLine& line, const Option& option, const Written& written, const char* next) {
-  if (written.value) return *written.value;
+// next: the following argument, or null; becomes null if it is not the value.
+std::string value_of(const CommandLine& line, const Option& option, const Written& written, const char*& next) {
+  const bool has_value = next != nullptr && next[0] != '-';
+  if (written.value || (!option.alone.empty() && !has_value)) {
+    next = nullptr;
+    return written.value.value_or(option.alone);
+  }
   const std::string missing = written.name + " needs a value (" + option.value + ")";
   if (next == nullptr) throw UsageError(missing);
   if (find(line, split_option(next).name) != nullptr) {
@@ -236,8 +240,9 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
       option->set("");
       continue;
     }
-    set_option(*option, written.name, value_of(line, *option, written, at + 1 < argc ? argv[at + 1] : nullptr));
-    if (!written.value) ++at;
+    const char* next = at + 1 < argc ? argv[at + 1] : nullptr;
+    set_option(*option, written.name, value_of(line, *option, written, next));
+    if (next != nullptr) ++at;
   }
   unknown.check();
   return parsed;

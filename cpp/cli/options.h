@@ -28,6 +28,7 @@ struct Option {
   std::string value;               // placeholder of the value in the help; empty: a flag
   std::string help;
   std::function<void(const std::string& text)> set;  // throws UsageError saying what it expects
+  std::string alone = "";                            // the value if none follows; empty: one must
 };
 
 struct Group {

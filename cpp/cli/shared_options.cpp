@@ -111,11 +111,12 @@ Option parallel_option(GeneratorOptions& options, const std::string& help) {
 }
 
 Option color_option(std::string& mode) {
-  Option option =
-      choice({"--color"}, {"auto", "always", "never"}, mode, "show accepted drafts in green, copies of text in cyan; auto: on a terminal");
+  Option option = choice({"-co", "--color"}, {"on", "off", "auto"}, mode,
+                         "show accepted drafts in green, copies of text in cyan; auto: on a terminal; alone it means on");
   option.set = [set = option.set](const std::string& text) {
-    set(text == "on" ? "always" : text == "off" ? "never" : text);
-  };  // llama.cpp's
+    set(text == "always" ? "on" : text == "never" ? "off" : text);  // as other programs call them
+  };
+  option.alone = "on";
   return option;
 }
 

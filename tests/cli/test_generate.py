@@ -229,9 +229,13 @@ def test_logit_bias_bans_a_token(specdec: pathlib.Path) -> None:
 def test_color(specdec: pathlib.Path) -> None:
     plain = run(specdec, "-p", PROMPT, *GREEDY).stdout
     assert "\x1b" not in plain
-    colored = run(specdec, "-p", PROMPT, *GREEDY, "--color", "always", env={**os.environ, "NO_COLOR": "1"}).stdout
-    assert "\x1b[32m" in colored
-    assert colored.replace("\x1b[32m", "").replace("\x1b[0m", "") == plain
+    for form in (["--color", "on"], ["--color=always"], ["--color"], ["-co"]):  # alone in the end, and before an option
+        for options in ([*form, *GREEDY], [*GREEDY, *form]):
+            colored = run(specdec, "-p", PROMPT, *options, env={**os.environ, "NO_COLOR": "1"}).stdout
+            assert "\x1b[32m" in colored
+            assert colored.replace("\x1b[32m", "").replace("\x1b[0m", "") == plain
+    for form in (["--color", "off"], ["--color", "never"], ["--color=auto"]):
+        assert run(specdec, "-p", PROMPT, *GREEDY, *form).stdout == plain
 
 
 def at_a_terminal(specdec: pathlib.Path, *arguments: str, env: dict[str, str] | None = None) -> str:

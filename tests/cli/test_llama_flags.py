@@ -55,7 +55,7 @@ def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
     question = ["-cnv", "-fa", "on", "--no-warmup", "-mli", "-dt", "-1", "-n", "2", "-t", "1", "-p", "import os", "-st"]
     result = subprocess.run([specdec, "chat", *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
     assert result.returncode == 0 and "\x1b[" not in result.stdout
-    colors = ["--color", "on", "-k", "2", "-n", "60", "--temp", "0"]
+    colors = ["--color", "-k", "2", "-n", "60", "--temp", "0"]
     colored = subprocess.run([specdec, "chat", *question, *colors], capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
     assert colored.returncode == 0 and b"\x1b[32m" in colored.stdout
     notes = re.findall(r"^note: (-\S+) changes nothing: .+$", result.stderr, re.MULTILINE)

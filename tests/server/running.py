@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 PROMPT = "def bfs(graph, start):"
+PATIENCE = 600  # seconds: only ends what hangs, since a machine may be busy, or stop everything for minutes
+POLL = 0.02
 
 
 class Reply:
@@ -49,7 +51,12 @@ class Server:
         self.port = int(url.rsplit(":", 1)[1])
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, timeout: float = 60
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        timeout: float = PATIENCE,
     ) -> Reply:
         request = urllib.request.Request(self.url + path, body, headers or {}, method=method)
         try:
@@ -61,7 +68,7 @@ class Server:
     def get(self, path: str, headers: dict[str, str] | None = None) -> Reply:
         return self.request("GET", path, headers=headers)
 
-    def post(self, path: str, body: Any, headers: dict[str, str] | None = None, timeout: float = 60) -> Reply:
+    def post(self, path: str, body: Any, headers: dict[str, str] | None = None, timeout: float = PATIENCE) -> Reply:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.request("POST", path, data, {"Content-Type": "application/json", **(headers or {})}, timeout)
 
@@ -89,15 +96,17 @@ class Server:
         return self.wait()
 
     def wait(self) -> tuple[int, str]:
-        _, error = self.process.communicate(timeout=60)
+        _, error = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, error
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """seconds: of a machine that does nothing else. Looks are counted, because time passes while everything is stopped, too."""
+    for _ in range(int(seconds / POLL)):
+        if condition():
+            return
+        time.sleep(POLL)
+    raise AssertionError("it did not happen in time")
 
 
 @contextlib.contextmanager

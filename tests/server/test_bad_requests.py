@@ -6,7 +6,7 @@ import socket
 from typing import Any
 
 import pytest
-from tests.server.running import PROMPT, Reply, Server
+from tests.server.running import PATIENCE, PROMPT, Reply, Server
 
 CHAT, TEXT, NATIVE, RESPONSES = "/v1/chat/completions", "/v1/completions", "/completion", "/v1/responses"
 MESSAGES = [{"role": "user", "content": PROMPT}]
@@ -228,7 +228,7 @@ def test_too_many_values(server: Server) -> None:
 def test_body_that_is_too_large(server: Server) -> None:
     """The status may get lost where a client sends on into the closed connection, so it reads after a part."""
     size = 100 << 20
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         head = f"POST {TEXT} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n"
         connection.sendall(head.encode() + b"a" * 1000)
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
@@ -267,7 +267,7 @@ def test_bytes_that_are_not_http(server: Server) -> None:
         b"POST " + TEXT.encode() + b" HTTP/1.1\r\n" + b"Content-Length: -5\r\n\r\n",
         b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
     ):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
             connection.sendall(garbage)
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100).startswith((b"HTTP/1.1 4", b""))

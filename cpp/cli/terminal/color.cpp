@@ -16,7 +16,7 @@ bool is_set(const char* variable) {
 }  // namespace
 
 bool use_color(const std::string& mode) {
-  if (mode != "auto") return mode == "always";
+  if (mode != "auto") return mode == "on";
   const char* terminal = std::getenv("TERM");
   const bool dumb = terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
   return output_is_terminal() && !dumb && !is_set("NO_COLOR");

@@ -7,7 +7,7 @@ namespace specdec::cli {
 
 enum class Style { plain, green, cyan, faint, bold };
 
-// mode: "always", "never", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
+// mode: "on", "off", or "auto": colour on terminals other than TERM=dumb, unless NO_COLOR is set (no-color.org).
 bool use_color(const std::string& mode);
 
 // The codes that begin a style and return to plain; plain text has none.
