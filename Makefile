@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -151,6 +151,16 @@ $(CLIENTS_VENV)/.ready: requirements/clients.txt
 
 clients-check: build $(CLIENTS_VENV)/.ready
 	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py
+
+# A checkpoint in safetensors becomes F16, then MXFP6, with llama.cpp's own script, as docs/models.md has it; torch and CUDA need 6 GB.
+CONVERT_VENV := build/convert-venv
+$(CONVERT_VENV)/.ready: requirements/convert.txt
+	$(PYTHON) -m venv $(CONVERT_VENV)
+	$(CONVERT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/convert.txt
+	touch $@
+
+convert-check: build $(CONVERT_VENV)/.ready
+	SPECDEC_CONVERT="$(CURDIR)/$(CONVERT_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/real/test_conversion.py
 
 bench: $(BUILD)/build.ninja
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON
