@@ -158,12 +158,16 @@ Options read(Service& service, const Fields& body) {
   options.response_fields = read_response_fields(body);
   if (body.flag("post_sampling_probs", false)) throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
   Request request = read_options(service, body);
-  const Prompts prompts = read_prompts(service, body, 1);
-  options.is_list = prompts.is_list;
+  const int num_choices = read_num_choices(service, body);
+  const Prompts prompts = read_prompts(service, body, num_choices);
+  options.is_list = prompts.is_list || num_choices > 1;
   for (const Prompt& prompt : prompts.prompts) {
     prompt.put_into(request);
-    options.requests.push_back(request);
-    options.prompts.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens, true));
+    const std::string text = prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens, true);
+    for (const Request& choice : choices_of(request, num_choices)) {
+      options.requests.push_back(choice);
+      options.prompts.push_back(text);
+    }
   }
   return options;
 }

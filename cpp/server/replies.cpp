@@ -63,7 +63,7 @@ Json timings_json(const Stats& stats) {
           {"prompt_n", num_read},
           {"prompt_ms", 1e3 * stats.prompt_seconds},
           {"prompt_per_token_ms", ms_each(num_read, stats.prompt_seconds)},
-          {"prompt_per_second", stats.prompt_tokens_per_second()},
+          {"prompt_per_second", num_read > 1 ? stats.prompt_tokens_per_second() : 0.0},  // the last one is read with the first cycle
           {"predicted_n", stats.tokens},
           {"predicted_ms", 1e3 * stats.seconds},
           {"predicted_per_token_ms", ms_each(stats.tokens, stats.seconds)},

@@ -55,6 +55,19 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
   return biases;
 }
 
+bool constrains(const std::string& option) { return option == "grammar" || option == "json_schema" || option == "regex"; }
+
+// Of what constrains the text already; or null.
+const char* constraint_in(const Request& request) {
+  return request.grammar ? "grammar" : request.json_schema ? "json_schema" : request.regex ? "regex" : nullptr;
+}
+
+// Before `field` constrains the text, too.
+void check_no_constraint(const Request& request, const std::string& field) {
+  const char* other = constraint_in(request);
+  if (other != nullptr) throw invalid_request(field, field + " and " + other + " both constrain the text; give one of them");
+}
+
 // Values that OpenAI or llama-server give another form or meaning.
 Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& value) {
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
@@ -74,6 +87,7 @@ void set(const Service& service, Request& request, const RequestOption& option, 
   try {
     const Json json = adapted(service.generator(), option.name, field, *value);
     if (json.is_null() && option.name == "seed") request.seed.reset();
+    if (!json.is_null() && constrains(option.name)) check_no_constraint(request, body.path(field));
     set_option(request, option, json);
   } catch (const ArgumentError& error) {
     throw wrong_value(body.path(field), *value, error.requirement());
@@ -122,6 +136,7 @@ void set_schema(const Service& service, Request& request, const std::string& pat
 void read_format(const Service& service, Request& request, const Fields& format) {
   const std::string type = format.required_text("type");
   if (type == "text") return;
+  check_no_constraint(request, format.path("type"));
   if (type == "json_object") {
     const Json* schema = format.find("schema");  // llama-server's
     return set_schema(service, request, format.path("schema"), schema != nullptr ? *schema : Json({{"type", "object"}}));
@@ -158,7 +173,8 @@ StreamOptions read_stream_options(const Fields& body) {
 
 int read_num_choices(const Service& service, const Fields& body) {
   constexpr int most = 128;
-  return body.whole("n", 1, 1, std::min(most, static_cast<int>(service.capacity())));
+  check_same(body, {"n", "n_cmpl"});
+  return body.whole(body.find("n") != nullptr ? "n" : "n_cmpl", 1, 1, std::min(most, static_cast<int>(service.capacity())));
 }
 
 }  // namespace specdec::server

@@ -19,7 +19,7 @@ struct StreamOptions {
 };
 StreamOptions read_stream_options(const Fields& body);
 
-// How many answers: "n".
+// How many answers: "n", of llama-server "n_cmpl".
 int read_num_choices(const Service& service, const Fields& body);
 
 }  // namespace specdec::server

@@ -1,4 +1,5 @@
 // POST /v1/responses of the OpenAI API: text and calls of functions. Nothing is kept between requests.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -31,6 +32,14 @@ void read_text_format(const Service& service, Request& request, const Fields& bo
   if (const Json* format = fields.find("format")) read_format(service, request, Fields(*format, "text.format"));
 }
 
+// Whether "include" asks for the tokens of the text with their log-probabilities.
+bool read_includes_logprobs(const Fields& body) {
+  const Json* include = body.find("include");
+  if (include == nullptr) return false;
+  if (!include->is_array()) throw wrong_value("include", *include, "a list of strings");
+  return std::find(include->begin(), include->end(), "message.output_text.logprobs") != include->end();
+}
+
 // What of the request its reply repeats.
 Json read_repeated(const Fields& body) {
   const Json *tools = body.find("tools"), *tool_choice = body.find("tool_choice");
@@ -45,8 +54,12 @@ class Output {
  public:
   explicit Output(EventStream* events) : events_(events) {}
 
+  // Of a token, before the deltas that it makes. Those of thoughts and calls are not in the output.
+  void add_logprob(Json logprob) { waiting_.push_back(std::move(logprob)); }
+
   // A delta of the chat API's message.
   void add(const Json& delta) {
+    if (!delta.contains("content")) waiting_.clear();
     if (delta.contains("reasoning_content")) {
       if (type() != "reasoning")
         open({{"type", "reasoning"}, {"id", new_id("rs_")}, {"summary", Json::array()}, {"status", "in_progress"}});
@@ -64,6 +77,7 @@ class Output {
   // is_cut: the text has not ended by itself.
   void close(bool is_cut) {
     if (items_.empty()) open_message();
+    if (type() == "message") (void)take_waiting();
     close_item(is_cut ? "incomplete" : "completed");
   }
 
@@ -81,7 +95,14 @@ class Output {
 
   Json part() const {
     if (type() == "reasoning") return {{"type", "reasoning_text"}, {"text", text_}};
-    return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
+    return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
+  }
+
+  // Of the tokens since the last delta, which become those of the open message.
+  Json take_waiting() {
+    Json taken = std::exchange(waiting_, Json::array());
+    logprobs_.insert(logprobs_.end(), taken.begin(), taken.end());
+    return taken;
   }
 
   Json at_item(Json event) const {
@@ -100,6 +121,7 @@ class Output {
     items_.push_back(std::move(item));
     is_open_ = true;
     text_.clear();
+    logprobs_ = Json::array();
     send("response.output_item.added", {{"output_index", items_.size() - 1}, {"item", items_.back()}});
     if (type() != "function_call") send("response.content_part.added", at_part({{"part", part()}}));
   }
@@ -108,7 +130,7 @@ class Output {
   void add_text(const char* event, const std::string& text) {
     text_ += text;
     Json delta = {{"delta", text}};
-    if (type() == "message") delta["logprobs"] = Json::array();
+    if (type() == "message") delta["logprobs"] = take_waiting();
     send(event, at_part(std::move(delta)));
   }
 
@@ -136,7 +158,7 @@ class Output {
       const Json whole = part();
       item["content"].push_back(whole);
       Json done = {{"text", text_}};
-      if (type() == "message") done["logprobs"] = Json::array();
+      if (type() == "message") done["logprobs"] = logprobs_;
       send(type() == "message" ? "response.output_text.done" : "response.reasoning_text.done", at_part(std::move(done)));
       send("response.content_part.done", at_part({{"part", whole}}));
     }
@@ -148,18 +170,29 @@ class Output {
   EventStream* events_;  // null: none
   int num_sent_ = 0;
   Json items_ = Json::array();
-  bool is_open_ = false;  // the last item
-  std::string text_;      // of the last item: its text, or a call's arguments
+  bool is_open_ = false;                                     // the last item
+  std::string text_;                                         // of the last item: its text, or a call's arguments
+  Json logprobs_ = Json::array(), waiting_ = Json::array();  // of its tokens; of those whose text has not come yet
+};
+
+struct Options {
+  bool stream = false, has_logprobs = false;
+  Json repeated;
+  std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
 
 class Response {
  public:
-  Response(Service& service, Generation& generation, Json repeated, std::shared_ptr<const ChatOutputParser> parser, EventStream* events)
-      : service_(service), generation_(generation), repeated_(std::move(repeated)), message_(std::move(parser)), output_(events) {}
+  Response(Service& service, Generation& generation, const Options& options, EventStream* events)
+      : service_(service), generation_(generation), options_(options), message_(options.parser), output_(events) {}
 
   Json collected() {
     const Answer answer = std::move(collect(generation_)[0]);
-    add(answer.text, answer.finish_reason);
+    if (options_.has_logprobs) {
+      for (const Piece& piece : answer.pieces) add(piece);
+    } else {
+      add(answer.text, answer.finish_reason);
+    }
     return finished(answer);
   }
 
@@ -168,7 +201,7 @@ class Response {
     output_.send("response.in_progress", {{"response", response("in_progress")}});
     Answer answer;
     while (std::optional<Generation::Item> item = generation_.next()) {
-      add(item->piece.text, item->piece.finish_reason);
+      add(item->piece);
       answer.add(std::move(item->piece));
     }
     answer.stats = generation_.stats(0);
@@ -179,6 +212,10 @@ class Response {
  private:
   static bool is_cut(const std::optional<FinishReason>& reason) { return reason != FinishReason::stop; }
 
+  void add(const Piece& piece) {
+    if (options_.has_logprobs) output_.add_logprob(logprob_json(service_.generator(), piece));
+    add(piece.text, piece.finish_reason);
+  }
   void add(const std::string& text, const std::optional<FinishReason>& reason) {
     for (const Json& delta : message_.add(text, !is_cut(reason))) output_.add(delta);
   }
@@ -192,7 +229,7 @@ class Response {
                  {"incomplete_details", nullptr},
                  {"model", service_.options().model_name},
                  {"output", output_.items()}};
-    json.update(repeated_);
+    json.update(options_.repeated);
     json["system_fingerprint"] = service_.system_fingerprint();
     return json;
   }
@@ -215,7 +252,7 @@ class Response {
 
   Service& service_;
   Generation& generation_;
-  const Json repeated_;
+  const Options& options_;
   AssistantMessage message_;
   Output output_;
   const std::string id_ = new_id("resp_");
@@ -226,24 +263,24 @@ class Response {
 
 HttpReply responses(Service& service, const HttpRequest& http) {
   Json body = parse_body(http.body);
-  const Json repeated = read_repeated(Fields(body));
+  Options options;
+  options.repeated = read_repeated(Fields(body));
   body["messages"] = read_response_messages(Fields(body));
   body["tools"] = read_response_tools(Fields(body));
   body["tool_choice"] = read_response_tool_choice(Fields(body));
   const Fields fields(body);
   check_supported(fields);
-  const bool stream = fields.flag("stream", false);
+  options.stream = fields.flag("stream", false);
+  options.has_logprobs = read_includes_logprobs(fields);
   Request request = read_options(service, fields);
   read_text_format(service, request, fields);
   const Tools tools = read_tools(fields);
   const Conversation conversation = read_conversation(service, fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
-  const std::shared_ptr<const ChatOutputParser> parser = prepare_answer(service, tools, conversation, request);
+  options.parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);
-  if (!stream) return json_reply(Response(service, *generation, repeated, parser, nullptr).collected());
-  return event_reply([&service, generation, repeated, parser](EventStream& events) {
-    Response(service, *generation, repeated, parser, &events).stream();
-  });
+  if (!options.stream) return json_reply(Response(service, *generation, options, nullptr).collected());
+  return event_reply([&service, generation, options](EventStream& events) { Response(service, *generation, options, &events).stream(); });
 }
 
 }  // namespace specdec::server

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from typing import Any
 
+import openai
 import pytest
 from tests.server.running import PATIENCE, PROMPT, Reply, Server
 
@@ -60,6 +62,18 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
     ({"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}}, "response_format.json_schema.schema"),
     ({"response_format": {"type": "json_object", "schema": 123}}, "response_format.schema"),
+    ({"response_format": {"type": "json_object"}, "json_schema": {}}, "response_format.type"),
+    ({"response_format": {"type": "json_object"}, "grammar": 'root ::= "a"'}, "response_format.type"),
+    ({"json_schema": {}, "grammar": 'root ::= "a"'}, "json_schema"),
+    ({"regex": "a", "grammar": 'root ::= "a"'}, "regex"),
+    ({"regex": "(a"}, "regex"),
+    ({"regex": ""}, "regex"),
+    ({"grammar": "root ::= b"}, "grammar"),
+    ({"json_schema": {"not": {}}}, "json_schema"),
+    ({"stop": ""}, "stop"),
+    ({"stop": ["a", ""]}, "stop"),
+    ({"top_logprobs": 21}, "top_logprobs"),
+    ({"logit_bias": {"5": -1e300, "99999": 1}}, "logit_bias"),
 ]
 
 
@@ -232,6 +246,21 @@ def test_body_that_is_too_large(server: Server) -> None:
         head = f"POST {TEXT} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n"
         connection.sendall(head.encode() + b"a" * 1000)
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_clients_learn_that_a_body_is_too_large(server: Server) -> None:
+    """OpenAI's own, and one that does not say how much it sends."""
+    client = openai.OpenAI(api_key="none", base_url=server.url + "/v1", max_retries=0)
+    with pytest.raises(openai.APIStatusError) as raised:
+        client.completions.create(model="any", prompt="a" * (100 << 20))
+    assert raised.value.status_code == 413
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"POST {TEXT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                connection.sendall(b"100000\r\n" + b"a" * (1 << 20) + b"\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+    assert server.get("/health").status == 200
 
 
 def test_forms_are_not_taken(server: Server) -> None:

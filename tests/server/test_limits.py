@@ -10,6 +10,7 @@ import pathlib
 import select
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -291,7 +292,8 @@ def test_a_signal_lets_requests_end(specdec: pathlib.Path, number: signal.Signal
         wait_until(lambda: running.num_unfinished() == 2)
         running.process.send_signal(number)
         wait_until(lambda: running.get("/health").status == 503)
-        assert running.post("/v1/completions", LONG).status == 503
+        reply = running.post("/v1/completions", LONG)
+        assert reply.status == 503 and int(reply.headers["Retry-After"]) >= 1
         assert first.result(PATIENCE).json["usage"]["completion_tokens"] == size
         assert second.result(PATIENCE).text.endswith("data: [DONE]\n\n")
         code, error = running.wait()
@@ -317,6 +319,18 @@ def test_requests_are_ended_after_the_drain_timeout(specdec: pathlib.Path) -> No
         code, _ = running.stop()
         assert code == 0
         assert first.result(PATIENCE).status == 503
+
+
+def test_addresses(specdec: pathlib.Path, server: Server) -> None:
+    """Nobody else can reach the server unless --host says so: 127.0.0.2 is another address of every Linux."""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", server.port), timeout=PATIENCE)
+    command = [str(specdec), "serve", "--port", "0", "-t", "1", "--host", "0.0.0.0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rsplit(":", 1)[1])
+        socket.create_connection(("127.0.0.2", port), timeout=PATIENCE).close()
+        process.terminate()
 
 
 def test_a_port_in_use(specdec: pathlib.Path, server: Server) -> None:

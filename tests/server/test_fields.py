@@ -1,0 +1,150 @@
+"""Every field means the same at every endpoint, streamed or not: what the option of that name means to the engine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.server.running import PROMPT, Server
+
+import specdec_native as sd
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["list", "dict"]}, "size": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["kind", "size"],
+    "additionalProperties": False,
+}
+INPUTS: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": PROMPT}]},
+    "/v1/completions": {"prompt": PROMPT},
+    "/completion": {"prompt": PROMPT},
+    "/v1/responses": {"input": PROMPT},
+}
+COMMON: dict[str, Any] = {"max_tokens": 24, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def generator() -> sd.Generator:
+    return sd.Generator(n_threads=1)
+
+
+def reply_of(server: Server, path: str, stream: bool, **body: Any) -> list[Any]:
+    """The reply, or its chunks."""
+    reply = server.post(path, {**INPUTS[path], **body, "stream": stream})
+    assert reply.status == 200, reply.text
+    return reply.events if stream else [reply.json]
+
+
+def text_of(path: str, replies: list[Any], index: int = 0) -> str:
+    if path == "/completion":
+        return "".join(one["content"] for one in replies)
+    if path == "/v1/responses":
+        last = replies[-1].get("response", replies[-1])
+        text: str = last["output"][0]["content"][0]["text"]
+        return text
+    choices = [choice for one in replies for choice in one["choices"] if choice["index"] == index]
+    if path == "/v1/completions":
+        return "".join(choice["text"] for choice in choices)
+    return "".join(
+        choice.get("message", choice.get("delta"))["content"] or ""
+        for choice in choices
+        if choice.get("message", choice.get("delta"))
+    )
+
+
+# The fields, and the engine's options.
+FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"temperature": 0}, {"temperature": 0}),
+    ({"temperature": 1.7, "top_k": 0}, {"temperature": 1.7, "top_k": 0}),
+    ({"top_k": 1}, {"top_k": 1}),
+    ({"top_p": 0.1}, {"top_p": 0.1}),
+    ({"min_p": 0.9}, {"min_p": 0.9}),
+    ({"seed": 4}, {"seed": 4}),
+    ({"seed": -5}, {"seed": 2**64 - 5}),
+    ({"stop": ["zzz", "\n\n"]}, {"stop": ["zzz", "\n\n"]}),
+    ({"stop": "    "}, {"stop": "    "}),
+    ({"max_tokens": None, "max_completion_tokens": 7}, {"max_tokens": 7}),
+    ({"max_tokens": None, "n_predict": 7}, {"max_tokens": 7}),
+    ({"max_tokens": None, "max_output_tokens": 7}, {"max_tokens": 7}),
+    ({"presence_penalty": 2}, {"presence_penalty": 2}),
+    ({"frequency_penalty": 1.5}, {"frequency_penalty": 1.5}),
+    ({"repeat_penalty": 1.5, "repeat_last_n": 16}, {"repeat_penalty": 1.5, "penalty_last_n": 16}),
+    ({"logit_bias": {"300": 50}}, {"logit_bias": {300: 50.0}}),
+    ({"logit_bias": [[300, 50]]}, {"logit_bias": {300: 50.0}}),
+    ({"regex": "[a-z]{5}=[0-9]{2}"}, {"regex": "[a-z]{5}=[0-9]{2}"}),
+    ({"grammar": 'root ::= "x = " [0-9]+ "\\n"'}, {"grammar": 'root ::= "x = " [0-9]+ "\\n"'}),
+    ({"json_schema": SCHEMA}, {"json_schema": SCHEMA}),
+    ({"response_format": {"type": "json_object"}}, {"json_schema": {"type": "object"}}),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}, {"json_schema": SCHEMA}),
+]
+
+
+@pytest.mark.parametrize("case", FIELDS, ids=lambda case: json.dumps(case[0]))
+def test_options(server: Server, generator: sd.Generator, case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    fields, options = case
+    expected = generator.generate(PROMPT, **{**COMMON, **options})
+    assert expected.text != generator.generate(PROMPT, **COMMON).text, "it shows nothing"
+    for path in INPUTS:
+        for stream in (False, True):
+            assert text_of(path, reply_of(server, path, stream, **{**COMMON, **fields})) == expected.text, path
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_every_reply_says(server: Server, stream: bool) -> None:
+    """Which build made it, how many drafts there were, and how many of them were accepted."""
+    for path in INPUTS:
+        *_, last = reply_of(server, path, stream, **COMMON, num_draft_tokens=4, temperature=0)
+        last = last.get("response", last)
+        timings = last["timings"]
+        assert 0 < timings["draft_n_accepted"] <= timings["draft_n"], path
+        assert timings["predicted_n"] == 24 and timings["predicted_per_second"] > 0
+        if path != "/completion":
+            assert "a seed repeats its text" in last["system_fingerprint"]
+        *_, last = reply_of(server, path, stream, **COMMON, num_draft_tokens=0, temperature=0)
+        assert last.get("response", last)["timings"]["draft_n"] == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/completion"])
+def test_several_answers(server: Server, path: str) -> None:
+    texts = [choice["text"] for choice in server.complete(**COMMON, n=3)["choices"]]
+    (reply,) = reply_of(server, path, False, **COMMON, n=3)
+    answers = reply if path == "/completion" else [{"choices": [choice]} for choice in reply["choices"]]
+    assert [text_of(path, [answer], index) for index, answer in enumerate(answers)] == texts
+    chunks = reply_of(server, path, True, **COMMON, n=3)
+    if path == "/completion":
+        assert ["".join(chunk["content"] for chunk in chunks if chunk["index"] == i) for i in range(3)] == texts
+        assert server.post(path, {**INPUTS[path], **COMMON, "n_cmpl": 3}).json[2]["content"] == texts[2]
+        assert server.post(path, {**INPUTS[path], "n_cmpl": 3, "n": 2}).error["param"] == "n_cmpl"
+    else:
+        assert [text_of(path, chunks, i) for i in range(3)] == texts
+
+
+def test_a_token_that_alone_is_allowed_is_a_draft(server: Server) -> None:
+    """Here what begins the object; further on the model and earlier texts have drafts, too."""
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}
+    chunks = reply_of(server, "/v1/chat/completions", True, seed=3, response_format=form, num_draft_tokens=4)
+    choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
+    forced = [choice["delta"]["content"] for choice in choices if choice.get("draft_source") == "constraint"]
+    assert forced[:3] == ["{", '"', "k"]
+    timings = chunks[-1]["timings"]
+    assert timings["draft_n"] >= timings["draft_n_accepted"] >= len(forced)
+
+
+def test_log_probabilities_of_a_response(server: Server) -> None:
+    """As OpenAI's responses have them: on request, in the whole text and in its deltas."""
+    chat = {"messages": [{"role": "user", "content": PROMPT}], **COMMON, "logprobs": True, "top_logprobs": 3}
+    expected = server.post("/v1/chat/completions", chat).json["choices"][0]["logprobs"]["content"]
+    body = {**COMMON, "include": ["message.output_text.logprobs", "other"], "top_logprobs": 3}
+    (reply,) = reply_of(server, "/v1/responses", False, **body)
+    assert reply["output"][0]["content"][0]["logprobs"] == expected
+    events = reply_of(server, "/v1/responses", True, **body)
+    assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == expected
+    deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+    assert [entry for event in deltas for entry in event["logprobs"]] == expected
+    (done,) = [event for event in events if event["type"] == "response.output_text.done"]
+    assert done["logprobs"] == expected
+    (plain,) = reply_of(server, "/v1/responses", False, **COMMON)
+    assert plain["output"][0]["content"][0]["logprobs"] == []
+    assert server.post("/v1/responses", {**INPUTS["/v1/responses"], "include": "x"}).error["param"] == "include"
