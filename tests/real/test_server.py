@@ -1,4 +1,4 @@
-"""The server with the target that bench/real_models.py downloads, whose passes take long enough to be watched: `make test-real`."""
+"""The server with a target of bench/real_models.py, whose passes are long enough to be watched: `make test-real`."""
 
 from __future__ import annotations
 
