@@ -133,6 +133,48 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     assert say("/set max_tokens 2", "/set seed")[1].splitlines() == ["max_tokens          2", "seed                none"]
 
 
+def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    """What was set can be taken back, what limits the text replaces what did so before, and a text may look like a number."""
+
+    def said(*lines: str) -> list[str]:
+        return run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines)).stderr.splitlines()
+
+    def line(name: str, value: object) -> str:
+        return f"{name:20}{value}"
+
+    assert said("/set num_draft_tokens") == [line("num_draft_tokens", "auto")]
+    for name, value, unset in (
+        ("regex", "12", "none"),
+        ("grammar", 'root ::= "a"', "none"),
+        ("stop", "5", "none"),
+        ("seed", "7", "-1"),
+        ("logit_bias", '{"5": 1}', "none"),
+    ):
+        shown = "5: 1" if name == "logit_bias" else value
+        expected = [line(name, shown), line(name, "none"), line(name, "none")]
+        assert said(f"/set {name} {value}", f"/set {name} {unset}", f"/set {name}") == expected
+    assert said("/set max_tokens -1", "/set max_tokens 3") == [line("max_tokens", 2**31 - 1), line("max_tokens", 3)]
+    assert "temperature" in said("/set temperature none")[0] and "at least 0" in said("/set temperature none")[0]
+    both = said('/set grammar root ::= "a"', "/set regex b+", "/set grammar")
+    assert both == [line("grammar", 'root ::= "a"'), line("regex", "b+"), line("grammar", "none")]
+    result = run(specdec, "chat", *GREEDY, "-m", model, "--lines", stdin="/set regex (\nhello\n/set regex 12\nhello\n")
+    assert result.stdout == "12\n" and "regex is not valid: " in result.stderr and "; /set changes it" in result.stderr
+
+
+def test_a_command_that_is_nearly_one(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    """A word with a slash before it is a command, if it is like one; else the message goes to the model."""
+
+    def said(text: str) -> tuple[str, str]:
+        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin=text)
+        return result.stdout, result.stderr
+
+    assert said("/sett temperature 1") == ("", "unknown command /sett; did you mean /set?\n")
+    assert said("/hel") == ("", "unknown command /hel; did you mean /help?\n")
+    assert said("/quit now\nhello") == ("", "")
+    answer, notes = said("/etc/hosts has what?")
+    assert answer != "" and notes == ""
+
+
 def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     command = [str(specdec), "chat", *GREEDY, "-n", "6", "-m", str(model), "--lines"]
     environment = {**os.environ, "HOME": str(tmp_path)}
@@ -174,6 +216,7 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
         ("/more", "there is no answer yet"),
         ("/undo", "there is nothing to undo"),
         ("/save", "/save needs the name of a file"),
+        ("/save no/such.json", "no/such.json: cannot be written: "),
         ("/load no/such.json", "no/such.json"),
         ("/set temperature hot", "temperature"),
         ("/set temperature -1", "temperature"),

@@ -95,6 +95,7 @@ class Chat {
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
     generator_.set_cancel_check(interrupted);
+    request_.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
     if (is_typed_) note(introduction(arguments));
     if (!conversation_.has_template()) {
       note("note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n");
@@ -110,14 +111,14 @@ class Chat {
         ask(*line);
         continue;
       }
-      if (*line == "exit" || *line == "/quit" || *line == "/exit") return;
       const std::size_t space = line->find_first_of(" \n"), rest = line->find_first_not_of(" \n", space);
       const std::string word = line->substr(0, space), argument = rest == std::string::npos ? "" : line->substr(rest);
+      if (*line == "exit" || word == "/quit" || word == "/exit") return;
       const auto command = std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
       if (command != std::end(commands)) {
         (this->*command->run)(argument);
-      } else if (!line->empty() && line->front() == '/' && space == std::string::npos) {
-        note("unknown command " + printable(*line) + "; /help lists the commands\n");
+      } else if (word.compare(0, 1, "/") == 0 && (space == std::string::npos || !meant(word).empty())) {
+        note("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)) + "\n");
       } else if (!line->empty()) {
         ask(*line);
       }
@@ -132,6 +133,13 @@ class Chat {
     void (Chat::*run)(const std::string& argument);
   };
   static const Command commands[10];
+
+  // "; did you mean /set?", or "".
+  static std::string meant(const std::string& word) {
+    std::vector<std::string> names = {"/quit", "/exit"};
+    for (const Command& command : commands) names.emplace_back(command.name);
+    return suggestion(word, names);
+  }
 
   bool has_ended() const { return single_turn_ && conversation_.has_answer(); }
 
@@ -184,6 +192,9 @@ class Chat {
       clear_interrupt();
     } catch (const ContextFull& error) {
       note(std::string(error.what()) + "; /clear starts a new conversation\n");
+      return false;
+    } catch (const std::invalid_argument& error) {  // of what /set gave, a grammar perhaps
+      note(printable(error.what()) + "; /set changes it\n");
       return false;
     }
     conversation_.add_to_answer(answer, tokens);
@@ -257,8 +268,8 @@ class Chat {
   void statistics(const std::string&) { note(statistics_text(generator_.stats(), generator_.drafting())); }
   void save(const std::string& given) {
     if (given.empty()) return note("/save needs the name of a file\n");
+    const std::string path = with_home(given);
     try {
-      const std::string path = with_home(given);
       const std::string text = conversation_.to_json(), part = path + ".part";
       File file = File::create(part);
       file.write(0, text.data(), text.size());
@@ -266,7 +277,7 @@ class Chat {
       replace_file(part, path);
       note("(saved to " + printable(path) + ")\n");
     } catch (const Error& error) {
-      note(std::string(error.what()) + "\n");
+      note(printable(path) + ": cannot be written: " + error.what() + "\n");
     }
   }
   void load(const std::string& given) {
@@ -288,6 +299,20 @@ class Chat {
     const std::string value = option::text(row.get(request_));
     return pad(row.name, 20) + (value.empty() ? "none" : printable(value)) + "\n";
   }
+  // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" for an option that may be absent.
+  static void change(Request& request, const RequestOption& option, const std::string& text) {
+    using Json = nlohmann::ordered_json;
+    const bool is_constraint = option.flags.group == "Constraints";
+    if (is_constraint) request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
+    const option::Value absent = option.get(Request{});
+    if (text == "none" && option::text(absent).empty()) return option.set(request, absent);
+    if (!option.flags.word.empty() && text == option.flags.word) return option.set(request, option.flags.word_value);
+    const Json json = Json::parse(text, nullptr, false);
+    const bool takes_list = std::holds_alternative<option::Texts>(option.type);
+    const bool takes_text = takes_list || std::holds_alternative<option::String>(option.type);
+    const bool is_json = !json.is_discarded() && (!takes_text || json.is_string() || (takes_list && json.is_array()));
+    set_option(request, option, is_json ? json : Json(text));
+  }
   // "NAME VALUE": an option of requests; without a value, shows it; without either, shows all.
   void set(const std::string& text) {
     const std::size_t space = text.find_first_of(" =");
@@ -298,11 +323,9 @@ class Chat {
       return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all);
     }
     if (space == std::string::npos) return note(option_line(*option));
-    const std::string value = text.substr(space + 1);
-    const nlohmann::ordered_json json = nlohmann::ordered_json::parse(value, nullptr, false);
     try {
       Request changed = request_;
-      set_option(changed, *option, json.is_discarded() ? nlohmann::ordered_json(value) : json);
+      change(changed, *option, text.substr(space + 1));
       changed.prompt = "?";
       changed.validate();
       request_ = changed;
@@ -330,7 +353,7 @@ const Chat::Command Chat::commands[] = {
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
     {"/save", "FILE", "write the conversation as JSON", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
-    {"/set", "NAME VALUE", "change an option (temperature, max_tokens, ...); without a name: show all", &Chat::set},
+    {"/set", "NAME VALUE", "change an option (temperature, ...; \"none\" takes it back); no name: show all", &Chat::set},
 };
 
 }  // namespace
