@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -95,6 +95,20 @@ wheel-check: build
 	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
 	  --config-settings=build-dir=build/wheel-portable --config-settings=cmake.define.SPECDEC_PORTABLE=ON .
 	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
+
+# Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
+# then what this machine can run of them is run, ARM64 under qemu-user.
+$(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
+	touch $@
+
+ARM64_ROOT := .cache/arm64
+$(ARM64_ROOT)/.ready: release/arm64_root.sh
+	release/arm64_root.sh $(ARM64_ROOT) && touch $@ || echo "no Python for ARM64 (Debian's apt-get is needed): its wheels are not run"
+
+wheels: build $(VENV)/.wheels $(ARM64_ROOT)/.ready
+	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
+	SPECDEC_WHEELS=dist SPECDEC_ARM64_ROOT=$(ARM64_ROOT)/root SPECDEC_PYTHONS="$(PYTHONS)" $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
 
 # Completes dist, where wheels are: source package, bill of materials, checksums; checked as PyPI would. python release/release.py --cut
 # 0.2.0 before it changes the version. .github/workflows/release.yml makes the wheels of all platforms first.

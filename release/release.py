@@ -65,7 +65,8 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     make_sdist(folder)
     sbom.write(folder / f"specdec_native-{sbom.project_version()}.cdx.json")
-    packages = [str(path) for path in sorted(folder.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
+    # The archives of programs are no packages: release/wheels.py calls them specdec-...
+    packages = [str(path) for path in sorted(folder.glob("specdec_native-*")) if path.name.endswith((".whl", ".tar.gz"))]
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *packages], check=True)
     write_checksums(folder)
     print((folder / SUMS).read_text(encoding="utf-8"), end="")

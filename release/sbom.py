@@ -34,6 +34,7 @@ def components() -> list[tuple[str, str, str, str]]:
     json_version = r"NLOHMANN_JSON_VERSION_MAJOR (\d+)[\s\S]*?_MINOR (\d+)[\s\S]*?_PATCH (\d+)"
     httplib = found(vendor / "cpp-httplib" / "httplib.h", r'CPPHTTPLIB_VERSION "([^"]+)"')
     pybind11 = found(ROOT / "requirements" / "build.txt", r"^pybind11==(\S+)")
+    zig = found(ROOT / "requirements" / "wheels.txt", r"^ziglang==(\S+)")
     return [
         ("llama.cpp and ggml, patched", llama_cpp, "MIT", "https://github.com/ggml-org/llama.cpp"),
         ("nlohmann/json", found(vendor / "nlohmann" / "json.hpp", json_version), "MIT", "https://github.com/nlohmann/json"),
@@ -42,6 +43,12 @@ def components() -> list[tuple[str, str, str, str]]:
         ("dlpack (headers, in xgrammar)", xgrammar, "Apache-2.0", "https://github.com/dmlc/dlpack"),
         ("picojson (in xgrammar)", xgrammar, "BSD-2-Clause", "https://github.com/kazuho/picojson"),
         ("pybind11", pybind11, "BSD-3-Clause", "https://github.com/pybind/pybind11"),
+        (
+            "LLVM's libc++ and others (of zig, in cross-compiled wheels)",
+            zig,
+            "Apache-2.0 WITH LLVM-exception",
+            "https://llvm.org",
+        ),
         ("bundled models, trained on CPython's library", project_version(), "MIT AND PSF-2.0", "https://www.python.org"),
     ]
 

@@ -1,0 +1,257 @@
+"""Wheels and bare binaries of other platforms, cross-compiled with zig: a folder of wheels, and one archive per platform.
+
+python release/wheels.py [PLATFORM...]    `make wheels`: into dist; without names, every platform of the table below
+
+A platform is compiled once. Only the extension module depends on Python's version: it is compiled for each interpreter of
+3.10 to 3.14 that is on the path with its headers, or that --pythons names.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+
+import sbom
+
+ROOT = pathlib.Path(__file__).parents[1]
+VERSIONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+# The names by which CMake finds a compiler and its tools, and the commands of zig behind them.
+TOOLS = {"clang": "cc", "clang++": "c++", "ar": "ar", "ranlib": "ranlib", "rc": "rc", "dlltool": "dlltool"}
+
+
+@dataclass(frozen=True)
+class Platform:
+    target: str  # zig's name, with the oldest C library or system that the result runs on
+    system: str  # CMake's names
+    processor: str
+    extension: str  # what the file name of a module for CPython {} ends in
+
+
+# By the platform's tag in a wheel's name.
+PLATFORMS = {
+    "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", "Linux", "x86_64", ".cpython-{}-x86_64-linux-gnu.so"),
+    "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"),
+}
+
+
+def write_if_changed(path: pathlib.Path, text: str) -> None:
+    """A newer file, for ninja and ccache, is another one."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def zig_folder() -> pathlib.Path:
+    import ziglang
+
+    return pathlib.Path(ziglang.__file__).parent
+
+
+def write_toolchain(platform: Platform, folder: pathlib.Path, zig: pathlib.Path) -> pathlib.Path:
+    """CMake's toolchain file, and a script for each tool: CMake wants one word for each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    version = subprocess.run([zig, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    for tool, command in TOOLS.items():
+        # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
+        # Without -g0 zig adds debug information.
+        target = f" -target {platform.target} -O2 -g0" if command in ("cc", "c++") else ""
+        # zig has -mcpu with names of its own for what clang calls -march.
+        script = f"""#!/bin/sh
+# of zig {version}: for ccache, which compares this file, not zig
+export ZIG_GLOBAL_CACHE_DIR="{ROOT / ".cache" / "zig"}"
+for option; do
+  shift
+  case "$option" in
+    -march=armv8.2-a*) option="-mcpu=generic+v8_2a$(echo "${{option#-march=armv8.2-a}}" | sed s/+fp16/+fullfp16/)" ;;
+  esac
+  set -- "$@" "$option"
+done
+exec "{zig}" {command}{target} "$@"
+"""
+        write_if_changed(folder / tool, script)
+        (folder / tool).chmod(0o755)
+    lines = [
+        f"set(CMAKE_SYSTEM_NAME {platform.system})",
+        f"set(CMAKE_SYSTEM_PROCESSOR {platform.processor})",
+        f'set(CMAKE_C_COMPILER "{folder / "clang"}")',
+        f'set(CMAKE_CXX_COMPILER "{folder / "clang++"}")',
+        f'set(CMAKE_AR "{folder / "ar"}" CACHE FILEPATH "")',
+        f'set(CMAKE_RANLIB "{folder / "ranlib"}" CACHE FILEPATH "")',
+        "set(CMAKE_EXE_LINKER_FLAGS_INIT -s)",
+        "set(CMAKE_MODULE_LINKER_FLAGS_INIT -s)",
+        "set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)",
+        "set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)",
+        "set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)",
+    ]
+    write_if_changed(folder / "toolchain.cmake", "\n".join(lines) + "\n")
+    return folder / "toolchain.cmake"
+
+
+def headers_of(interpreter: str) -> tuple[str, str] | None:
+    """An interpreter's version and the folder of its headers; None if it does not run or has none."""
+    question = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'))"
+    answer = subprocess.run([interpreter, "-c", question], capture_output=True, text=True)
+    if answer.returncode != 0:
+        return None
+    version, folder = answer.stdout.strip().split(" ", 1)
+    return (version, folder) if pathlib.Path(folder, "Python.h").exists() else None
+
+
+def find_pythons(named: list[str]) -> dict[str, str]:
+    """Folders of headers by version."""
+    if named:
+        found = {name: headers_of(name) for name in named}
+        if missing := [name for name, headers in found.items() if headers is None]:
+            raise ValueError(f"{missing[0]} does not run or has no headers (Debian: python3-dev)")
+    else:
+        found = {version: headers_of(f"python{version}") for version in VERSIONS if shutil.which(f"python{version}")}
+    return dict(headers for headers in found.values() if headers is not None and headers[0] in VERSIONS)
+
+
+def build(name: str, pythons: dict[str, str]) -> pathlib.Path:
+    """Compiles a platform's program and its extension modules; returns the build's folder."""
+    platform = PLATFORMS[name]
+    folder = ROOT / "build" / "wheels" / name
+    toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
+    modules = [platform.extension.format(version.replace(".", "")) + "=" + headers for version, headers in pythons.items()]
+    options = {
+        "CMAKE_TOOLCHAIN_FILE": toolchain,
+        "CMAKE_BUILD_TYPE": "Release",
+        "Python_EXECUTABLE": sys.executable,
+        "SPECDEC_PORTABLE": "ON",
+        "SPECDEC_TESTS": "OFF",
+        "SPECDEC_BENCH": "OFF",
+        "SPECDEC_MODULES": ";".join(modules),
+    }
+    definitions = [f"-D{option}={value}" for option, value in options.items()]
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "--log-level=WARNING", *definitions], check=True)
+    subprocess.run(["cmake", "--build", folder], check=True)
+    return folder
+
+
+def metadata(folder: pathlib.Path) -> pathlib.Path:
+    """The wheel's .dist-info, which the build backend writes from pyproject.toml."""
+    from scikit_build_core.build import prepare_metadata_for_build_wheel
+
+    before = pathlib.Path.cwd()
+    os.chdir(ROOT)
+    try:
+        return folder / prepare_metadata_for_build_wheel(str(folder))
+    finally:
+        os.chdir(before)
+
+
+def licences(platform: Platform) -> dict[str, pathlib.Path]:
+    """File names and texts: ours, those of what we compile in, and those of the libraries that zig links."""
+    zig = zig_folder() / "lib"
+    texts = {name: ROOT / name for name in ("LICENSE", "THIRD_PARTY_LICENSES")}
+    texts["LICENSE-libcxx"] = zig / "libcxx" / "LICENSE.TXT"
+    if platform.system == "Windows":
+        texts["LICENSE-mingw-w64"] = zig / "libc" / "mingw" / "COPYING"
+    return texts
+
+
+def program(built: pathlib.Path) -> pathlib.Path:
+    (path,) = (path for path in (built / "specdec", built / "specdec.exe") if path.exists())
+    return path
+
+
+def pack_archive(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
+    """The program beside the bundled models, where it looks for them, and the licences."""
+    top = f"specdec-{sbom.project_version()}-{name}"
+    files = {program(built).name: program(built)} | licences(PLATFORMS[name])
+    files |= {f"models/{path.name}": path for path in (*ROOT.glob("models/*-f16.gguf"), ROOT / "models" / "README.md")}
+    if PLATFORMS[name].system == "Windows":
+        path = dist / f"{top}.zip"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, file in files.items():
+                archive.write(file, f"{top}/{member}")
+    else:
+        path = dist / f"{top}.tar.gz"
+        with tarfile.open(path, "w:gz") as tar:
+            for member, file in files.items():
+                tar.add(file.resolve(), f"{top}/{member}")
+    return path
+
+
+def pack_wheel(name: str, version: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
+    python = "cp" + version.replace(".", "")
+    extension = "_core" + PLATFORMS[name].extension.format(version.replace(".", ""))
+    with tempfile.TemporaryDirectory() as stage_name:
+        stage = pathlib.Path(stage_name)
+        package = stage / "specdec_native"
+        ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
+        shutil.copytree(ROOT / "python" / "specdec_native", package, ignore=ignored)
+        # The bundled models and every extension module, of which one is this wheel's.
+        install = ["cmake", "--install", str(built), "--prefix", str(package), "--component", "python"]
+        subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+        for module in package.glob("_core.*"):
+            if module.is_file() and module.name != extension:
+                module.unlink()
+        information = metadata(stage)
+        tags = f"Wheel-Version: 1.0\nGenerator: release/wheels.py\nRoot-Is-Purelib: false\nTag: {python}-{python}-{name}\n"
+        (information / "WHEEL").write_text(tags, encoding="utf-8")
+        for text, path in licences(PLATFORMS[name]).items():
+            shutil.copy(path, information / "licenses" / text)
+        scripts = stage / (information.name.removesuffix(".dist-info") + ".data") / "scripts"
+        scripts.mkdir(parents=True)
+        shutil.copy2(program(built), scripts)
+        pack = [sys.executable, "-m", "wheel", "pack", str(stage), "--dest-dir", str(dist)]
+        subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+    (wheel,) = dist.glob(f"*-{python}-{python}-{name}.whl")
+    return wheel
+
+
+def is_covered(name: str, shown: str) -> bool:
+    """Whether what auditwheel says of a wheel is the platform of this name, or one with an older C library."""
+    tag = r"(\w+linux)_(\d+)_(\d+)_(\w+)"
+    wanted, found = re.search(tag, name), re.search(r'platform\s+tag:\s+"' + tag, shown)
+    if wanted is None or found is None or wanted.group(1, 4) != found.group(1, 4):
+        return False
+    return [int(number) for number in found.group(2, 3)] <= [int(number) for number in wanted.group(2, 3)]
+
+
+def check_wheel(name: str, wheel: pathlib.Path) -> None:
+    """That the tag in the wheel's name holds: no newer symbol, and no library that the platform may lack."""
+    if PLATFORMS[name].system != "Linux":
+        return
+    show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    shown = subprocess.run(show, check=True, stdout=subprocess.PIPE, text=True).stdout
+    if not is_covered(name, shown):
+        raise ValueError(f"{wheel.name} is not what its name says:\n{shown}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Builds the wheels and archives of other platforms.")
+    parser.add_argument("platforms", metavar="PLATFORM", nargs="*", help=", ".join(PLATFORMS))
+    parser.add_argument("--pythons", metavar="PYTHON", nargs="+", default=[], help="interpreters, instead of those on the path")
+    parser.add_argument("--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.platforms if name not in PLATFORMS]:
+        raise ValueError(f"{unknown[0]} is none of {', '.join(PLATFORMS)}")
+    pythons = find_pythons(arguments.pythons)
+    if not pythons:
+        raise ValueError(
+            f"no Python of {VERSIONS[0]} to {VERSIONS[-1]} with headers was found (Debian: python3-dev); --pythons names some"
+        )
+    arguments.dist.mkdir(parents=True, exist_ok=True)
+    for name in arguments.platforms or PLATFORMS:
+        built = build(name, pythons)
+        print(pack_archive(name, built, arguments.dist))
+        for version in pythons:
+            wheel = pack_wheel(name, version, built, arguments.dist)
+            check_wheel(name, wheel)
+            print(wheel)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ValueError as error:
+        sys.exit(str(error))

@@ -1,0 +1,157 @@
+"""What `make wheels` makes: its parts on small inputs; then, with SPECDEC_WHEELS=FOLDER, every wheel and program of that folder
+that this machine can run, those for ARM64 under qemu with the files of SPECDEC_ARM64_ROOT (release/arm64_root.sh)."""
+
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+
+import pytest
+import wheels
+
+FOLDER = pathlib.Path(os.environ.get("SPECDEC_WHEELS", "no-folder"))
+ARM64_ROOT = pathlib.Path(os.environ.get("SPECDEC_ARM64_ROOT", "no-folder"))
+PYTHONS = os.environ.get("SPECDEC_PYTHONS", "").split()
+GREEDY = ["generate", "-p", "def bfs(graph, start):", "-n", "60", "--temp", "0"]
+CODE = (
+    "import specdec_native as sd; print(sd.Generator().generate('def bfs(graph, start):', max_tokens=60, temperature=0).text)"
+)
+
+
+def made(pattern: str) -> list[pathlib.Path]:
+    return sorted(FOLDER.glob(pattern))
+
+
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, **environment: str) -> str:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SPECDEC"))}
+    result = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, cwd=cwd, env=clean | environment, timeout=600
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_headers_are_those_of_an_interpreter(tmp_path: pathlib.Path) -> None:
+    headers = wheels.headers_of(sys.executable)
+    if pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
+        assert headers == (f"{sys.version_info[0]}.{sys.version_info[1]}", sysconfig.get_path("include"))
+    else:
+        assert headers is None
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nexit 3\n")
+    script.chmod(0o755)
+    assert wheels.headers_of(str(script)) is None
+    with pytest.raises(ValueError, match=f"{script} does not run or has no headers"):
+        wheels.find_pythons([str(script)])
+
+
+def test_the_compiler_gets_the_target_and_zigs_names(tmp_path: pathlib.Path) -> None:
+    zig = tmp_path / "zig"
+    zig.write_text('#!/bin/sh\necho "$@"\n')
+    zig.chmod(0o755)
+    toolchain = wheels.write_toolchain(wheels.PLATFORMS["manylinux_2_28_aarch64"], tmp_path / "tools", zig)
+    compiler = tmp_path / "tools" / "clang++"
+    assert f'"{compiler}"' in toolchain.read_text() and "aarch64" in toolchain.read_text()
+    options = run(compiler, "-c", "two words.cpp", "-march=armv8.2-a+dotprod+fp16", cwd=tmp_path).split()
+    assert options[:3] == ["c++", "-target", "aarch64-linux-gnu.2.28"]
+    assert options[-4:] == ["-c", "two", "words.cpp", "-mcpu=generic+v8_2a+dotprod+fullfp16"]
+    before = compiler.stat().st_mtime_ns
+    wheels.write_toolchain(wheels.PLATFORMS["manylinux_2_28_aarch64"], tmp_path / "tools", zig)
+    assert compiler.stat().st_mtime_ns == before  # or everything would be compiled again
+
+
+@pytest.mark.parametrize(
+    ("found", "is_covered"),
+    [
+        ("manylinux_2_28_x86_64", True),
+        ("manylinux_2_17_x86_64", True),
+        ("manylinux_2_34_x86_64", False),
+        ("manylinux_2_28_aarch64", False),
+        ("musllinux_1_2_x86_64", False),
+        ("linux_x86_64", False),
+    ],
+)
+def test_a_name_covers_what_needs_no_more(found: str, is_covered: bool) -> None:
+    shown = f'\nx-manylinux_2_28_x86_64.whl is\nconsistent with the following platform\ntag: "{found}".\n'
+    assert wheels.is_covered("manylinux_2_28_x86_64", shown) is is_covered
+
+
+def test_an_unknown_platform_is_named(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, str(wheels.ROOT / "release" / "wheels.py"), "--dist", str(tmp_path), "amiga"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "amiga is none of manylinux_2_28_x86_64" in result.stderr
+
+
+def greedy_text(specdec: pathlib.Path, cwd: pathlib.Path) -> str:
+    return run(specdec, *GREEDY, cwd=cwd)
+
+
+@pytest.mark.parametrize("wheel", made("*manylinux*.whl"), ids=lambda path: path.name)
+def test_a_wheel_holds_what_its_name_says(wheel: pathlib.Path) -> None:
+    python, _, tag = wheel.stem.split("-")[-3:]
+    names = zipfile.ZipFile(wheel).namelist()
+    modules = [name for name in names if name.endswith((".so", ".pyd"))]
+    assert modules == ["specdec_native/_core" + wheels.PLATFORMS[tag].extension.format(python.removeprefix("cp"))]
+    assert {"specdec_native/models/stdlib-target-f16.gguf", "specdec_native/py.typed"} <= set(names)
+    assert any(name.endswith(".data/scripts/specdec") for name in names)
+    for text in ["LICENSE", "THIRD_PARTY_LICENSES", "LICENSE-libcxx"]:
+        assert any(name.endswith(f".dist-info/licenses/{text}") for name in names)
+
+
+@pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
+def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    version = wheel.stem.split("-")[-3].removeprefix("cp3")
+    pythons = [python for python in [sys.executable, *PYTHONS] if (wheels.headers_of(python) or [""])[0] == f"3.{version}"]
+    if not pythons or platform.machine() != "x86_64":
+        pytest.skip(f"SPECDEC_PYTHONS names no Python 3.{version}")
+    run(pythons[0], "-m", "venv", tmp_path / "env", cwd=tmp_path)
+    python = tmp_path / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel.resolve(), cwd=tmp_path)
+    expected = greedy_text(specdec, tmp_path)
+    assert run(tmp_path / "env" / "bin" / "specdec", *GREEDY, cwd=tmp_path) == expected
+    assert run(python, "-c", CODE, cwd=tmp_path) in expected + "\n"
+
+
+@pytest.mark.parametrize("wheel", made("*cp311*manylinux*_aarch64.whl"), ids=lambda path: path.name)
+def test_a_wheel_works_under_qemu(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    if not ARM64_ROOT.exists() or shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64 (Debian: qemu-user), or SPECDEC_ARM64_ROOT does not name a folder")
+    download = [
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version=3.11",
+    ]
+    tags = [f"--platform={tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
+    run(sys.executable, "-m", "pip", *download, *tags, "--python-version=3.11", "--dest", tmp_path, "numpy<3", cwd=tmp_path)
+    packages = tmp_path / "packages"
+    for package in [wheel, *tmp_path.glob("numpy*.whl")]:
+        zipfile.ZipFile(package).extractall(packages)
+    qemu = ["qemu-aarch64", "-cpu", "max", "-L", str(ARM64_ROOT.resolve())]
+    expected = greedy_text(specdec, tmp_path)
+    (program,) = packages.glob("*.data/scripts/specdec")
+    program.chmod(0o755)
+    assert run(*qemu, program, *GREEDY, *models(), cwd=tmp_path) == expected
+    python = ARM64_ROOT.resolve() / "usr" / "bin" / "python3.11"
+    assert run(*qemu, python, "-c", CODE, cwd=tmp_path, PYTHONPATH=str(packages)) in expected + "\n"
+
+
+def models() -> list[str]:
+    folder = wheels.ROOT / "models"
+    return ["-m", str(folder / "stdlib-target-f16.gguf"), "-md", str(folder / "stdlib-draft-f16.gguf")]
+
+
+@pytest.mark.parametrize("archive", made("specdec-*_x86_64.tar.gz"), ids=lambda path: path.name)
+def test_a_program_works_unpacked(archive: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path)
+    (program,) = tmp_path.glob("*/specdec")
+    assert (program.parent / "THIRD_PARTY_LICENSES").exists() and (program.parent / "LICENSE-libcxx").exists()
+    assert greedy_text(program, tmp_path) == greedy_text(specdec, tmp_path)
