@@ -10,7 +10,7 @@ namespace specdec {
 namespace {
 
 // Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
-constexpr const char* known[] = {"qwen35", "qwen35moe", "glm4moe"};
+constexpr const char* known[] = {"qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"};
 
 const GgufTensor* find(const std::vector<GgufFile>& parts, const std::string& name) {
   for (const GgufFile& part : parts) {
@@ -19,6 +19,13 @@ const GgufTensor* find(const std::vector<GgufFile>& parts, const std::string& na
     }
   }
   return nullptr;
+}
+
+bool has_layer(const std::vector<GgufFile>& parts, int layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const auto belongs = [&](const GgufTensor& tensor) { return tensor.name.compare(0, prefix.size(), prefix) == 0; };
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](const GgufFile& part) { return std::any_of(part.tensors.begin(), part.tensors.end(), belongs); });
 }
 
 const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
@@ -32,8 +39,7 @@ void reject_head_alone(const std::vector<GgufFile>& parts) {
   const GgufFile& first = parts.front();
   const std::string architecture = first.string("general.architecture").value_or("");
   const bool is_alone = std::find(std::begin(heads_alone), std::end(heads_alone), architecture) != std::end(heads_alone);
-  const bool has_no_trunk =
-      first.integer(architecture + ".nextn_predict_layers").value_or(0) > 0 && find(parts, "blk.0.attn_norm.weight") == nullptr;
+  const bool has_no_trunk = first.integer(architecture + ".nextn_predict_layers").value_or(0) > 0 && !has_layer(parts, 0);
   if (!is_alone && !has_no_trunk) return;
   throw ModelError(first.path + ": is a drafting head (architecture " + printable(architecture) +
                    "), not a whole model. Heads in files of their own are not supported: use a small model of the target's family as "

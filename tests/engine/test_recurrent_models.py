@@ -6,12 +6,11 @@ import itertools
 import math
 import pathlib
 import random
-import re
 import time
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import RECIPES, RECURRENT, make, random_tokens
+from tests.models.tiny_models import RECURRENT, make, random_tokens
 
 import specdec_native as sd
 
@@ -105,15 +104,6 @@ def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
         time.sleep(wait.uniform(0, 0.03))
         handle.cancel()
     assert gen.submit(prompt, temperature=0, **OPTIONS).result().tokens == expected
-
-
-def test_the_families_of_the_documentation() -> None:
-    """docs/models.md names the architectures that are tested, and those here as rolled back by something."""
-    rows = (ROOT / "docs" / "models.md").read_text().split("## Which families")[1].split("\n## ")[0]
-    columns = [row.split("|") for row in rows.splitlines() if "`" in row]
-    by_drafts = {name: row[3].strip() for row in columns for name in re.findall(r"`([^`]+)`", row[2]) if "." not in name}
-    assert by_drafts.keys() == {recipe.architecture for recipe in RECIPES.values()}
-    assert {name for name, drafts in by_drafts.items() if "rolled back" in drafts} == set(RECURRENT)
 
 
 def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:

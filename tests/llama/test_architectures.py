@@ -44,7 +44,8 @@ def flat(model: Model) -> Model:
     rng = np.random.default_rng(0)
     row = np.repeat(np.array([-1, 0, 1, 0], np.float32), model.shape.width // 4)
     embeddings = np.stack([rng.permutation(row) for _ in range(model.vocabulary.size)])
-    added = r"attn_output\.|ffn_down|_out\.|out_proj|time_mix_output|channel_mix_value|output_norm\.bias|token_embd_norm\.bias"
+    added = r"attn_output\.|ffn_down|_out\.|out_proj|time_mix_output|channel_mix_value|\.proj\."
+    added += r"|output_norm\.bias|token_embd_norm\.bias"
     zeros = {name: np.zeros_like(tensor) for name, tensor in model.tensors.items() if re.search(added, name)}
     norms = {name: np.ones_like(tensor) for name, tensor in model.tensors.items() if name.endswith("_norm.weight")}
     return model.with_tensors(zeros | norms | {"token_embd.weight": embeddings})
@@ -82,7 +83,7 @@ def test_numpy_with_the_same_rounding_computes_the_same(specdec: pathlib.Path, t
     assert np.mean(differences(rounded, y) < 1e-6) > 0.9  # in the others, one activation is near a tie
 
 
-@every_architecture
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "gemma3n"])  # which mixes its streams before the output
 def test_activations_that_int8_holds_give_no_difference(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """The output matrix multiplies -a, 0 and a."""
     model = flat(make(name))

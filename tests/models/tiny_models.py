@@ -127,7 +127,7 @@ class Shape:
 class Model:
     architecture: str
     shape: Shape
-    keys: Keys  # without the architecture's prefix
+    keys: Keys  # without the architecture's prefix, but for those of the tokenizer
     tensors: Tensors
     vocabulary: Vocabulary
 
@@ -158,7 +158,7 @@ class Model:
             writer.add_feed_forward_length(self.shape.ffn)
         writer.add_vocab_size(self.vocabulary.size)
         for key, value in self.keys.items():
-            name = f"{self.architecture}.{key}"
+            name = key if key.startswith("tokenizer.") else f"{self.architecture}.{key}"
             if isinstance(value, bool):
                 writer.add_bool(name, value)
             elif isinstance(value, int):
@@ -204,7 +204,17 @@ K_QUANTS = {  # blocks of 256 (ggml-common.h)
 
 def is_weight(name: str, tensor: F32Array) -> bool:
     """Whether the tensor is one of the matrices that quantizers touch."""
-    kept = ("ffn_gate_inp", "shortconv.conv", "ssm_conv1d", "ssm_x", "ssm_dt", "ssm_norm", "time_mix", "channel_mix_lerp")
+    kept = (
+        "ffn_gate_inp",
+        "shortconv.conv",
+        "ssm_conv1d",
+        "ssm_x",
+        "ssm_dt",
+        "ssm_norm",
+        "time_mix",
+        "channel_mix_lerp",
+        "_coef",
+    )
     return tensor.ndim >= 2 and name.endswith(".weight") and not any(part in name for part in kept)
 
 
@@ -247,6 +257,7 @@ class Recipe:
     qkv_bias: bool = False
     biases: bool = False  # everywhere; LayerNorm instead of RMSNorm
     head_norms: bool = False
+    wide_norms: bool = False  # of queries and keys, over all heads
     post_norms: bool = False
     ffn_norm: bool = True
     attends: bool = False  # every layer of a hybrid, as in a drafting head
@@ -301,6 +312,69 @@ def qwen2moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     return {**transformer_layer(recipe, r, s, layer), f"{layer}.ffn_gate_inp_shexp.weight": r.bias(s.width)}
 
 
+def seed_oss_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """The norm before the feed-forward part has the name that others give to one after attention."""
+    return {**transformer_layer(recipe, r, s, layer), f"{layer}.post_attention_norm.weight": r.norm(s.width)}
+
+
+def wide_norms(r: Random, s: Shape, layer: str) -> Tensors:
+    """Norms of queries and keys over all heads."""
+    return {f"{layer}.attn_q_norm.weight": r.norm(s.q), f"{layer}.attn_k_norm.weight": r.norm(s.kv)}
+
+
+def olmo2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Norms only after attention and the feed-forward part."""
+    t = transformer_layer(recipe, r, s, layer) | (wide_norms(r, s, layer) if recipe.wide_norms else {})
+    return {name: tensor for name, tensor in t.items() if name != f"{layer}.attn_norm.weight"}
+
+
+def minimax_m2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    t = transformer_layer(recipe, r, s, layer) | wide_norms(r, s, layer)
+    return {**t, f"{layer}.exp_probs_b.bias": r.bias(s.experts)}
+
+
+def gemma3n_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Four streams of activations, a low-rank path beside attention, and embeddings per layer."""
+    t = transformer_layer(recipe, r, s, layer)
+    t |= per_layer_embeddings(r, s, layer, ALTUP["embedding"])
+    if layer == "blk.0":
+        streams = (ALTUP["streams"] - 1, s.width, s.width)
+        t |= {"altup_proj.weight": r.matrix(*streams), "altup_unembd_proj.weight": r.matrix(*streams)}
+    n = ALTUP["streams"]
+    shapes = {"correct_coef": (n, n), "predict_coef": (n * n, n), "router": (n, s.width)}
+    t |= {f"{layer}.altup_{name}.weight": r.matrix(*shape) for name, shape in shapes.items()}
+    t |= {
+        f"{layer}.{name}.weight": r.norm(s.width) for name in ("altup_correct_scale", "altup_router_norm", "laurel_post_norm")
+    }
+    return t | {
+        f"{layer}.laurel_l.weight": r.matrix(ALTUP["rank"], s.width),
+        f"{layer}.laurel_r.weight": r.matrix(s.width, ALTUP["rank"]),
+    }
+
+
+ALTUP = {"streams": 4, "embedding": 256, "rank": 64}  # constants of llama.cpp
+
+
+def per_layer_embeddings(r: Random, s: Shape, layer: str, size: int) -> Tensors:
+    t: Tensors = {}
+    if layer == "blk.0":
+        t["per_layer_token_embd.weight"] = r.matrix(Vocabulary().size, size * s.layers)
+        t |= {"per_layer_model_proj.weight": r.matrix(size * s.layers, s.width), "per_layer_proj_norm.weight": r.norm(size)}
+    t |= {f"{layer}.inp_gate.weight": r.matrix(size, s.width), f"{layer}.proj.weight": r.matrix(s.width, size)}
+    return {**t, f"{layer}.post_norm.weight": r.norm(s.width)}
+
+
+def gemma4_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers have a sliding window; the others turn only some of the columns."""
+    t = transformer_layer(recipe, r, s, layer) | per_layer_embeddings(r, s, layer, PER_LAYER)
+    if is_odd(layer):
+        t["rope_freqs.weight"] = as_f32([1.0, 1e30] * (s.head // 4))
+    return {**t, f"{layer}.layer_output_scale.weight": as_f32([0.9])}
+
+
+PER_LAYER = 32  # columns of Gemma 4's embeddings per layer
+
+
 def gpt_oss_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     """Biases of the experts, and a logit per head that takes attention from all tokens."""
     t = transformer_layer(recipe, r, s, layer)
@@ -339,9 +413,10 @@ def mamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
 
 
 def lfm2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
-    """Even layers convolve over the last 3 tokens, odd ones attend."""
+    """Even layers convolve over the last 3 tokens, odd ones attend; those have experts, if any."""
     if is_odd(layer):
-        return transformer_layer(recipe, r, s, layer)
+        t = transformer_layer(recipe, r, s, layer)
+        return {**t, f"{layer}.exp_probs_b.bias": r.bias(s.experts)} if recipe.experts else t
     t = {f"{layer}.{name}.weight": r.norm(s.width) for name in ("attn_norm", "ffn_norm")}
     t |= {
         f"{layer}.shortconv.conv.weight": r.matrix(s.width, 3),
@@ -388,6 +463,23 @@ def nemotron_h_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors
     return {f"{layer}.attn_norm.weight": r.norm(s.width), **rest()}
 
 
+def nemotron_h_moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """The drafting head attends and has experts."""
+    if layer not in ("blk.2", "blk.3"):
+        return nemotron_h_layer(recipe, r, s, layer)
+    t = {name: tensor for name, tensor in experts(recipe, r, s, layer).items() if "ffn_gate_exps" not in name}
+    t = {name: tensor for name, tensor in t.items() if "ffn_gate_shexp" not in name}
+    if recipe.attends:
+        t |= attention(recipe, r, s, layer) | {f"{layer}.post_attention_norm.weight": r.norm(s.width)}
+    return {**t, f"{layer}.attn_norm.weight": r.norm(s.width), f"{layer}.exp_probs_b.bias": r.bias(s.experts)}
+
+
+def falcon_h1_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """A state space and attention side by side."""
+    t = {f"{layer}.attn_norm.weight": r.norm(s.width), f"{layer}.ffn_norm": r.norm(s.width)}
+    return t | mamba2_mixer(r, s, layer) | attention(recipe, r, s, layer) | feed_forward(recipe, r, s, layer)
+
+
 def jamba_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     """Even layers are Mamba's, with norms inside; odd ones attend."""
     if is_odd(layer):
@@ -413,6 +505,35 @@ def qwen35_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     t |= {f"{layer}.ssm_conv1d.weight": r.matrix(mixed, 4), f"{layer}.ssm_norm.weight": r.norm(size)}
     t |= {f"{layer}.ssm_dt.bias": r.bias(heads), f"{layer}.ssm_a": -np.exp(r.bias(heads))}
     return {**t, f"{layer}.ssm_out.weight": r.matrix(s.width, values)}
+
+
+def qwen3next_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """As Qwen 3.5's, with one matrix for both gates of a delta net."""
+    t = qwen35_layer(recipe, r, s, layer)
+    if f"{layer}.ssm_alpha.weight" in t:
+        gates = [t.pop(f"{layer}.ssm_{name}.weight") for name in ("beta", "alpha")]
+        t[f"{layer}.ssm_ba.weight"] = as_f32(np.concatenate(gates))
+    return t
+
+
+def kimi_linear_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """Even layers are delta nets with a gate per channel; odd ones attend to compressed keys and values, without positions."""
+    latent = {name: tensor for name, tensor in latent_layer(recipe, r, s, layer).items() if ".attn_q_" not in name}
+    if is_odd(layer):
+        queries = r.matrix(s.heads * (32 + ROPE), s.width)
+        return {**latent, f"{layer}.attn_q.weight": queries, f"{layer}.exp_probs_b.bias": r.bias(s.experts)}
+    t = {name: tensor for name, tensor in latent.items() if ".attn_" not in name or ".attn_norm." in name}
+    inner = s.heads * KDA_HEAD
+    t |= {f"{layer}.attn_{name}.weight": r.matrix(inner, s.width) for name in "qkv"}
+    t |= {f"{layer}.ssm_conv1d_{name}.weight": r.matrix(inner, 1, 4) for name in "qkv"}
+    t |= {f"{layer}.ssm_{name}_a.weight": r.matrix(KDA_HEAD, s.width) for name in "fg"}
+    t |= {f"{layer}.ssm_{name}_b.weight": r.matrix(inner, KDA_HEAD) for name in "fg"}
+    t |= {f"{layer}.ssm_beta.weight": r.matrix(s.heads, s.width), f"{layer}.ssm_dt.bias": r.bias(inner)}
+    t |= {f"{layer}.ssm_a": as_f32(-np.exp(r.matrix(s.heads, 1))), f"{layer}.ssm_norm.weight": r.norm(KDA_HEAD)}
+    return {**t, f"{layer}.attn_output.weight": r.matrix(s.width, inner)}
+
+
+KDA_HEAD = 32  # columns of a head of Kimi's delta nets
 
 
 def glm4moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
@@ -500,7 +621,9 @@ def mamba2_keys(s: Shape) -> Keys:
 
 
 def nemotron_h_keys(s: Shape) -> Keys:
-    layers: Keys = {"attention.head_count_kv": [0, s.kv_heads, 0], "feed_forward_length": [0, 0, s.ffn]}
+    more = [0] * s.head_layers
+    layers: Keys = {"attention.head_count_kv": [0, s.kv_heads, 0, *(s.kv_heads for _ in more)]}
+    layers["feed_forward_length"] = [0, 0, s.ffn, *more]
     return {**mamba2_keys(s), **layers, "attention.layer_norm_epsilon": 1e-5}
 
 
@@ -516,6 +639,42 @@ def qwen35_keys(s: Shape) -> Keys:
 
 def glm4moe_keys(s: Shape) -> Keys:
     return {"leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 1.0}
+
+
+SIGMOID = 2  # how probabilities of experts are made
+
+
+def qwen3next_keys(s: Shape) -> Keys:
+    return {name: value for name, value in qwen35_keys(s).items() if name != "rope.dimension_sections"}
+
+
+def kimi_linear_keys(s: Shape) -> Keys:
+    kinds: Keys = {"attention.head_count_kv": [i % 2 for i in range(s.layers)], "expert_gating_func": SIGMOID}
+    compressed = {name: value for name, value in latent_keys(s).items() if name != "attention.q_lora_rank"}
+    return {**compressed, **kinds, "ssm.conv_kernel": 4, "kda.head_dim": KDA_HEAD}
+
+
+def lfm2moe_keys(s: Shape) -> Keys:
+    return {**lfm2_keys(s), "leading_dense_block_count": 1, "expert_gating_func": SIGMOID}
+
+
+def nemotron_h_moe_keys(s: Shape) -> Keys:
+    shared: Keys = {"expert_shared_count": 1, "expert_shared_feed_forward_length": s.ffn, "expert_weights_scale": 1.0}
+    return {**nemotron_h_keys(s), **shared, "expert_gating_func": SIGMOID}
+
+
+def cohere2_keys(s: Shape) -> Keys:
+    return {**sliding(s), "attention.sliding_window_pattern": 2, "logit_scale": 0.25, "attention.layer_norm_epsilon": 1e-5}
+
+
+def gemma4_keys(s: Shape) -> Keys:
+    lengths: Keys = {
+        "attention.key_length_swa": s.head,
+        "attention.value_length_swa": s.head,
+        "rope.dimension_count_swa": s.head,
+    }
+    windows: Keys = {"attention.sliding_window_pattern": [i % 2 == 0 for i in range(s.layers)]}
+    return {**sliding(s), **lengths, **windows, "embedding_length_per_layer_input": PER_LAYER, "final_logit_softcapping": 30.0}
 
 
 def rwkv7_keys(s: Shape) -> Keys:
@@ -563,6 +722,29 @@ RECIPES = {
     "qwen35moe": Recipe("qwen35moe", qwen35_keys, head_norms=True, experts=True, shared_expert=True, body=qwen35_layer),
     "glm4moe": Recipe("glm4moe", glm4moe_keys, qkv_bias=True, experts=True, shared_expert=True, body=glm4moe_layer),
     "lfm2": Recipe("lfm2", lfm2_keys, tied=True, head_norms=True, output_norm="token_embd_norm", body=lfm2_layer),
+    "lfm2moe": Recipe(
+        "lfm2moe", lfm2moe_keys, tied=True, head_norms=True, experts=True, output_norm="token_embd_norm", body=lfm2_layer
+    ),
+    "nemotron_h_moe": Recipe(
+        "nemotron_h_moe", nemotron_h_moe_keys, gate=False, experts=True, shared_expert=True, body=nemotron_h_moe_layer
+    ),
+    "falcon-h1": Recipe("falcon-h1", mamba2_keys, body=falcon_h1_layer),
+    "qwen3next": Recipe("qwen3next", qwen3next_keys, head_norms=True, experts=True, shared_expert=True, body=qwen3next_layer),
+    "kimi-linear": Recipe("kimi-linear", kimi_linear_keys, experts=True, shared_expert=True, body=kimi_linear_layer),
+    "mistral3": Recipe("mistral3"),
+    "smollm3": Recipe("smollm3", tied=True),
+    "ernie4_5": Recipe("ernie4_5", tied=True),
+    "granite": Recipe("granite", lambda s: {"logit_scale": 4.0}, tied=True),
+    "granitemoe": Recipe("granitemoe", lambda s: {"logit_scale": 4.0}, tied=True, experts=True),
+    "seed_oss": Recipe("seed_oss", qkv_bias=True, ffn_norm=False, body=seed_oss_layer),
+    "olmo2": Recipe("olmo2", post_norms=True, ffn_norm=False, wide_norms=True, body=olmo2_layer),
+    "exaone4": Recipe("exaone4", post_norms=True, ffn_norm=False, head_norms=True, body=olmo2_layer),
+    "glm4": Recipe("glm4", fused_gate=True, post_norms=True),
+    "hunyuan-dense": Recipe("hunyuan-dense", tied=True, head_norms=True),
+    "cohere2": Recipe("cohere2", cohere2_keys, tied=True, ffn_norm=False),
+    "minimax-m2": Recipe("minimax-m2", lambda s: {"expert_gating_func": SIGMOID}, experts=True, body=minimax_m2_layer),
+    "gemma3n": Recipe("gemma3n", sliding, tied=True, post_norms=True, head_norms=True, body=gemma3n_layer),
+    "gemma4": Recipe("gemma4", gemma4_keys, tied=True, post_norms=True, head_norms=True, body=gemma4_layer),
 }
 SHAPES = {  # where not the default
     "qwen3": Shape(head=32),
@@ -570,15 +752,20 @@ SHAPES = {  # where not the default
     "gemma3": Shape(head=32),
     "qwen3moe": Shape(experts=8, experts_used=3, ffn=64),
     "nemotron_h": Shape(layers=3),
+    "nemotron_h_moe": Shape(layers=3),
 }
 RECURRENT = ["mamba", "mamba2", "rwkv7", "jamba", "granitehybrid", "nemotron_h", "qwen35", "qwen35moe", "lfm2"]
-WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe"]  # that may have a drafting head
+RECURRENT += ["lfm2moe", "nemotron_h_moe", "falcon-h1", "qwen3next", "kimi-linear"]
+WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"]  # that may have a drafting head
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
 
 
 def make(name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vocabulary | None = None) -> Model:
     """A model of RECIPES[name]. The seed decides all weights."""
-    recipe, s, v = RECIPES[name], shape or SHAPES.get(name, Shape()), vocabulary or Vocabulary()
+    return make_recipe(RECIPES[name], seed, shape or SHAPES.get(name, Shape()), vocabulary or Vocabulary())
+
+
+def make_recipe(recipe: Recipe, seed: int, s: Shape, v: Vocabulary) -> Model:
     r = Random(seed)
     tensors = {"token_embd.weight": r.matrix(v.size, s.width), f"{recipe.output_norm}.weight": r.signed_norm(s.width)}
     if not recipe.tied:
@@ -592,6 +779,38 @@ def make(name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vo
         tensors |= drafting_head_layer(recipe, r, s, f"blk.{i}")
         keys["nextn_predict_layers"] = s.head_layers
     return Model(recipe.architecture, s, keys, tensors, v)
+
+
+def bert_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    t = attention(recipe, r, s, layer) | feed_forward(recipe, r, s, layer)
+    for name in ("attn_output_norm", "layer_output_norm"):
+        t |= {f"{layer}.{name}.weight": r.norm(s.width), f"{layer}.{name}.bias": r.bias(s.width)}
+    if layer == "blk.0":
+        t |= {f"token_embd_norm.{part}": r.norm(s.width) for part in ("weight", "bias")}
+        t |= {"token_types.weight": r.matrix(2, s.width), "position_embd.weight": r.matrix(s.context, s.width)}
+    return t
+
+
+def bert_keys(s: Shape) -> Keys:
+    return {"attention.causal": False, "pooling_type": 1, "tokenizer.ggml.token_type_count": 2}
+
+
+# Architectures of llama.cpp that do not make one token after another; of the last three, the name is enough.
+NOT_GENERATIVE = {
+    "bert": Recipe("bert", bert_keys, tied=True, biases=True, gate=False, body=bert_layer),
+    "dream": Recipe("dream", qkv_bias=True),
+    "llada": Recipe("llada"),
+    "eagle3": Recipe("eagle3"),
+    "dflash": Recipe("dflash"),
+    "gemma4-assistant": Recipe("gemma4-assistant"),
+}
+
+
+def make_not_generative(name: str) -> Model:
+    model = make_recipe(NOT_GENERATIVE[name], 0, Shape(kv_heads=4), Vocabulary())
+    if name != "bert":
+        return model
+    return replace(model, tensors={tensor: t for tensor, t in model.tensors.items() if not tensor.startswith("output")})
 
 
 def with_head(name: str, seed: int = 0) -> Model:

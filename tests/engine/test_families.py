@@ -1,0 +1,140 @@
+"""docs/models.md, "Which families": every cell of the table is shown on tiny files of every architecture that it names."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import re
+import subprocess
+from dataclasses import dataclass, replace
+
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import NOT_GENERATIVE, RECIPES, WITH_HEADS, make, make_not_generative, random_tokens, with_head
+
+import specdec_native as sd
+from specdec_native import _core
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROMPTS = ["def the self return", "self return x", "the the def"]
+OPTIONS: sd.StreamOptions = {"max_tokens": 40, "logit_bias": {1: -math.inf}}  # texts of full length
+
+
+@dataclass(frozen=True)
+class Row:
+    architecture: str
+    drafts: str
+    own_head: str
+    same_bits: str
+
+
+def table() -> list[Row]:
+    """A row for each architecture of a row."""
+    section = (ROOT / "docs" / "models.md").read_text().split("\n## Which families\n")[1].split("\n## ")[0]
+    header, _, *lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in header] == [
+        "family", "`general.architecture`", "drafts", "own head", "the same bits in any pass",
+    ]  # fmt: skip
+    return [
+        Row(architecture, *(cell.strip() for cell in cells))
+        for _, names, *cells in lines
+        for architecture in re.findall(r"`([^`]+)`", names)
+    ]
+
+
+ROWS = table()
+RUNNING = [row for row in ROWS if row.drafts.startswith("yes")]
+REFUSED = [row for row in ROWS if not row.drafts.startswith("yes")]
+ROLLBACKS = {
+    "yes": "cells",
+    "yes, rolled back by snapshots": "snapshots",
+    "yes, rolled back by checkpoints": "checkpoints",
+}
+
+
+def recipes(row: Row) -> list[str]:
+    return [name for name, recipe in RECIPES.items() if recipe.architecture == row.architecture]
+
+
+CASES = [(row, name) for row in RUNNING for name in recipes(row)]
+of_every_family = pytest.mark.parametrize(("row", "name"), CASES, ids=[name for _, name in CASES])
+
+
+def test_the_table_claims_only_what_is_tested_here() -> None:
+    """And everything that is tested is in it."""
+    names = [row.architecture for row in ROWS]
+    assert len(names) == len(set(names))
+    assert {row.architecture for row in RUNNING} == {recipe.architecture for recipe in RECIPES.values()}
+    assert {row.architecture for row in REFUSED} == set(NOT_GENERATIVE)
+    for row in RUNNING:
+        assert row.drafts in ROLLBACKS and row.own_head in ("yes", "no") and row.same_bits == "yes", row
+    for row in REFUSED:
+        assert row.drafts.startswith("no: ") and (row.own_head, row.same_bits) == ("", ""), row
+
+
+def facts(specdec: pathlib.Path, path: pathlib.Path) -> dict[str, object]:
+    result = subprocess.run([specdec, "info", "--json", path], capture_output=True, text=True, timeout=60, check=True)
+    return dict(json.loads(result.stdout))
+
+
+def generator(target: pathlib.Path, draft: pathlib.Path | str | None, **options: int) -> sd.Generator:
+    return sd.Generator(target, draft, n_threads=1, n_ctx=512, **options)
+
+
+def check_drafts(target: pathlib.Path, draft: pathlib.Path | str, expected: list[list[int]]) -> None:
+    """Of one request and of several, greedy and sampled, for fixed and automatic numbers of drafts."""
+    for k in (1, 5, "auto"):
+        gen = generator(target, draft, num_draft_tokens=k)
+        completion = gen.generate(PROMPTS[0], temperature=0, **OPTIONS)
+        assert completion.tokens == expected[0], k
+        if k == 5:
+            assert 0 < completion.stats.accepted < completion.stats.drafted  # both outcomes, so there were rollbacks
+        sampled: sd.StreamOptions = {**OPTIONS, "temperature": 0.9, "seed": 3}
+        plain = generator(target, None, num_draft_tokens=0).generate(PROMPTS[0], **sampled)
+        assert gen.generate(PROMPTS[0], **sampled).tokens == plain.tokens
+    together = generator(target, draft, num_draft_tokens=5, max_sequences=3)
+    assert [completion.tokens for completion in together.generate_many(PROMPTS, temperature=0, **OPTIONS)] == expected
+
+
+@of_every_family
+def test_drafts_and_own_heads(row: Row, name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    model = with_head(name) if row.own_head == "yes" else make(name)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
+    known = facts(specdec, target)
+    assert known["rollback"] == ROLLBACKS[row.drafts]
+    assert known["own_head"] == ({"layers": 1, "problem": None} if row.own_head == "yes" else None)
+    plain = generator(target, None, num_draft_tokens=0)
+    expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
+    assert all(len(tokens) == 40 for tokens in expected) and len(set(expected[0])) > 4
+    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", GgmlType.F16), expected)
+    if row.own_head == "yes":
+        assert name in WITH_HEADS
+        check_drafts(target, "mtp", expected)
+        return
+    claimed = replace(model, keys={**model.keys, "nextn_predict_layers": 1}).write(tmp_path / "claimed.gguf")
+    with pytest.raises(
+        sd.ModelError, match=rf"claimed.gguf: the drafting heads of architecture {row.architecture} are not supp"
+    ):
+        generator(claimed, "mtp")
+
+
+@of_every_family
+def test_the_same_bits_in_any_pass(row: Row, name: str, tmp_path: pathlib.Path) -> None:
+    """Other types of weights: tests/graph/test_batch_invariance_architectures.py."""
+    model = make(name)
+    path = str(model.write(tmp_path / "m.gguf", GgmlType.F16))
+    tokens = random_tokens(model, 300)
+    expected = _core.evaluate(path, tokens, [1], 1)
+    for sizes in ([2], [3, 7, 5], [9], [33], [65], [300]):
+        assert (_core.evaluate(path, tokens, sizes, 1) == expected).all(), sizes
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=[row.architecture for row in REFUSED])
+def test_families_that_cannot_generate(row: Row, tmp_path: pathlib.Path) -> None:
+    """The reason in the table is that of the error."""
+    path = make_not_generative(row.architecture).write(tmp_path / "target.gguf")
+    with pytest.raises(sd.ModelError) as error:
+        generator(path, "suffix")
+    text = str(error.value)
+    assert text.startswith(f"{path}: ") and row.architecture in text and row.drafts.removeprefix("no: ") in text
