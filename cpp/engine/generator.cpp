@@ -30,7 +30,22 @@ namespace {
 constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
-std::size_t row_bytes(const LanguageModel& model) { return static_cast<std::size_t>(model.hidden_size()) * sizeof(float); }
+std::size_t row_bytes(const LanguageModel& target) { return static_cast<std::size_t>(target.hidden_size()) * sizeof(float); }
+
+// A drafting head in a file of its own, if the draft is one. Throws ModelError if it is not for this target.
+HeadFile head_of(const GeneratorOptions& options) {
+  const std::string* path = draft_path(options.draft);
+  if (path == nullptr) return {};
+  const std::vector<GgufFile> parts = GgufFile::read_parts(*path);
+  HeadFile head = head_file(parts);
+  if (head.kind == HeadKind::none) return head;
+  check_head_for(parts, GgufFile::read_parts(options.target));
+  if (!options.rpc_servers.empty()) {
+    throw ArgumentError("draft", "\"" + *path + "\"",
+                        "another draft with RPC servers, where every draft of the head would wait for the network");
+  }
+  return head;
+}
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -50,6 +65,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
   model.progress = options.progress;
+  const HeadFile head = head_of(options);
   load_target(model);
   if (!chat_template_ && specdec::has_chat_template(*target_model_)) chat_template_ = ChatTemplate::of(*target_model_);
   if (options.n_gpu_layers.value_or(0) != 0 && options.rpc_servers.empty() && !has_gpu()) {
@@ -66,10 +82,11 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.num_slots = options.max_sequences;
   context.max_rows = std::max(max_draft_tokens + 1, std::min({options.max_sequences * (max_draft_tokens + 1), options.n_batch, max_rows}));
   context.kv_type = kv_type;
-  context.gives_hidden_rows = target_model_->has_head();
+  context.gives_hidden_rows = target_model_->has_head() || head.kind != HeadKind::none;
+  context.hidden_layers = head.target_layers;
   if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
-  load_draft();
+  load_draft(head.kind);
   if (options.repack) repack();
   decoder_ = std::make_unique<Decoder>(scored_target(), proposer_.get(), &draft_length_);
   scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
@@ -101,14 +118,18 @@ void Generator::load_target(Model::Options model) {
   }
 }
 
-void Generator::load_draft() {
+void Generator::load_draft(HeadKind head_file) {
   if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
   const bool is_automatic = std::holds_alternative<AutomaticDraft>(options_.draft);
   const bool is_suffix = std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic;
   const std::shared_ptr<const CorpusIndex> corpus = load_draft_corpus(is_suffix);
   if (is_suffix) proposer_ = std::make_unique<SuffixProposer>(corpus);
-  if (std::holds_alternative<OwnHead>(options_.draft)) load_own_head(corpus);
-  if (const std::string* path = draft_path(options_.draft)) load_draft_model(*path, corpus);
+  if (std::holds_alternative<OwnHead>(options_.draft)) load_head(target_model_, corpus);
+  const std::string* path = draft_path(options_.draft);
+  if (path == nullptr) return;
+  load_draft_model(*path, head_file != HeadKind::none);
+  if (head_file != HeadKind::none) load_head(draft_model_, corpus);
+  else load_draft_context(corpus);
 }
 
 std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) {
@@ -123,8 +144,9 @@ std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) 
   return corpus.index;
 }
 
-void Generator::load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus) {
+void Generator::load_draft_model(const std::string& path, bool is_head) {
   Model::Options model;
+  model.is_head = is_head;
   model.use_mmap = options_.use_mmap;
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
@@ -133,8 +155,11 @@ void Generator::load_draft_model(const std::string& path, std::shared_ptr<const 
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", target_model_->vocabulary()})) {
     throw VocabularyMismatch("the draft " + path + " cannot propose tokens for the target " + options_.target + ": " + *difference +
-                             ". Use a draft of the same model family");
+                             (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
   }
+}
+
+void Generator::load_draft_context(std::shared_ptr<const CorpusIndex> corpus) {
   Context::Options context;
   context.context_length = std::min(target_->context_length(), draft_model_->trained_context());
   context.batch_size = options_.n_batch;
@@ -144,14 +169,18 @@ void Generator::load_draft_model(const std::string& path, std::shared_ptr<const 
   draft_from(*draft_, std::move(corpus));
 }
 
-void Generator::load_own_head(std::shared_ptr<const CorpusIndex> corpus) {
+// model: the target's, or that of a head in a file of its own.
+void Generator::load_head(const std::shared_ptr<const Model>& model, std::shared_ptr<const CorpusIndex> corpus) {
   Context::Options context;
   context.is_head = true;
+  context.target = target_.get();
   context.context_length = target_->context_length();
   context.batch_size = options_.n_batch;
+  // llama.cpp makes logits of every token that such a head reads.
+  if (model->head_kind() == HeadKind::eagle3) context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
-  draft_ = std::make_unique<Context>(target_model_, threads_, context);
+  draft_ = std::make_unique<Context>(model, threads_, context);
   head_ = std::make_unique<DraftingHead>(*target_, *draft_, options_.max_sequences);
   draft_from(*head_, std::move(corpus));
 }
@@ -383,7 +412,7 @@ std::string Generator::cache_key(const std::string& path) const {
 }
 
 std::string Generator::draft_key() const {
-  return head_ ? cache_key(options_.target) + " mtp" : cache_key(*draft_path(options_.draft)) + options_.draft_weights;
+  return !draft_model_ ? cache_key(options_.target) + " mtp" : cache_key(*draft_path(options_.draft)) + options_.draft_weights;
 }
 
 int Generator::save_prefix(const std::string& path) const {
@@ -401,7 +430,7 @@ int Generator::save_prefix(const std::string& path) const {
     prefix.draft_key = draft_key();
     prefix.num_draft_tokens = static_cast<std::uint64_t>(draft_->length(sequence.slot));
     prefix.draft_state = draft_->state(sequence.slot);
-    if (head_) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes(*draft_));
+    if (head_) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes(*target_));
   }
   write_prefix_file(path, prefix);
   return count;
@@ -424,8 +453,8 @@ int Generator::load_prefix(const std::string& path) {
   const int draft_count = static_cast<int>(prefix.num_draft_tokens);
   if (draft_ && draft_count <= draft_->context_length() && prefix.draft_key == draft_key()) {  // else it reads the prompt
     std::string state = prefix.draft_state;
-    std::vector<float> row(static_cast<std::size_t>(draft_->hidden_size()));
-    const std::size_t bytes = head_ ? row_bytes(*draft_) : 0;
+    std::vector<float> row(static_cast<std::size_t>(target_->hidden_size()));
+    const std::size_t bytes = head_ ? row_bytes(*target_) : 0;
     if (draft_count < 1 || draft_count > count || state.size() < bytes) return count;
     if (head_) std::memcpy(row.data(), state.data() + state.size() - bytes, bytes);
     state.resize(state.size() - bytes);

@@ -148,11 +148,12 @@ class Generator {
 
  private:
   void load_target(Model::Options model);
-  void load_draft();
-  void load_own_head(std::shared_ptr<const CorpusIndex> corpus);
+  void load_draft(HeadKind head_file);
+  void load_head(const std::shared_ptr<const Model>& model, std::shared_ptr<const CorpusIndex> corpus);
   void draft_from(LanguageModel& draft, std::shared_ptr<const CorpusIndex> corpus);
   std::shared_ptr<const CorpusIndex> load_draft_corpus(bool is_suffix);
-  void load_draft_model(const std::string& path, std::shared_ptr<const CorpusIndex> corpus);
+  void load_draft_model(const std::string& path, bool is_head);
+  void load_draft_context(std::shared_ptr<const CorpusIndex> corpus);
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
   const ChatTemplate& chat_template() const;

@@ -564,4 +564,13 @@ std::optional<bool> GgufFile::boolean(std::string_view key) const {
   return std::get<bool>(*value);
 }
 
+const GgufTensor* find_tensor(const std::vector<GgufFile>& parts, std::string_view name) {
+  for (const GgufFile& part : parts) {
+    for (const GgufTensor& tensor : part.tensors) {
+      if (tensor.name == name) return &tensor;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace specdec

@@ -81,4 +81,7 @@ class GgufFile {
   std::optional<bool> boolean(std::string_view key) const;
 };
 
+// Null if no part has it.
+const GgufTensor* find_tensor(const std::vector<GgufFile>& parts, std::string_view name);
+
 }  // namespace specdec

@@ -27,8 +27,9 @@ std::uint64_t needed_memory(const Model& model, const Context::Options& options,
   const auto slots = static_cast<std::uint64_t>(options.num_slots);
   const std::uint64_t states = slots * static_cast<std::uint64_t>(1 + num_snapshots);
   const std::uint64_t cells = static_cast<std::uint64_t>(cells_per_slot(options)) * slots;
-  const std::uint64_t rows =
-      static_cast<std::uint64_t>(options.max_rows) * static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
+  const bool is_eagle3 = options.is_head && model.head_kind() == HeadKind::eagle3;
+  const std::uint64_t rows = static_cast<std::uint64_t>(is_eagle3 ? options.batch_size : options.max_rows) *
+                             static_cast<std::uint64_t>(model.vocabulary().size()) * sizeof(float);
   if (options.is_head) return model.head_cache_bytes(cells, options.kv_type) + rows;
   return model.cache_bytes(cells, options.kv_type) + model.cache_shape().state_bytes(states) + rows;
 }
@@ -38,6 +39,11 @@ int affordable_snapshots(const Model& model, const Context::Options& options) {
   const std::uint64_t available = available_memory();
   const int wanted = std::max(0, std::min(options.num_snapshots, options.batch_size - 2));  // those of one pass
   return available == 0 || needed_memory(model, options, wanted) < available / 2 ? wanted : 0;
+}
+
+int hidden_size_of(const Model& model, const Context::Options& options) {
+  if (!options.hidden_layers.empty()) return static_cast<int>(options.hidden_layers.size()) * llama_model_n_embd(model.get());
+  return options.is_head || options.gives_hidden_rows ? llama_model_n_embd_out(model.get()) : 0;
 }
 
 // llama.cpp zero-fills the cache, so overcommitted memory gets the process killed.
@@ -125,7 +131,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       threads_(std::move(threads)),
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
-      hidden_size_(options.is_head || options.gives_hidden_rows ? llama_model_n_embd_out(model_->get()) : 0),
+      hidden_size_(hidden_size_of(*model_, options)),
+      target_row_size_(is_eagle3() ? options.target->hidden_size() : hidden_size_),
       batch_(std::make_unique<Batch>(options.batch_size, options.is_head ? hidden_size_ : 0)),
       lengths_(static_cast<std::size_t>(options.num_slots), 0) {
   check_memory(*model_, options_);
@@ -144,7 +151,11 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
-  if (options_.is_head) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+  if (model_->head_kind() == HeadKind::mtp && options_.is_head) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+  if (is_eagle3()) {
+    params.ctx_other = options_.target->context_.get();  // for what the file lacks: embeddings, output matrix
+    params.n_outputs_max = params.n_outputs_max_per_seq = params.n_batch;
+  }
   take_backend_errors();
   {
     const AbortsAsErrors guard;
@@ -162,7 +173,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
                      "those can generate here");
   }
   if (is_recurrent) recurrent_.emplace(context_.get(), options_.num_slots);
-  if (hidden_size_ > 0) llama_set_embeddings_nextn(context_.get(), true, false);  // of every token
+  give_hidden_rows();
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
 
@@ -184,6 +195,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
   batch_->clear();
   places_.clear();
+  rows_.clear();
+  wants_all_rows_ = is_eagle3() && num_rows > 0;
   lengths_before_ = lengths_;
   if (inputs.size() > 1 && worth_padding(inputs, width)) {
     auto input = inputs.begin();
@@ -210,6 +223,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
+  if (!options_.hidden_layers.empty()) make_hidden_rows();
   if (pass_size_ > num_tokens) {  // padding
     for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
     undo_pass();
@@ -221,12 +235,16 @@ void Context::run_pass(bool wants_logits) {
   take_failure();
   const int status = llama_decode(context_.get(), batch_->get());
   logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
+  check_pass(status, pass_size_);
+}
+
+void Context::check_pass(int status, int num_tokens) {
   model_->check_rpc_servers();
   if (status == 2) throw Cancelled("generation was cancelled");
   const std::string failure = take_failure();
   if (status == 0 && failure.empty()) return;
   if (!failure.empty()) throw ModelError(model_->path() + ": " + failure);
-  throw ModelError(model_->path() + ": a pass of " + std::to_string(pass_size_) + " tokens failed (status " + std::to_string(status) +
+  throw ModelError(model_->path() + ": a pass of " + std::to_string(num_tokens) + " tokens failed (status " + std::to_string(status) +
                    "): " + take_backend_errors());
 }
 
@@ -248,14 +266,16 @@ void Context::add_input(const PassInput& input) {
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
     const float* hidden = input.hidden == nullptr ? nullptr : input.hidden + static_cast<std::ptrdiff_t>(i) * hidden_size_;
     if (hidden_size_ > 0) places_.push_back(batch_->get().n_tokens);
-    batch_->add(token, cached++, input.slot, i >= input.num_tokens - input.num_rows, hidden);
+    const bool wants_row = i >= input.num_tokens - input.num_rows;
+    if (wants_all_rows_ && wants_row) rows_.push_back(batch_->get().n_tokens);
+    batch_->add(token, cached++, input.slot, wants_row || wants_all_rows_, hidden);
   }
 }
 
 // Padding tokens, removed from the cache after the pass.
 void Context::add_padding(int slot, int count) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
-  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, false, nullptr);
+  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, wants_all_rows_, nullptr);
 }
 
 // llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several adjacent slots,
@@ -288,9 +308,61 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
 }
 
-const float* Context::logits(int row) const { return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_); }
+const float* Context::logits(int row) const {
+  const int place = rows_.empty() ? row : rows_[static_cast<std::size_t>(row)];
+  return logits_ + static_cast<std::size_t>(place) * static_cast<std::size_t>(vocabulary_size_);
+}
+
+// Throws ModelError if llama.cpp's graph of the architecture does not give the rows.
+void Context::give_hidden_rows() {
+  if (hidden_size_ == 0) return;
+  const int last = llama_model_n_layer(model_->get());
+  const std::vector<int>& layers = options_.hidden_layers;
+  const bool wants_output = layers.empty() || std::find(layers.begin(), layers.end(), last) != layers.end();
+  if (wants_output) llama_set_embeddings_nextn(context_.get(), true, false);  // of every token
+  for (const int layer : layers) {
+    if (layer != last) llama_set_embeddings_layer_inp(context_.get(), static_cast<std::uint32_t>(layer), true);
+  }
+  if (layers.empty()) return;
+  try {
+    const AbortsAsErrors guard;
+    const auto slots = static_cast<std::uint32_t>(options_.num_slots);
+    llama_graph_reserve(context_.get(), slots, slots, slots);
+  } catch (const std::runtime_error&) {
+    throw ModelError(model_->path() + ": llama.cpp does not give the rows of the layers of architecture " + model_->architecture() +
+                     " that the drafting head reads. Use another draft, or \"suffix\"");
+  }
+}
+
+// Those of several layers, side by side.
+void Context::make_hidden_rows() {
+  const int last = llama_model_n_layer(model_->get());
+  const auto width = static_cast<std::size_t>(llama_model_n_embd(model_->get()));
+  hidden_rows_.resize(places_.size() * static_cast<std::size_t>(hidden_size_));
+  float* to = hidden_rows_.data();
+  for (const int place : places_) {
+    for (const int layer : options_.hidden_layers) {
+      const float* from = layer == last ? llama_get_embeddings_nextn_ith(context_.get(), place)
+                                        : llama_get_embeddings_layer_inp(context_.get(), static_cast<std::uint32_t>(layer)) +
+                                              static_cast<std::size_t>(place) * width;
+      to = std::copy_n(from, width, to);
+    }
+  }
+}
+
+const float* Context::fuse(const float* target_rows, int count) {
+  if (!is_eagle3()) return target_rows;
+  llama_batch batch = {};
+  batch.n_tokens = count;
+  batch.embd = const_cast<float*>(target_rows);
+  take_backend_errors();
+  take_failure();
+  check_pass(llama_encode(context_.get(), batch), count);
+  return llama_get_embeddings_nextn(context_.get());
+}
 
 const float* Context::hidden_row(int token) const {
+  if (!options_.hidden_layers.empty()) return hidden_rows_.data() + static_cast<std::ptrdiff_t>(token) * hidden_size_;
   return llama_get_embeddings_nextn_ith(context_.get(), places_[static_cast<std::size_t>(token)]);
 }
 

@@ -40,8 +40,10 @@ class Context final : public LanguageModel {
     int batch_size = 512;    // tokens per pass
     int max_rows = 64;       // rows of logits per pass
     KvType kv_type = KvType::f16;
-    bool gives_hidden_rows = false;  // for a drafting head
-    bool is_head = false;            // of the model's own drafting head (Model::has_head()) instead of its other layers
+    bool gives_hidden_rows = false;   // for a drafting head
+    std::vector<int> hidden_layers;   // hidden rows are the inputs of these layers, side by side; empty: the output of the last
+    bool is_head = false;             // of the drafting head of the model's file (Model::has_head()) instead of its other layers
+    const Context* target = nullptr;  // of a head in a file of its own; outlives it
     int num_snapshots = 0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
   };
 
@@ -60,6 +62,8 @@ class Context final : public LanguageModel {
   int pass_size() const override { return pass_size_; }
   int hidden_size() const override { return hidden_size_; }
   const float* hidden_row(int token) const override;
+  int target_row_size() const override { return target_row_size_; }
+  const float* fuse(const float* target_rows, int count) override;
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
   void truncate(int slot, int length) override;
   void checkpoint(int slot, int pass_tokens) override;
@@ -79,7 +83,11 @@ class Context final : public LanguageModel {
   };
   class Batch;
   bool ask_cancelled();
+  bool is_eagle3() const { return options_.is_head && model_->head_kind() == HeadKind::eagle3; }
+  void give_hidden_rows();
+  void make_hidden_rows();
   void run_pass(bool wants_logits);
+  void check_pass(int status, int num_tokens);
   void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void add_input(const PassInput& input);
@@ -89,13 +97,17 @@ class Context final : public LanguageModel {
   std::shared_ptr<ThreadPool> threads_;
   Options options_;
   int vocabulary_size_;
-  int hidden_size_;  // 0: neither read nor given
+  int hidden_size_;      // 0: neither read nor given
+  int target_row_size_;  // of the target's rows that a head reads
   std::unique_ptr<llama_context, Free> context_;
   std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens in the cache
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> places_;          // in the last pass's batch of the inputs' tokens
+  bool wants_all_rows_ = false;      // llama.cpp's EAGLE-3 graph makes logits of all tokens of a pass or, if none is asked for, of none
+  std::vector<int> rows_;            // in the last pass's batch of the tokens with rows of logits, if llama.cpp makes more
+  std::vector<float> hidden_rows_;   // of the last pass, if they are put together here
   std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;
   int pass_size_ = 0;

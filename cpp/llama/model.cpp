@@ -93,11 +93,15 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
-  reject_head_alone(parts);
-  if (options.with_head) {
+  head_kind_ = options.with_head ? HeadKind::mtp : HeadKind::none;
+  if (options.is_head) head_kind_ = head_file(parts).kind;
+  else reject_head_alone(parts);
+  if (head_kind_ == HeadKind::mtp) {
     const OwnHeadInfo head = own_head(parts);
     if (!head.problem.empty()) throw ModelError(path + ": " + head.problem);
     num_head_layers_ = head.num_layers;
+  } else if (head_kind_ != HeadKind::none) {
+    num_head_layers_ = 1;
   }
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
   cache_shape_ = CacheShape::of(parts.front());
@@ -117,7 +121,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   params.n_gpu_layers = options.num_gpu_layers;
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
   if (!rpc_servers_.empty()) params.devices = devices.data();
-  params.load_mtp = options.with_head;
+  params.load_mtp = head_kind_ == HeadKind::mtp;
   params.use_extra_bufts = false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
   if (options.use_mmap) read_ahead(parts, options.progress);
   Watch watch(options.progress, "loading", path);
@@ -136,7 +140,8 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
         (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or download it again" : ""));
   }
-  if (llama_model_has_encoder(get()) || !llama_model_has_decoder(get()) || llama_model_is_diffusion(get())) {
+  const bool makes_tokens = llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
+  if (!options.is_head && !makes_tokens) {
     throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "llama/head_file.h"
 #include "llama/kv_cache.h"
 #include "llama/load_progress.h"
 #include "llama/rpc_server.h"
@@ -27,6 +28,7 @@ class Model {
     int num_gpu_layers = 0;
     std::vector<std::string> rpc_servers;
     bool with_head = false;         // loads the drafting head, too, which the file must have (own_head.h)
+    bool is_head = false;           // the file holds a drafting head and nothing else (head_file.h)
     LoadProgressCallback progress;  // null: nobody watches
   };
 
@@ -41,7 +43,8 @@ class Model {
   std::uint64_t num_parameters() const;
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
-  bool has_head() const { return num_head_layers_ > 0; }  // a drafting head that is loaded
+  bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
+  HeadKind head_kind() const { return head_kind_; }
   std::string architecture() const;
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
@@ -64,6 +67,7 @@ class Model {
 
   std::string path_;
   int num_gpu_layers_;
+  HeadKind head_kind_ = HeadKind::none;
   int num_head_layers_ = 0;
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;

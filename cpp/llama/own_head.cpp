@@ -12,38 +12,15 @@ namespace {
 // Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
 constexpr const char* known[] = {"qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"};
 
-const GgufTensor* find(const std::vector<GgufFile>& parts, const std::string& name) {
-  for (const GgufFile& part : parts) {
-    for (const GgufTensor& tensor : part.tensors) {
-      if (tensor.name == name) return &tensor;
-    }
-  }
-  return nullptr;
-}
+const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
+
+}  // namespace
 
 bool has_layer(const std::vector<GgufFile>& parts, int layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const auto belongs = [&](const GgufTensor& tensor) { return tensor.name.compare(0, prefix.size(), prefix) == 0; };
   return std::any_of(parts.begin(), parts.end(),
                      [&](const GgufFile& part) { return std::any_of(part.tensors.begin(), part.tensors.end(), belongs); });
-}
-
-const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
-
-// Architectures of files that read another model's hidden rows.
-constexpr const char* heads_alone[] = {"eagle3", "dflash", "gemma4-assistant"};
-
-}  // namespace
-
-void reject_head_alone(const std::vector<GgufFile>& parts) {
-  const GgufFile& first = parts.front();
-  const std::string architecture = first.string("general.architecture").value_or("");
-  const bool is_alone = std::find(std::begin(heads_alone), std::end(heads_alone), architecture) != std::end(heads_alone);
-  const bool has_no_trunk = first.integer(architecture + ".nextn_predict_layers").value_or(0) > 0 && !has_layer(parts, 0);
-  if (!is_alone && !has_no_trunk) return;
-  throw ModelError(first.path + ": is a drafting head (architecture " + printable(architecture) +
-                   "), not a whole model. Heads in files of their own are not supported: use a small model of the target's family as "
-                   "the draft, or \"suffix\", or a target whose file has its head (\"mtp\")");
 }
 
 OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
@@ -66,7 +43,7 @@ OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
   const std::pair<const char*, std::vector<std::uint64_t>> needed[] = {
       {"eh_proj", {2 * width, width}}, {"enorm", {width}}, {"hnorm", {width}}};
   for (const auto& [name, shape] : needed) {
-    const GgufTensor* tensor = find(parts, layer + name + ".weight");
+    const GgufTensor* tensor = find_tensor(parts, layer + name + ".weight");
     if (tensor != nullptr && tensor->shape == shape) continue;
     head.is_damaged = true;
     head.problem = "the drafting head is damaged: tensor " + layer + name + ".weight " +

@@ -1,4 +1,4 @@
-// Drafting heads in files: multi-token prediction ("MTP", "NextN") layers after those of a model, and files that are nothing else.
+// Drafting heads in the files of models: multi-token prediction ("MTP", "NextN") layers after the others.
 #pragma once
 
 #include <string>
@@ -14,9 +14,7 @@ struct OwnHeadInfo {
   std::string problem;  // why it cannot draft, and what to do instead; empty: it can
 };
 
-// Throws ModelError for a file that has only a drafting head (EAGLE-3, DFlash, assistants, MTP layers alone), not a whole model.
-void reject_head_alone(const std::vector<GgufFile>& parts);
-
+bool has_layer(const std::vector<GgufFile>& parts, int layer);  // any tensor of it
 OwnHeadInfo own_head(const std::vector<GgufFile>& parts);
 inline bool has_own_head(const std::string& path) { return own_head(GgufFile::read_parts(path)).problem.empty(); }
 

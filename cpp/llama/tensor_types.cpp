@@ -59,6 +59,7 @@ std::optional<ggml_op> operation(const std::string& name) {
     if (ends_with(base, suffix)) base.resize(base.size() - std::string(suffix).size());
   }
   if (base == "token_embd" && !is_bias) return GGML_OP_MUL_MAT;
+  if (base == "d2t") return GGML_OP_NONE;  // ids, checked with the head that has them (head_file.h)
   const auto found = operations().find(base);
   if (found == operations().end()) return std::nullopt;
   return is_bias ? GGML_OP_ADD : found->second;

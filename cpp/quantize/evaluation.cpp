@@ -112,8 +112,10 @@ class Reader {
 
  private:
   static Context::Options context_options(int window) {
-    const int pass = std::min(window, tokens_per_pass);
-    return {window, 1, pass, pass};
+    Context::Options options;
+    options.context_length = window;
+    options.batch_size = options.max_rows = std::min(window, tokens_per_pass);
+    return options;
   }
 
   const char* role_;

@@ -75,25 +75,24 @@ DraftingHead::DraftingHead(LanguageModel& target, LanguageModel& layers, int num
     : layers_(layers),
       target_(target, *this),
       target_model_(target),
-      hidden_size_(static_cast<std::size_t>(target.hidden_size())),
-      slots_(static_cast<std::size_t>(num_slots), Slot(target.hidden_size())),
-      zeros_(hidden_size_) {
-  if (hidden_size_ == 0 || layers.hidden_size() != target.hidden_size()) {
-    throw std::logic_error("a drafting head's hidden rows must be as long as its target's");
+      hidden_size_(static_cast<std::size_t>(layers.hidden_size())),
+      target_row_size_(static_cast<std::size_t>(target.hidden_size())),
+      slots_(static_cast<std::size_t>(num_slots), Slot(target.hidden_size(), hidden_size_)) {
+  if (hidden_size_ == 0 || layers.target_row_size() != target.hidden_size()) {
+    throw std::logic_error("a drafting head must read its target's hidden rows");
   }
 }
 
-// The row that a token of this position is read with, if it is not the head's own. The first token has none before it; those of a
-// cache that was restored without its rows are unknown. Both are read with zeros.
-const float* DraftingHead::row_before(int slot, int position) const {
-  const float* row = at(slot).kept.row(position - 1);
-  return row == nullptr && position <= target_model_.length(slot) ? zeros_.data() : row;
+// The target's row before this position is not there yet. The first token has none before it, and those of a cache that was restored
+// without its rows are unknown: both are read with zeros.
+bool DraftingHead::needs_own_row(int slot, int position) const {
+  return at(slot).kept.row(position - 1) == nullptr && position > target_model_.length(slot);
 }
 
 // How many of the tokens from `position` on can be read in one pass: those after the first must not need the head's own rows.
 int DraftingHead::readable(const PassInput& input, int position, int num_left) const {
   int count = 1;
-  while (count < num_left && row_before(input.slot, position + count) != nullptr) ++count;
+  while (count < num_left && !needs_own_row(input.slot, position + count)) ++count;
   return count;
 }
 
@@ -145,17 +144,35 @@ void DraftingHead::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-void DraftingHead::read(const std::vector<PassInput>& inputs) {
+// hidden_: for every token of the inputs the row that it is read with.
+void DraftingHead::collect_rows(const std::vector<PassInput>& inputs) {
   hidden_.clear();
+  target_rows_.clear();
+  target_places_.clear();
   for (const PassInput& input : inputs) {
+    const Slot& s = at(input.slot);
     for (int i = 0; i < input.num_tokens; ++i) {
-      const Slot& s = at(input.slot);
       const int position = length(input.slot) + i;
-      const float* row = row_before(input.slot, position);
-      if (row == nullptr) row = s.own_length == position ? s.own.data() : zeros_.data();
-      hidden_.insert(hidden_.end(), row, row + hidden_size_);
+      const std::size_t place = hidden_.size();
+      hidden_.resize(place + hidden_size_, 0.0f);
+      if (const float* row = s.kept.row(position - 1)) {
+        target_places_.push_back(place);
+        target_rows_.insert(target_rows_.end(), row, row + target_row_size_);
+      } else if (needs_own_row(input.slot, position) && s.own_length == position) {
+        std::copy(s.own.begin(), s.own.end(), hidden_.begin() + static_cast<std::ptrdiff_t>(place));
+      }
     }
   }
+  if (target_places_.empty()) return;
+  const float* fused = layers_.fuse(target_rows_.data(), static_cast<int>(target_places_.size()));
+  for (const std::size_t place : target_places_) {
+    std::copy_n(fused, hidden_size_, hidden_.begin() + static_cast<std::ptrdiff_t>(place));
+    fused += hidden_size_;
+  }
+}
+
+void DraftingHead::read(const std::vector<PassInput>& inputs) {
+  collect_rows(inputs);
   inputs_ = inputs;
   const float* hidden = hidden_.data();
   for (PassInput& input : inputs_) {
@@ -169,7 +186,7 @@ void DraftingHead::read(const std::vector<PassInput>& inputs) {
     last += input.num_tokens;
     const int before = length(input.slot) - input.num_tokens;
     if (before == s.num_read) {
-      while (s.num_read < length(input.slot) && row_before(input.slot, s.num_read) != nullptr) ++s.num_read;
+      while (s.num_read < length(input.slot) && !needs_own_row(input.slot, s.num_read)) ++s.num_read;
     }
     const float* row = layers_.hidden_row(last);
     s.own.assign(row, row + hidden_size_);

@@ -1,5 +1,5 @@
 // Drafting heads: layers that read, with each token, the target's hidden row of the token before it, and predict the next token
-// (multi-token prediction, NextN). They know what the target made of the text, so one layer drafts like a whole draft model.
+// (multi-token prediction, NextN, EAGLE-3). They know what the target made of the text, so one layer drafts like a whole draft model.
 //
 // Here a head is a LanguageModel like a draft model, so that proposers need not know of it. It reads committed tokens with the
 // target's rows. Drafts have none yet: they are read with the head's own rows, one pass each, and read again once they are committed.
@@ -63,7 +63,7 @@ class TargetOfHead final : public LanguageModel {
 
 class DraftingHead final : public LanguageModel {
  public:
-  // The layers' hidden_size() is the target's. Both have num_slots slots.
+  // The layers' target_row_size() is the target's hidden_size(). Both have num_slots slots.
   DraftingHead(LanguageModel& target, LanguageModel& layers, int num_slots);
 
   // The loop must use the target through this.
@@ -93,7 +93,7 @@ class DraftingHead final : public LanguageModel {
  private:
   friend class TargetOfHead;
   struct Slot {
-    explicit Slot(int hidden_size) : kept(hidden_size), own(static_cast<std::size_t>(hidden_size)) {}
+    Slot(int target_row_size, std::size_t hidden_size) : kept(target_row_size), own(hidden_size) {}
     HiddenRows kept;     // of the target
     int num_read = 0;    // tokens read with the target's rows
     int own_length = 0;  // own is the head's row of token own_length - 1; 0: of none
@@ -103,18 +103,20 @@ class DraftingHead final : public LanguageModel {
   const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
   int steps(const PassInput& input) const;
   int readable(const PassInput& input, int position, int num_left) const;
-  const float* row_before(int slot, int position) const;
+  bool needs_own_row(int slot, int position) const;
+  void collect_rows(const std::vector<PassInput>& inputs);
   void read(const std::vector<PassInput>& inputs);
 
   LanguageModel& layers_;
   TargetOfHead target_;
   const LanguageModel& target_model_;
-  std::size_t hidden_size_;
+  std::size_t hidden_size_, target_row_size_;
   std::vector<Slot> slots_;
   int pass_size_ = 0;
-  std::vector<PassInput> inputs_;  // scratch
-  std::vector<float> hidden_;      // scratch: [tokens of a pass][hidden_size_]
-  std::vector<float> zeros_;
+  std::vector<PassInput> inputs_;           // scratch
+  std::vector<float> hidden_;               // scratch: [tokens of a pass][hidden_size_]
+  std::vector<float> target_rows_;          // scratch: [those of them with rows of the target][target_row_size_]
+  std::vector<std::size_t> target_places_;  // scratch: in hidden_
 };
 
 }  // namespace specdec

@@ -37,6 +37,10 @@ class LanguageModel {
   virtual int hidden_size() const { return 0; }
   // Of a token of the last pass, counted over the inputs in order; valid until the next pass. [hidden_size()]
   virtual const float* hidden_row(int /*token*/) const { return nullptr; }
+  // Of a drafting head's layers: the size of the target's rows that they read, and these rows as they read them, `count` of them, at most
+  // batch_size(). [count][hidden_size()], valid until the next call. Throws as decode().
+  virtual int target_row_size() const { return hidden_size(); }
+  virtual const float* fuse(const float* target_rows, int /*count*/) { return target_rows; }
 
   virtual int length(int slot) const = 0;  // tokens in the cache
   // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with recurrent layers

@@ -225,21 +225,3 @@ def test_a_head_and_rpc_servers(qwen35: pathlib.Path) -> None:
 def test_a_context_that_does_not_fit(qwen35: pathlib.Path) -> None:
     with pytest.raises(sd.ModelError, match="n_ctx"):
         sd.Generator(qwen35, "mtp", n_ctx=1 << 24, max_sequences=100)
-
-
-@pytest.mark.parametrize("architecture", ["eagle3", "dflash", "gemma4-assistant"])
-def test_heads_in_files_of_their_own_are_refused(architecture: str, qwen35: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    path = replace(make("llama"), architecture=architecture).write(tmp_path / "head.gguf")
-    message = rf"head.gguf: is a drafting head \(architecture {architecture}\).*not supported"
-    with pytest.raises(sd.ModelError, match=message):
-        generator(qwen35, path)
-    with pytest.raises(sd.ModelError, match=message):
-        generator(path, None)
-
-
-def test_a_file_with_only_the_layers_of_a_head(qwen35: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    model = with_head("qwen35")
-    kept = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(("blk.0.", "blk.1."))}
-    path = replace(model, tensors=kept).write(tmp_path / "mtp.gguf")
-    with pytest.raises(sd.ModelError, match=r"mtp.gguf: is a drafting head \(architecture qwen35\).*not supported"):
-        generator(qwen35, path)

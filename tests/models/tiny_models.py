@@ -817,19 +817,50 @@ def with_head(name: str, seed: int = 0) -> Model:
     """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
     passes the token's embedding on, so both predict mostly from the last token."""
     model = make(name, seed, shape=replace(SHAPES.get(name, Shape()), head_layers=1))
-    outputs = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
-    damped: Tensors = {tensor: as_f32(0.08 * t) for tensor, t in model.tensors.items() if tensor.endswith(outputs)}
     layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
     projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
     projection[:, :width] += np.eye(width)
-    return model.with_tensors(
+    return damped(model).with_tensors(
         {
-            **damped,
             f"{layer}.eh_proj.weight": as_f32(projection),
             f"{layer}.enorm.weight": as_f32(np.ones(width)),
             f"{layer}.shared_head_norm.weight": model.tensors["output_norm.weight"],
         }
     )
+
+
+def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, seed: int = 7) -> Model:
+    """An EAGLE-3 head for the target, in a file of its own. own_parts: with embeddings and an output matrix of its own, for as
+    many tokens; else it uses the target's. Of a damped target its drafts are accepted now and then: each token attends to
+    itself and passes its embedding on.
+    """
+    r, v = Random(seed), target.vocabulary
+    width = target.shape.width
+    s = replace(target.shape, layers=1, head_layers=0, heads=4, kv_heads=4, head=width // 4)
+    recipe, layer = Recipe("eagle3"), "blk.0"
+    norm = target.tensors["output_norm.weight" if "output_norm.weight" in target.tensors else "token_embd_norm.weight"]
+    t = {"fc.weight": r.matrix(width, 3 * width), "output_norm.weight": norm}
+    t |= {f"{layer}.{name}.weight": as_f32(np.ones(width)) for name in ("attn_norm", "attn_norm_2", "ffn_norm")}
+    for name, factor in {"q": 2.5, "k": 2.5, "v": 1.0}.items():
+        t[f"{layer}.attn_{name}.weight"] = as_f32(np.hstack([factor * np.eye(width), 0.1 * r.matrix(width, width)]))
+    t[f"{layer}.attn_output.weight"] = as_f32(np.eye(width))
+    t |= feed_forward(recipe, r, s, layer)
+    if own_parts:
+        ids = np.sort(np.random.default_rng(seed).choice(np.arange(2, v.size), tokens, replace=False))
+        t["token_embd.weight"] = target.tensors["token_embd.weight"]
+        t["output.weight"] = target.tensors.get("output.weight", target.tensors["token_embd.weight"])[ids]
+        t["d2t"] = ids.astype(np.int64)
+    last = target.shape.layers
+    keys: Keys = {"target_layers": [0, last // 2, last - 1], "target_hidden_size": width}
+    return damped(Model("eagle3", s, common_keys(recipe, s) | keys, t, v), ("fc.weight", "ffn_down.weight"))
+
+
+OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
+
+
+def damped(model: Model, outputs: tuple[str, ...] = OUTPUTS) -> Model:
+    """With layers that change their input little, so that a head can predict it."""
+    return model.with_tensors({name: as_f32(0.08 * t) for name, t in model.tensors.items() if name.endswith(outputs)})
 
 
 def random_tokens(model: Model, count: int, seed: int = 0) -> list[int]:

@@ -19,11 +19,12 @@ using namespace specdec;
 using Text = std::vector<Token>;
 
 constexpr int vocabulary = 4;
+bool fuses = false;  // of the heads that are made: every test runs with both
 const Text prompt = {3, 1, 2, 1, 0, 2};
 
 struct Head {
   explicit Head(int slots = 1, int context = 64, int batch = 64)
-      : target(vocabulary, 1, context, batch, slots), layers(vocabulary, 2, context, batch, slots), head(target, layers, slots) {}
+      : target(vocabulary, 1, context, batch, slots), layers(vocabulary, 2, context, batch, slots, fuses), head(target, layers, slots) {}
   toy::Model target;
   toy::HeadLayers layers;
   DraftingHead head;
@@ -60,7 +61,17 @@ Text greedy_text(int max_tokens, const Text& start = prompt) {
 
 }  // namespace
 
-TEST(tokens_are_read_with_the_targets_rows_once_they_are_committed) {
+#define TEST_OF_HEADS(name)                      \
+  static void name();                            \
+  TEST(name##_with_the_targets_rows) { name(); } \
+  TEST(name##_with_fused_rows) {                 \
+    fuses = true;                                \
+    name();                                      \
+    fuses = false;                               \
+  }                                              \
+  static void name()
+
+TEST_OF_HEADS(tokens_are_read_with_the_targets_rows_once_they_are_committed) {
   for (const int k : {1, 2, 5}) {
     for (const int chunk : {1, 2, 100}) {
       Head toy;
@@ -80,7 +91,7 @@ TEST(tokens_are_read_with_the_targets_rows_once_they_are_committed) {
 }
 
 // One pass for the row of the first draft, one for every further draft.
-TEST(a_draft_is_one_pass) {
+TEST_OF_HEADS(a_draft_is_one_pass) {
   Head toy;
   DraftModelProposer proposer(toy.head, vocabulary);
   Decoder decoder(toy.head.target(), &proposer);
@@ -96,7 +107,7 @@ TEST(a_draft_is_one_pass) {
 }
 
 // After copies of text the head reads each of them with its own rows, one pass each.
-TEST(copies_and_drafts_in_one_cycle) {
+TEST_OF_HEADS(copies_and_drafts_in_one_cycle) {
   for (const double temperature : {0.0, 0.9}) {
     Head toy(2);
     CombinedProposer proposer(toy.head, vocabulary, nullptr, 0.2);
@@ -119,7 +130,7 @@ TEST(copies_and_drafts_in_one_cycle) {
 }
 
 // A pass of the target or of the head that fails, at every place of a run; and a target that cannot go back.
-TEST(any_pass_may_fail) {
+TEST_OF_HEADS(any_pass_may_fail) {
   const Text expected = greedy_text(24);
   for (const bool goes_back : {true, false}) {
     for (const bool of_head : {false, true}) {
@@ -151,7 +162,7 @@ TEST(any_pass_may_fail) {
 }
 
 // A request that shares a prefix of any length with what is cached reads on from there, in this slot or another.
-TEST(prefixes_are_reused) {
+TEST_OF_HEADS(prefixes_are_reused) {
   const Text all = greedy_text(20);
   for (const bool copied : {false, true}) {
     for (int shared = 0; shared < static_cast<int>(all.size()); ++shared) {
@@ -181,7 +192,7 @@ TEST(prefixes_are_reused) {
 }
 
 // Requests that are not drafted for leave the rows of few tokens; the head reads on later.
-TEST(rows_do_not_pile_up) {
+TEST_OF_HEADS(rows_do_not_pile_up) {
   Head toy(1, 600, 64);
   DraftModelProposer proposer(toy.head, vocabulary);
   Decoder decoder(toy.head.target(), &proposer);
@@ -197,7 +208,7 @@ TEST(rows_do_not_pile_up) {
 }
 
 // The target's cache comes from a file, with or without the head's.
-TEST(restored_caches) {
+TEST_OF_HEADS(restored_caches) {
   const Text all = greedy_text(30);
   for (const bool with_head : {false, true}) {
     Head toy;
@@ -208,7 +219,10 @@ TEST(restored_caches) {
     if (with_head) {
       toy::HeadLayers::Read read = toy.layers.expected(Text(all.begin(), all.begin() + count), count);
       std::vector<float> rows;
-      for (const auto& [token, row] : read) rows.push_back(row);
+      for (const auto& [token, row] : read) {
+        rows.push_back(row);
+        if (fuses) rows.push_back(7.0f * row);
+      }
       toy.layers.decode({{0, all.data(), count, 0, rows.data()}});
       const float row = toy::Model::hidden_after(Text(all.begin(), all.begin() + count));
       toy.head.restored(0, count, all[count - 1], &row);

@@ -1,4 +1,5 @@
 // The layers of a drafting head small enough to enumerate: logits are a hash of all tokens and of the hidden rows they were read with.
+// They read the target's rows as these are, or another way: then their own rows are x and 7 x.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class HeadLayers final : public specdec::LanguageModel {
  public:
   using Read = std::vector<std::pair<Token, float>>;  // tokens, each with its hidden row
 
-  HeadLayers(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1)
-      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), caches_(static_cast<std::size_t>(slots)) {}
+  HeadLayers(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1, bool fuses = false)
+      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), fuses_(fuses), caches_(static_cast<std::size_t>(slots)) {}
 
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
@@ -26,7 +27,15 @@ class HeadLayers final : public specdec::LanguageModel {
   int row_capacity() const override { return batch_; }
   int pass_size() const override { return pass_size_; }
   bool is_end_of_generation(Token) const override { return false; }
-  int hidden_size() const override { return 1; }
+  int hidden_size() const override { return fuses_ ? 2 : 1; }
+  int target_row_size() const override { return 1; }
+  const float* fuse(const float* target_rows, int count) override {
+    if (!fuses_) return target_rows;
+    if (count < 1 || count > batch_) throw std::logic_error("too many rows to fuse, or none");
+    fused_.clear();
+    for (int i = 0; i < count; ++i) add_own(fused_, as_read(target_rows[i]));
+    return fused_.data();
+  }
   int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
 
   void decode(const std::vector<PassInput>& inputs) override {
@@ -41,9 +50,12 @@ class HeadLayers final : public specdec::LanguageModel {
       total += input.num_tokens;
       Read& read = caches_.at(static_cast<std::size_t>(input.slot));
       for (int i = 0; i < input.num_tokens; ++i) {
-        read.emplace_back(input.tokens[i], input.hidden[i]);
+        const float* row = input.hidden + i * hidden_size();
+        if (fuses_ && row[1] != 7.0f * row[0]) throw std::logic_error("a row that is not the head's");
+        read.emplace_back(input.tokens[i], row[0]);
         if (static_cast<int>(read.size()) > context_) throw std::logic_error("past the context");
-        hidden_.push_back(own_row(read));
+        if (fuses_) add_own(hidden_, own_row(read));
+        else hidden_.push_back(own_row(read));
         if (i >= input.num_tokens - input.num_rows) rows_.push_back(logits_after(read));
       }
     }
@@ -51,7 +63,7 @@ class HeadLayers final : public specdec::LanguageModel {
     pass_size_ = total;
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
-  const float* hidden_row(int token) const override { return &hidden_.at(static_cast<std::size_t>(token)); }
+  const float* hidden_row(int token) const override { return &hidden_.at(static_cast<std::size_t>(token * hidden_size())); }
   void truncate(int slot, int length) override {
     Read& read = caches_.at(static_cast<std::size_t>(slot));
     if (length < static_cast<int>(read.size())) read.resize(static_cast<std::size_t>(length));
@@ -65,7 +77,7 @@ class HeadLayers final : public specdec::LanguageModel {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::vector<Token> before(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i));
       const bool is_own = static_cast<int>(i) >= num_committed;
-      read.emplace_back(tokens[i], i == 0 ? 0.0f : is_own ? own_row(read) : Model::hidden_after(before));
+      read.emplace_back(tokens[i], i == 0 ? 0.0f : is_own ? own_row(read) : as_read(Model::hidden_after(before)));
     }
     return read;
   }
@@ -82,7 +94,11 @@ class HeadLayers final : public specdec::LanguageModel {
   std::function<void(int)> before_pass;  // of the pass's number; may throw
   int num_passes = 0;
 
+  // What it makes of a row of the target.
+  float as_read(float target_row) const { return fuses_ ? -target_row : target_row; }
+
  private:
+  static void add_own(std::vector<float>& rows, float x) { rows.insert(rows.end(), {x, 7.0f * x}); }
   std::uint64_t hash_of(const Read& read) const {
     std::uint64_t hash = mix(seed_);
     for (const auto& [token, row] : read) {
@@ -97,10 +113,11 @@ class HeadLayers final : public specdec::LanguageModel {
   int vocabulary_;
   std::uint64_t seed_;
   int context_, batch_;
+  bool fuses_;
   int pass_size_ = 0;
   std::vector<Read> caches_;
   std::vector<std::vector<float>> rows_;
-  std::vector<float> hidden_;
+  std::vector<float> hidden_, fused_;
 };
 
 }  // namespace toy

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "graph/kernels.h"
+#include "llama/head_file.h"
 #include "llama/own_head.h"
 #include "llama/rollback.h"
 #include "platform/huge_pages.h"
@@ -97,6 +98,13 @@ Json own_head_json(const Parts& parts) {
   return {{"layers", head.num_layers}, {"problem", head.problem.empty() ? Json(nullptr) : Json(head.problem)}};
 }
 
+// Null of a whole model. "target_layers": whose inputs it reads.
+Json head_json(const Parts& parts) {
+  const HeadFile head = head_file(parts);
+  if (head.kind == HeadKind::none) return nullptr;
+  return {{"kind", name(head.kind)}, {"target_layers", head.target_layers}, {"usable", head.kind != HeadKind::other}};
+}
+
 // {family: name of its kernels}
 Json kernels_json() {
   Json json = Json::object();
@@ -129,6 +137,7 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
         {"pre", or_null(file.string("tokenizer.ggml.pre"))}}},
       {"rollback", name(rollback_of(file.string("general.architecture").value_or("")))},
       {"own_head", own_head_json(parts)},
+      {"head", head_json(parts)},
       {"gguf_version", file.version},
       {"alignment", file.alignment},
       {"parts", parts_json(parts)},

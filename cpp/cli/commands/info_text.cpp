@@ -9,6 +9,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "graph/kernels.h"
+#include "llama/head_file.h"
 #include "llama/own_head.h"
 #include "llama/rollback.h"
 #include "platform/huge_pages.h"
@@ -112,6 +113,13 @@ std::string own_head_text(const Parts& parts) {
   return layers + (head.problem.empty() ? ", drafts by default (--draft mtp)" : ", cannot be used");
 }
 
+std::string head_text(const Parts& parts) {
+  const HeadFile head = head_file(parts);
+  if (head.kind == HeadKind::none) return "";
+  return "this file is " + head.name +
+         (head.kind == HeadKind::other ? ", which cannot be used" : " for another model (draft of its target)");
+}
+
 std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
@@ -132,6 +140,7 @@ std::string facts(const Parts& parts) {
       {"Experts", experts_text(file)},
       {"Context", context.empty() ? "" : context + " tokens"},
       {"Vocabulary", vocabulary_text(file)},
+      {"Head", head_text(parts)},
       {"Rollback", rollback_text(file)},
       {"Own head", own_head_text(parts)},
       {"Format", format_text},

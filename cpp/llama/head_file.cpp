@@ -1,0 +1,170 @@
+#include "llama/head_file.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "gguf/problem.h"
+#include "gguf/types.h"
+#include "llama/own_head.h"
+#include "platform/file.h"
+
+namespace specdec {
+namespace {
+
+constexpr std::size_t eagle3_layers = 3;  // of the target, that an EAGLE-3 head reads
+constexpr const char* target_layers_key = "eagle3.target_layers";
+
+std::string architecture_of(const std::vector<GgufFile>& parts) { return parts.front().string("general.architecture").value_or(""); }
+
+std::uint64_t hyperparameter(const std::vector<GgufFile>& parts, const std::string& name) {
+  return parts.front().integer(architecture_of(parts) + "." + name).value_or(0);
+}
+
+[[noreturn]] void reject(const std::vector<GgufFile>& head, const std::string& problem) {
+  throw ModelError(head.front().path + ": " + head_file(head).name + " " + problem);
+}
+
+[[noreturn]] void reject_damaged(const std::vector<GgufFile>& head, const std::string& problem) {
+  fail_file(head.front().path, problem, convert_again);
+}
+
+std::uint64_t vocabulary_size(const std::vector<GgufFile>& parts) {
+  const GgufArray* tokens = parts.front().array("tokenizer.ggml.tokens");
+  return tokens == nullptr ? 0 : tokens->count;
+}
+
+// llama.cpp writes the logits of the head's tokens to these ids, unchecked.
+void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
+  const std::string name = "tensor \"d2t\", the target's ids of the head's tokens, ";
+  constexpr int i64 = 27;  // ggml's id
+  if (ids.type != i64 || ids.shape.size() != 1) reject_damaged(head, name + "is not a list of 64-bit numbers");
+  const std::uint64_t size = vocabulary_size(head);
+  if (ids.shape[0] > size) reject_damaged(head, name + "has more elements than the vocabulary has tokens");
+  const auto file = std::find_if(head.begin(), head.end(), [&](const GgufFile& part) {
+    return std::any_of(part.tensors.begin(), part.tensors.end(), [&](const GgufTensor& tensor) { return &tensor == &ids; });
+  });
+  std::vector<std::int64_t> values(ids.shape[0]);
+  File::open(file->path).read(ids.offset, values.data(), values.size() * sizeof values[0]);
+  std::vector<bool> seen(size, false);
+  for (const std::int64_t id : values) {
+    const auto index = static_cast<std::size_t>(id);
+    if (id < 0 || index >= size) reject_damaged(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
+    if (seen[index]) reject_damaged(head, name + "has " + std::to_string(id) + " twice");
+    seen[index] = true;
+  }
+}
+
+// Empty if they are damaged.
+std::vector<int> target_layers(const std::vector<GgufFile>& parts) {
+  const GgufArray* layers = parts.front().array(target_layers_key);
+  if (layers == nullptr || layers->count != eagle3_layers) return {};
+  std::vector<int> result;
+  for (const GgufValue& value : layers->elements()) {
+    const auto* natural = std::get_if<std::uint64_t>(&value);
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    const bool is_natural = natural != nullptr && *natural <= INT32_MAX, is_whole = whole != nullptr && *whole >= 0 && *whole <= INT32_MAX;
+    if (!is_natural && !is_whole) return {};
+    result.push_back(is_natural ? static_cast<int>(*natural) : static_cast<int>(*whole));
+  }
+  return result;
+}
+
+void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
+  const std::string& target_path = target.front().path;
+  const std::string remedy = ". Use a head that was made for this target";
+  const auto layers = static_cast<int>(hyperparameter(target, "block_count") - hyperparameter(target, "nextn_predict_layers"));
+  const std::vector<int> read = target_layers(head);
+  if (read.empty()) reject_damaged(head, "metadata \"" + std::string(target_layers_key) + "\" is not an array of 3 layers");
+  for (const int layer : read) {
+    if (layer <= layers) continue;
+    reject(head, "reads layer " + std::to_string(layer) + " of its target; " + target_path + " has " + std::to_string(layers) + remedy);
+  }
+  const std::uint64_t width = hyperparameter(head, "embedding_length"), target_width = hyperparameter(target, "embedding_length");
+  const auto reject_width = [&](std::uint64_t expected) {
+    reject(head, "is for a target of width " + std::to_string(expected) + "; that of " + target_path + " is " +
+                     std::to_string(target_width) + remedy);
+  };
+  const std::uint64_t expected = hyperparameter(head, "target_hidden_size");
+  if (expected != target_width) reject_width(expected);
+  if (hyperparameter(head, "block_count") != 1) {
+    reject_damaged(head, "metadata \"eagle3.block_count\" is " + std::to_string(hyperparameter(head, "block_count")) + ", expected 1");
+  }
+  const GgufTensor* ids = find_tensor(head, "d2t");
+  if (ids != nullptr) check_ids(head, *ids);
+  const GgufTensor* embeddings = find_tensor(head, "token_embd.weight");
+  if (embeddings != nullptr && (embeddings->shape.size() < 2 || embeddings->shape[1] != vocabulary_size(head))) {
+    reject_damaged(head, "tensor \"token_embd.weight\" has not a row for each token");
+  }
+  const bool has_output = find_tensor(head, "output.weight") != nullptr;
+  if (!has_output && ids != nullptr) reject_damaged(head, "tensor \"output.weight\" is missing");
+  if ((embeddings == nullptr || !has_output) && width != target_width) reject_width(width);  // it uses the target's
+}
+
+void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
+  const std::string remedy = ". Use the head that was made for this target";
+  const OwnHeadInfo layers = own_head(head);
+  if (!layers.problem.empty()) throw ModelError(head.front().path + ": " + layers.problem);
+  const std::string architecture = architecture_of(head), of_target = architecture_of(target);
+  if (architecture != of_target) {
+    reject(head,
+           "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " + printable(of_target) + remedy);
+  }
+  for (const char* name : {"embedding_length", "attention.head_count", "attention.key_length"}) {
+    const std::uint64_t own = hyperparameter(head, name), other = hyperparameter(target, name);
+    if (own == other) continue;
+    reject(head, std::string("is for another target: its ") + name + " is " + std::to_string(own) + ", that of " + target.front().path +
+                     " is " + std::to_string(other) + remedy);
+  }
+}
+
+}  // namespace
+
+const char* name(HeadKind kind) {
+  switch (kind) {
+    case HeadKind::eagle3:
+      return "eagle3";
+    case HeadKind::mtp:
+      return "mtp";
+    case HeadKind::other:
+      return "other";
+    default:
+      return "none";
+  }
+}
+
+HeadFile head_file(const std::vector<GgufFile>& parts) {
+  const std::string architecture = architecture_of(parts);
+  if (architecture == "eagle3") return {HeadKind::eagle3, "an EAGLE-3 head", target_layers(parts)};
+  if (architecture == "dflash") return {HeadKind::other, "a DFlash head", {}};
+  if (architecture == "gemma4-assistant") return {HeadKind::other, "a Gemma 4 assistant", {}};
+  const bool is_mtp = hyperparameter(parts, "nextn_predict_layers") > 0 && !has_layer(parts, 0);
+  if (is_mtp) return {HeadKind::mtp, "a drafting head (multi-token prediction layers)", {}};
+  return {};
+}
+
+void reject_head_alone(const std::vector<GgufFile>& parts) {
+  const HeadFile head = head_file(parts);
+  if (head.kind == HeadKind::none) return;
+  const std::string text = parts.front().path + ": is " + head.name + " (architecture " + printable(architecture_of(parts)) +
+                           "), a drafting head for another model, not a whole model. ";
+  if (head.kind == HeadKind::other) {
+    throw ModelError(text + "Heads of this kind are not supported: use a small model of the target's family as the draft, or \"suffix\"");
+  }
+  throw ModelError(text + "Give it as the draft, with its target");
+}
+
+void check_head_for(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
+  switch (head_file(head).kind) {
+    case HeadKind::eagle3:
+      return check_eagle3(head, target);
+    case HeadKind::mtp:
+      return check_mtp(head, target);
+    default:
+      return reject_head_alone(head);
+  }
+}
+
+}  // namespace specdec

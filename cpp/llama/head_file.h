@@ -1,0 +1,35 @@
+// Files that hold a drafting head for another model and nothing else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gguf/gguf_file.h"
+
+namespace specdec {
+
+enum class HeadKind {
+  none,    // a whole model
+  eagle3,  // a layer that reads the inputs of three of the target's layers
+  mtp,     // multi-token prediction layers of the target's architecture, without the layers before them
+  other    // kinds that cannot be used (DFlash, assistants)
+};
+
+const char* name(HeadKind kind);
+
+struct HeadFile {
+  HeadKind kind = HeadKind::none;
+  std::string name;                // for messages: "an EAGLE-3 head"
+  std::vector<int> target_layers;  // whose inputs it reads; the number of layers: the output of the last. Empty: that output
+};
+
+// Reads metadata only; of a damaged head the layers are left out.
+HeadFile head_file(const std::vector<GgufFile>& parts);
+
+// Throws ModelError for a head alone where a whole model is needed.
+void reject_head_alone(const std::vector<GgufFile>& parts);
+
+// Throws ModelError for a head that is damaged, cannot be used, or is not one for this target. The vocabularies are not compared.
+void check_head_for(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target);
+
+}  // namespace specdec

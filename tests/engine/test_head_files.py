@@ -1,0 +1,276 @@
+"""Drafting heads in files of their own: EAGLE-3 heads, and multi-token prediction layers without their model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pathlib
+import random
+import subprocess
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as GgmlType
+from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, make, random_tokens, with_head
+
+import specdec_native as sd
+
+PROMPT = "def the self return"
+OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # texts of full length
+
+
+def mtp_file(model: Model) -> Model:
+    """Only the drafting head, the embeddings and the output matrix."""
+    trunk = tuple(f"blk.{i}." for i in range(model.shape.layers))
+    return replace(model, tensors={name: tensor for name, tensor in model.tensors.items() if not name.startswith(trunk)})
+
+
+def without_head(model: Model) -> Model:
+    layer = f"blk.{model.shape.layers}."
+    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(layer)}
+    keys = {name: value for name, value in model.keys.items() if name != "nextn_predict_layers"}
+    return replace(model, shape=replace(model.shape, head_layers=0), tensors=tensors, keys=keys)
+
+
+def pair_of(name: str) -> tuple[Model, Model]:
+    kind, _, architecture = name.partition(":")
+    if kind == "mtp":
+        model = with_head(architecture)
+        return without_head(model), mtp_file(model)
+    target = damped(make(architecture))
+    return target, eagle3_head(target, own_parts=kind == "eagle3-own")
+
+
+PAIRS = ["eagle3:llama", "eagle3-own:llama", "eagle3:qwen3", "eagle3-own:qwen35", "eagle3:gpt-oss", "eagle3:lfm2", "mtp:qwen35"]
+
+
+@pytest.fixture(scope="module", params=PAIRS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    target, head = pair_of(request.param)
+    folder = tmp_path_factory.mktemp(request.param.replace(":", "-"))
+    return target.write(folder / "target.gguf", GgmlType.F16), head.write(folder / "head.gguf", GgmlType.F16)
+
+
+def generator(target: pathlib.Path, draft: pathlib.Path | str | None, **options: int) -> sd.Generator:
+    return sd.Generator(target, draft, n_threads=1, n_ctx=512, **options)
+
+
+def plain(target: pathlib.Path) -> sd.Generator:
+    return generator(target, None, num_draft_tokens=0)
+
+
+@pytest.mark.parametrize("num_draft_tokens", [1, 4, 11, "auto"])
+def test_greedy_text_is_that_of_plain_decoding(pair: tuple[pathlib.Path, pathlib.Path], num_draft_tokens: int) -> None:
+    target, head = pair
+    expected = plain(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
+    assert len(expected) == 48 and len(set(expected)) > 5
+    for suffix in (False, True):
+        gen = generator(target, head, suffix=suffix, num_draft_tokens=num_draft_tokens)
+        completion = gen.generate(PROMPT, temperature=0, **OPTIONS)
+        assert completion.tokens == expected
+        if num_draft_tokens != "auto" and not suffix:
+            assert 0 < completion.stats.accepted < completion.stats.drafted
+        again = gen.generate(completion.text, temperature=0, **OPTIONS)  # copies, if suffix
+        assert again.tokens == plain(target).generate(completion.text, temperature=0, **OPTIONS).tokens
+
+
+def test_a_seed_gives_the_same_text_with_and_without_the_head(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, head = pair
+    for seed in range(3):
+        options: sd.StreamOptions = {**OPTIONS, "temperature": 0.9, "seed": seed}
+        expected = plain(target).generate(PROMPT, **options).tokens
+        for k in (2, 11, "auto"):
+            assert generator(target, head).generate(PROMPT, num_draft_tokens=k, **options).tokens == expected
+
+
+@pytest.mark.parametrize("verification", ["block", "token"])
+def test_a_seed_repeats_its_text(pair: tuple[pathlib.Path, pathlib.Path], verification: sd.Verification) -> None:
+    """Whatever the caches hold from before: the head's rows are those of the text alone."""
+    target, head = pair
+    gen = generator(target, head, num_draft_tokens=3)
+    options: sd.StreamOptions = {**OPTIONS, "temperature": 0.9, "seed": 7, "verification": verification}
+    expected = gen.generate(PROMPT, **options).tokens
+    gen.generate("def the self", num_draft_tokens=0, **options)
+    assert gen.generate(PROMPT, **options).tokens == expected
+    assert generator(target, head, num_draft_tokens=3).generate(PROMPT, **options).tokens == expected
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_several_requests_together(pair: tuple[pathlib.Path, pathlib.Path], count: int) -> None:
+    """Each drafts as if it were alone."""
+    target, head = pair
+    prompts = ["def the", "self return x", "def", "the the the self", PROMPT]
+    expected = [plain(target).generate(prompt, temperature=0, **OPTIONS).tokens for prompt in prompts]
+    alone = generator(target, head, suffix=False, num_draft_tokens=3)
+    accepted = [alone.generate(prompt, temperature=0, **OPTIONS).stats.accepted for prompt in prompts]
+    together = generator(target, head, suffix=False, max_sequences=count, num_draft_tokens=3)
+    completions = together.generate_many(prompts, temperature=0, **OPTIONS)
+    assert [completion.tokens for completion in completions] == expected
+    assert [completion.stats.accepted for completion in completions] == accepted and sum(accepted) > 0
+    again = together.generate_many(prompts, temperature=0, **OPTIONS)  # with reused prefixes
+    assert [completion.tokens for completion in again] == expected
+
+
+def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, head = pair
+    expected = plain(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
+    prompt = plain(target).tokenize(PROMPT)
+    gen = generator(target, head, num_draft_tokens=4)
+    for count in range(1, 12):
+        with gen.stream(PROMPT, temperature=0, **OPTIONS) as stream:
+            assert [piece.token for piece in itertools.islice(stream, count)] == expected[:count]
+        rest = gen.generate(prompt + expected[: count + 3], temperature=0, **{**OPTIONS, "max_tokens": 20})
+        assert rest.tokens == expected[count + 3 : count + 23]
+
+
+def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, head = pair
+    prompt = random_tokens(make("llama"), 200)
+    expected = plain(target).generate(prompt, temperature=0, **OPTIONS).tokens
+    gen = generator(target, head, num_draft_tokens=4)
+    wait = random.Random(3)
+    for _ in range(12):
+        handle = gen.submit(prompt, temperature=0, **OPTIONS)
+        time.sleep(wait.uniform(0, 0.03))
+        handle.cancel()
+    assert gen.submit(prompt, temperature=0, **OPTIONS).result().tokens == expected
+
+
+def test_long_prompts_and_full_contexts(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, head = pair
+    prompt = random_tokens(make("llama"), 470)
+    options: sd.StreamOptions = {**OPTIONS, "max_tokens": 200}
+    expected = plain(target).generate(prompt, temperature=0, **options)
+    gen = sd.Generator(target, head, n_threads=1, n_ctx=512, n_batch=64, num_draft_tokens=4)
+    completion = gen.generate(prompt, temperature=0, **options)
+    assert completion.tokens == expected.tokens and completion.finish_reason == expected.finish_reason
+
+
+def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    target, head = pair
+    gen = generator(target, head, num_draft_tokens=4)
+    expected = gen.generate(PROMPT, temperature=0, **{**OPTIONS, "max_tokens": 30}).tokens  # inside the sliding window
+    num_tokens = gen.save_prefix(tmp_path / "prefix")
+    longer = gen.tokenize(PROMPT) + expected
+    without_prefix = generator(target, head, num_draft_tokens=4).generate(longer, temperature=0, **OPTIONS)
+    again = generator(target, head, num_draft_tokens=4)
+    assert again.load_prefix(tmp_path / "prefix") == num_tokens
+    more = again.generate(longer, temperature=0, **OPTIONS)
+    assert more.stats.prompt_cached_tokens == num_tokens
+    assert more.tokens == without_prefix.tokens
+    assert more.stats.accepted == without_prefix.stats.accepted  # the head knows the rows of the part on disk
+
+
+# ---- Files that do not fit
+
+
+def check_rejected(target: Model, head: Model, message: str, tmp_path: pathlib.Path) -> None:
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    with pytest.raises(sd.ModelError, match=message):
+        generator(path, head.write(tmp_path / "head.gguf", GgmlType.F16))
+    assert generator(path, None).generate(PROMPT, max_tokens=3).tokens
+
+
+def changed(head: Model, **keys: int | list[int]) -> Model:
+    return replace(head, keys={**head.keys, **keys})
+
+
+def test_a_head_of_another_target(tmp_path: pathlib.Path) -> None:
+    target = damped(make("llama"))
+    head = eagle3_head(target)
+    wider = "head.gguf: an EAGLE-3 head is for a target of width 128; that of .*target.gguf is 64. Use a head"
+    check_rejected(target, changed(head, target_hidden_size=128), wider, tmp_path)
+    deeper = (
+        "head.gguf: an EAGLE-3 head reads layer 30 of its target; .*target.gguf has 2. Use a head that was made for this target"
+    )
+    check_rejected(target, changed(head, target_layers=[0, 1, 30]), deeper, tmp_path)
+    other = replace(head, vocabulary=replace(Vocabulary(), renamed={40: "~other"}))
+    with pytest.raises(sd.VocabularyMismatch, match=r"head.gguf.*Use a head that was made for this target"):
+        generator(target.write(tmp_path / "target.gguf"), other.write(tmp_path / "head.gguf"))
+
+
+@pytest.mark.parametrize("layers", [[0, 1], [0, 1, -1], [0, 1, 1, 1]])
+def test_damaged_layers_of_the_target(layers: list[int], tmp_path: pathlib.Path) -> None:
+    target = damped(make("llama"))
+    check_rejected(target, changed(eagle3_head(target), target_layers=layers), "head.gguf: .*eagle3.target_layers", tmp_path)
+
+
+@pytest.mark.parametrize("ids", [[-1], [288], [5, 5]])
+def test_damaged_ids_of_the_heads_tokens(ids: list[int], tmp_path: pathlib.Path) -> None:
+    """llama.cpp writes to these places unchecked."""
+    target = damped(make("llama"))
+    head = eagle3_head(target, own_parts=True)
+    d2t = head.tensors["d2t"].copy()
+    d2t[3 : 3 + len(ids)] = ids
+    check_rejected(target, head.with_tensors({"d2t": d2t}), 'head.gguf: tensor "d2t".* has ', tmp_path)
+    check_rejected(target, head.with_tensors({"d2t": np.arange(200, dtype=np.float32)}), "d2t.*64-bit", tmp_path)
+
+
+@pytest.mark.parametrize("own_parts", [False, True])
+def test_a_tensor_that_is_missing_or_of_another_size(own_parts: bool, tmp_path: pathlib.Path) -> None:
+    target = damped(make("llama"))
+    head = eagle3_head(target, own_parts=own_parts)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    for name, tensor in head.tensors.items():
+        rest = {other: t for other, t in head.tensors.items() if other != name}
+        smaller = {**rest, name: tensor[..., : tensor.shape[-1] // 2]}
+        for i, tensors in enumerate((rest, smaller)):
+            file = replace(head, tensors=tensors).write(tmp_path / "head.gguf")
+            if i == 0 and name in ("token_embd.weight", "d2t"):
+                continue  # the target's are used, or all tokens
+            with pytest.raises(sd.ModelError, match=r"head.gguf"):
+                generator(path, file)
+
+
+def test_a_truncated_file(tmp_path: pathlib.Path) -> None:
+    target = damped(make("llama"))
+    head = eagle3_head(target).write(tmp_path / "head.gguf")
+    head.write_bytes(head.read_bytes()[:-1000])
+    with pytest.raises(sd.ModelError, match=r"head.gguf"):
+        generator(target.write(tmp_path / "target.gguf"), head)
+
+
+def test_targets_whose_layers_llama_cpp_does_not_give(tmp_path: pathlib.Path) -> None:
+    target = damped(make("qwen2"))
+    check_rejected(target, eagle3_head(target), "target.gguf: llama.cpp does not give .* qwen2 .*Use another draft", tmp_path)
+
+
+def test_multi_token_prediction_layers_of_another_target(tmp_path: pathlib.Path) -> None:
+    _, head = pair_of("mtp:qwen35")
+    check_rejected(make("llama"), head, "head.gguf: .* is for architecture qwen35; that of .*target.gguf is llama", tmp_path)
+
+
+def test_heads_and_rpc_servers(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    with pytest.raises(ValueError, match="draft"):
+        sd.Generator(*pair, rpc="127.0.0.1:1")
+
+
+@pytest.mark.parametrize(("architecture", "name"), [("dflash", "a DFlash head"), ("gemma4-assistant", "a Gemma 4 assistant")])
+def test_other_kinds_are_refused(architecture: str, name: str, tmp_path: pathlib.Path) -> None:
+    head = replace(make("llama"), architecture=architecture)
+    check_rejected(make("llama"), head, rf"head.gguf: is {name} .*Heads of this kind are not supported", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["eagle3:llama", "mtp:qwen35"])
+def test_a_head_is_no_target(name: str, tmp_path: pathlib.Path) -> None:
+    path = pair_of(name)[1].write(tmp_path / "head.gguf")
+    with pytest.raises(sd.ModelError, match=r"head.gguf: is .*a drafting head.*not a whole model. Give it as the draft"):
+        generator(path, None)
+
+
+def test_info_tells_heads_from_models(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def info(model: Model, *options: str) -> str:
+        path = model.write(tmp_path / "m.gguf")
+        return subprocess.run([specdec, "info", *options, path], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    target = damped(make("llama"))
+    eagle3, mtp = eagle3_head(target), pair_of("mtp:qwen35")[1]
+    assert json.loads(info(target, "--json"))["head"] is None and "this file is" not in info(target)
+    assert json.loads(info(eagle3, "--json"))["head"] == {"kind": "eagle3", "target_layers": [0, 1, 1], "usable": True}
+    assert "this file is an EAGLE-3 head for another model" in info(eagle3)
+    assert json.loads(info(mtp, "--json"))["head"] == {"kind": "mtp", "target_layers": [], "usable": True}
+    assert "which cannot be used" in info(replace(target, architecture="dflash"))
+    assert "an EAGLE-3 head" in info(changed(eagle3, target_layers=[1]))  # damaged
