@@ -23,12 +23,14 @@ ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 struct BlockTiles {
   int type;  // a ggml_type
   const std::uint8_t* data;
+  const std::uint8_t* signs = nullptr;  // a second copy as Q1_0, of a draft's output matrix: products take both (best_rows.h)
 };
 bool can_have_tiles(const ggml_tensor* weights, int type);  // whether it can have a copy of this type; its views do without
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
 // Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.
 void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles);
+bool finds_best_rows(const ggml_tensor* weights);               // whether a second copy as Q1_0 saves time
 void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; kept by the caller
 
 }  // namespace specdec

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.h"
@@ -24,8 +25,13 @@ bool is_mapped(const ggml_tensor* tensor) {
 
 struct Copy {
   ggml_tensor* weights;
-  int type;  // a ggml_type
+  int type;    // a ggml_type
+  bool signs;  // as Q1_0, too
 };
+
+std::uint64_t bytes_of(const Copy& copy) {
+  return tiles_bytes(copy.weights, copy.type) + (copy.signs ? tiles_bytes(copy.weights, GGML_TYPE_Q1_0) : 0);
+}
 
 // Whether a draft's matrix becomes Q4_0.
 bool is_rounded(const ggml_tensor* tensor, bool rounds_floats) {
@@ -37,17 +43,19 @@ bool is_rounded(const ggml_tensor* tensor, bool rounds_floats) {
 // Copies of the matrices that products read, each once: of the embedding only where it is also the output matrix.
 std::vector<Copy> copies(const llama_model* model, TileWeights weights) {
   constexpr std::uint64_t cached_bytes = 64 << 20;  // a smaller model lies in the processor's caches, where F16 costs no more
-  const bool rounds = weights == TileWeights::four_bits, rounds_floats = llama_model_size(model) > cached_bytes;
+  const bool rounds = weights == TileWeights::four_bits, is_large = llama_model_size(model) > cached_bytes;
   const auto& tensors = llama_internal_get_tensor_map(model);
   const bool has_output = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
   std::vector<Copy> result;
   for (const auto& [name, tensor] : tensors) {
     const bool only_looked_up =
         name.rfind("per_layer_token_embd", 0) == 0 || name == "position_embd.weight" || (name == "token_embd.weight" && has_output);
-    const int type = rounds && is_rounded(tensor, rounds_floats) ? GGML_TYPE_Q4_0 : tensor->type;
+    const int type = rounds && is_rounded(tensor, is_large) ? GGML_TYPE_Q4_0 : tensor->type;
     if (only_looked_up || !is_mapped(tensor) || !can_have_tiles(tensor, type)) continue;
     const auto is_same = [&, same = tensor](const Copy& copy) { return copy.weights == same; };
-    if (std::none_of(result.begin(), result.end(), is_same)) result.push_back({tensor, type});
+    if (std::any_of(result.begin(), result.end(), is_same)) continue;
+    const bool is_output = name == "output.weight" || name == "token_embd.weight";
+    result.push_back({tensor, type, rounds && is_large && is_output && finds_best_rows(tensor)});
   }
   return result;
 }
@@ -62,7 +70,7 @@ TileWeights parse_tile_weights(const std::string& text) {
 
 std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weights) {
   std::uint64_t bytes = 0;
-  for (const Copy& copy : copies(model, weights)) bytes += tiles_bytes(copy.weights, copy.type);
+  for (const Copy& copy : copies(model, weights)) bytes += specdec::bytes_of(copy);
   return bytes;
 }
 
@@ -80,13 +88,16 @@ WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_
   const std::vector<Copy> all = copies(model, weights);
   std::vector<Piece> pieces;
   std::uint8_t* at = memory_.get();
-  for (const auto& [tensor, type] : all) {
+  const auto add_pieces = [&](const ggml_tensor* tensor, int type) {
     const std::int64_t count = num_tiles(tensor);
     for (std::int64_t first = 0; first < count; first += tiles_at_once) {
       pieces.push_back({tensor, type, first, std::min(count, first + tiles_at_once), at});
     }
-    tiles_.push_back({type, at});
-    at += tiles_bytes(tensor, type);
+    return std::exchange(at, at + tiles_bytes(tensor, type));
+  };
+  for (const Copy& copy : all) {
+    const std::uint8_t* tiles = add_pieces(copy.weights, copy.type);
+    tiles_.push_back({copy.type, tiles, copy.signs ? add_pieces(copy.weights, GGML_TYPE_Q1_0) : nullptr});
   }
   std::atomic<std::int64_t> num_done{0};
   const auto write = [&](std::int64_t i, int) {

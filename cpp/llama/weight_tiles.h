@@ -16,7 +16,8 @@ struct llama_model;
 namespace specdec {
 
 // exact: of the file's types, with the same bits of all products. four_bits: types of more than 4.5 bits per weight are rounded to
-// Q4_0, F16 and BF16 too in models of more than 64 MiB. A draft model then proposes almost the same tokens in less time; verification
+// Q4_0, F16 and BF16 too in models of more than 64 MiB, whose output matrix also gets a copy of its signs if it has many rows: logits are
+// then found in two passes (graph/best_rows.h). A draft model then proposes almost the same tokens in less time; verification
 // is exact for any proposal.
 enum class TileWeights { exact, four_bits };
 TileWeights parse_tile_weights(const std::string& text);  // "file", "4-bit"; throws std::invalid_argument

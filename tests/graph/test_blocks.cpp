@@ -24,6 +24,7 @@ constexpr NamedType types[] = {
     {GGML_TYPE_Q5_1, blocks::Type::q5_1},     {GGML_TYPE_Q8_0, blocks::Type::q8_0}, {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
     {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k}, {GGML_TYPE_Q3_K, blocks::Type::q3_k},
     {GGML_TYPE_Q4_K, blocks::Type::q4_k},     {GGML_TYPE_Q5_K, blocks::Type::q5_k}, {GGML_TYPE_Q6_K, blocks::Type::q6_k},
+    {GGML_TYPE_Q1_0, blocks::Type::q1_0},
 };
 static_assert(std::size(types) == blocks::num_types);
 

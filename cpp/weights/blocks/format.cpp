@@ -63,6 +63,10 @@ void set_k4_scales(Stored32& w, const std::uint8_t* block, int group) {
 Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept {
   Stored32 w{};
   switch (type) {
+    case Type::q1_0:  // d, then bit i of a little-endian number
+      set_scale(w, block);
+      for (int i = 0; i < 32; ++i) w.code[i] = block[2 + 4 * part + i / 8] >> (i % 8) & 1;
+      break;
     case Type::q4_0:
     case Type::iq4_nl:
       set_scale(w, block);
@@ -138,7 +142,7 @@ Weights32 decode(Type type, const Stored32& stored) noexcept {
   for (int i = 0; i < 32; ++i) {
     w.code[i] = has_table(type)      ? iq4_values[stored.code[i]]
                 : type == Type::q8_0 ? static_cast<std::int8_t>(stored.code[i])
-                                     : static_cast<std::int8_t>(stored.code[i] + format_of(type).lowest);
+                                     : static_cast<std::int8_t>(format_of(type).lowest + format_of(type).step * stored.code[i]);
   }
   for (int g = 0; g < 2; ++g) {
     w.scale[g] = half(stored.d) * static_cast<float>(stored.scale_code[g]);

@@ -1,11 +1,12 @@
-// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL and IQ4_XS.
+// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL, IQ4_XS and Q1_0.
 //
-// A row of k weights is a row of blocks of 32 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every one of these types
+// A row of k weights is a row of blocks of 32, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every one of these types
 // is the same thing in another packing: per group of 16 or 32 weights
 //   weight = scale * code + offset
 // with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits).
 //
 //   type    block  bytes  code         scale              offset
+//   Q1_0      128     18  -1, 1        d                  -
 //   Q4_0       32     18  -8..7        d                  -
 //   Q4_1       32     20  0..15        d                  m
 //   Q5_0       32     22  -16..15      d                  -
@@ -24,8 +25,8 @@
 
 namespace specdec::blocks {
 
-enum class Type { q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs, q2_k, q3_k, q4_k, q5_k, q6_k };
-constexpr int num_types = 12;
+enum class Type { q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs, q2_k, q3_k, q4_k, q5_k, q6_k, q1_0 };
+constexpr int num_types = 13;
 
 struct Format {
   const char* name;
@@ -33,7 +34,8 @@ struct Format {
   int group;            // weights that share a scale
   int lowest, highest;  // code
   bool offsets;
-  int bits;  // of a stored code: code - lowest; Q8_0: the signed byte; IQ4: a place in the table
+  int bits;      // of a stored code: (code - lowest) / step; Q8_0: the signed byte; IQ4: a place in the table
+  int step = 1;  // between codes
 };
 
 constexpr Format formats[num_types] = {
@@ -41,6 +43,7 @@ constexpr Format formats[num_types] = {
     {"Q5_1", 32, 24, 32, 0, 31, true, 5},          {"Q8_0", 32, 34, 32, -128, 127, false, 8}, {"IQ4_NL", 32, 18, 32, -127, 113, false, 4},
     {"IQ4_XS", 256, 136, 32, -127, 113, false, 4}, {"Q2_K", 256, 84, 16, 0, 3, true, 2},      {"Q3_K", 256, 110, 16, -4, 3, false, 3},
     {"Q4_K", 256, 144, 32, 0, 15, true, 4},        {"Q5_K", 256, 176, 32, 0, 31, true, 5},    {"Q6_K", 256, 210, 16, -32, 31, false, 6},
+    {"Q1_0", 128, 18, 32, -1, 1, false, 1, 2},
 };
 static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
 

@@ -66,10 +66,10 @@ class TileWeights {
   }
   // Columns 4 four .. 4 four + 3 of 32.
   SPECDEC_INLINE Codes codes(int four, int v) const {
-    constexpr int low = low_bits(type), high = high_bits(type);
+    constexpr int low = low_bits(type), high = high_bits(type), step = format_of(type).step;  // a step of 2 is one bit further up
     const auto vector = [&](int i) { return load_codes(codes_ + i * 4 * tile_rows + v * vector_bytes); };
     if constexpr (low == 8) return finished<type>(vector(four));
-    Codes code = field(vector(four % low), low * (four / low), (1 << low) - 1);
+    Codes code = field(vector(four % low), low * (four / low) - (step - 1), ((1 << low) - 1) * step);
     if constexpr (high > 0) code = either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
     return finished<type>(code);
   }
@@ -284,6 +284,7 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
   using Multiply = void (*)(const Matrix&, const PanelBlock*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, void*);
   constexpr Multiply by_type[num_types] = {multiply<Type::q4_0>, multiply<Type::q4_1>,   multiply<Type::q5_0>,   multiply<Type::q5_1>,
                                            multiply<Type::q8_0>, multiply<Type::iq4_nl>, multiply<Type::iq4_xs>, multiply<Type::q2_k>,
-                                           multiply<Type::q3_k>, multiply<Type::q4_k>,   multiply<Type::q5_k>,   multiply<Type::q6_k>};
+                                           multiply<Type::q3_k>, multiply<Type::q4_k>,   multiply<Type::q5_k>,   multiply<Type::q6_k>,
+                                           multiply<Type::q1_0>};
   by_type[static_cast<int>(m.type)](m, panel, n, row_begin, row_end, out, ldo, scratch);
 }

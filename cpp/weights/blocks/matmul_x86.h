@@ -42,9 +42,9 @@ SPECDEC_INLINE Quad load(Rows rows) {
   return transposed(a);
 }
 
-// The same of 16 columns whose bit i is bit `first` + i of 4 bytes: 16 where it is set.
-template <int first>
-SPECDEC_INLINE Quad load_fifth_bits(Rows rows) {
+// The same of 16 columns whose bit i is bit `first` + i of 4 bytes: `value` where it is set.
+template <int first, int value = 16>
+SPECDEC_INLINE Quad load_bits(Rows rows) {
   constexpr char low = first / 8, high = first / 8 + 1;
   const __m256i spread =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(low, low, low, low, low, low, low, low, high, high, high, high, high, high, high, high));
@@ -53,7 +53,7 @@ SPECDEC_INLINE Quad load_fifth_bits(Rows rows) {
   for (int r = 0; r < 4; ++r) {
     const __m256i bits = pair(_mm_loadu_si32(rows.at + r * rows.stride), _mm_loadu_si32(rows.at + (r + 4) * rows.stride));
     const __m256i chosen = _mm256_and_si256(_mm256_shuffle_epi8(bits, spread), mask);
-    a[r] = _mm256_and_si256(_mm256_cmpeq_epi8(chosen, mask), bytes(16));
+    a[r] = _mm256_and_si256(_mm256_cmpeq_epi8(chosen, mask), bytes(value));
   }
   return transposed(a);
 }
@@ -120,13 +120,22 @@ SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Place to) {
 template <Type type>
 SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   constexpr bool is_signed = signed_bytes<type>;
-  if constexpr (type == Type::q4_0) {
+  if constexpr (type == Type::q1_0) {
+    constexpr int step = format_of(type).step;
+    for (int part = 0; part < 4; ++part) {
+      const Quad low = load_bits<0, step>(rows + (2 + 4 * part)), high = load_bits<16, step>(rows + (2 + 4 * part));
+      for (int g = 0; g < 4; ++g) {
+        to.store(32 * part + 4 * g, low.part[g]);
+        to.store(32 * part + 16 + 4 * g, high.part[g]);
+      }
+    }
+  } else if constexpr (type == Type::q4_0) {
     store_nibbles(load(rows + 2), to, [](__m256i v, int) { return v; });
   } else if constexpr (type == Type::q4_1) {
     store_nibbles(load(rows + 4), to, [](__m256i v, int) { return v; });
   } else if constexpr (type == Type::q5_0 || type == Type::q5_1) {
     constexpr int at = type == Type::q5_0 ? 2 : 4;
-    const Quad high[2] = {load_fifth_bits<0>(rows + at), load_fifth_bits<16>(rows + at)};
+    const Quad high[2] = {load_bits<0>(rows + at), load_bits<16>(rows + at)};
     store_nibbles(load(rows + (at + 4)), to, [&](__m256i v, int g) { return _mm256_or_si256(v, high[g / 4].part[g % 4]); });
   } else if constexpr (type == Type::q8_0) {
     for (int half = 0; half < 2; ++half) {
@@ -244,8 +253,9 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
   if constexpr (type == Type::q4_1 || type == Type::q5_1) {
     scale.store(0, row_halves(rows));
     offset.store(0, row_halves(rows + 2));
-  } else if constexpr (format_of(type).columns == 32) {
-    scale.store(0, row_halves(rows));
+  } else if constexpr (!has_scale_codes(type)) {
+    const __m256 d = row_halves(rows);
+    for (int g = 0; g < groups_of(type); ++g) scale.store(g, d);
   } else if constexpr (type == Type::q4_k || type == Type::q5_k) {
     const Quad q = load(rows);  // d and dmin, then 12 bytes
     const __m256 d = low_halves(q.part[0]), dmin = negated(high_halves(q.part[0]));

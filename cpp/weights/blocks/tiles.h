@@ -1,7 +1,7 @@
 // Stock weights in tiles of 16 rows: the order in which kernels multiply them, made once when a model is loaded. A file's rows are
 // transposed for every product; tiles are read from one end to the other. Same numbers, same products, same bits.
 //
-// A tile holds 16 rows of k weights, block after block of 32 or 256 columns (the type's block); rows missing in the last tile are
+// A tile holds 16 rows of k weights, block after block of the type's columns; rows missing in the last tile are
 // zeros. A block:
 //   d            16 F16, one per row
 //   m            16 F16; types with offsets
@@ -20,7 +20,9 @@ namespace specdec::blocks {
 
 constexpr int tile_rows = 16;
 
-static constexpr int low_bits(Type type) { return format_of(type).bits == 8 ? 8 : format_of(type).bits >= 4 ? 4 : 2; }
+static constexpr int low_bits(Type type) {
+  return format_of(type).bits == 8 ? 8 : format_of(type).bits >= 4 ? 4 : format_of(type).bits >= 2 ? 2 : 1;
+}
 static constexpr int high_bits(Type type) { return format_of(type).bits - low_bits(type); }
 
 // Bytes of the parts of a block of a tile.
