@@ -1,11 +1,14 @@
 """Tokens per second on editing prompts: how much drafts that are copied from the text add to a draft model.
 
-python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama | --alone MODEL.gguf [--chat-template NAME]]
+python bench/editing.py [--tokens 320] [--prompts chat] [--only NAME ...] [--llama | --alone MODEL.gguf |
+--pair TARGET.gguf DRAFT.gguf] [--chat-template NAME]
 
-Eight requests to return a piece of the standard library changed, greedy, or the questions of prompts/chat.json. All rows run in
-one process and alternate; only decoding is timed. Every prompt runs once, because suffix decoding remembers its answer. The
-rows have the same output by construction, which is checked. --llama adds llama.cpp's own programs (see bench/real_pair.py), a
-process for each generation. --alone: plain decoding and copies with this target, without a draft model.
+Eight requests to return a piece of the standard library changed, greedy, or the questions of prompts/chat.json, or, for models
+that know no chat, pieces of the standard library followed by their first lines ("--prompts code"). All rows run in one process
+and alternate; only decoding is timed. Every prompt runs once, because suffix decoding remembers its answer. The rows have the
+same output by construction, which is checked. --llama adds llama.cpp's own programs (see bench/real_pair.py), a process for
+each generation. --alone: plain decoding and copies with this target, without a draft model. --pair: another pair than that of
+bench/real_models.py.
 """
 
 from __future__ import annotations
@@ -71,24 +74,39 @@ def edits() -> dict[str, str]:
     }
 
 
+def repeated_code() -> dict[str, str]:
+    pieces = {
+        "bisect": source("bisect", "bisect_right"),
+        "heapq": without_docstrings(source("heapq", "_siftdown", "_siftup")),
+        "queue": without_docstrings(source("queue", "put", "get")),
+        "fnmatch": source("fnmatch", "filter", "fnmatchcase"),
+        "shlex": without_docstrings(source("shlex", "join", "quote")),
+        "textwrap": source("textwrap", "shorten", "indent"),
+        "statistics": without_docstrings(source("statistics", "median_low", "median_high")),
+        "calendar": source("calendar", "isleap", "leapdays", "weekday", "monthrange"),
+    }
+    return {name: f"{code}\n\n\n{code[: len(code) // 8]}" for name, code in pieces.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=320)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--prompts", choices=["edits", "chat"], default="edits")
+    parser.add_argument("--prompts", choices=["edits", "chat", "code"], default="edits")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
     parser.add_argument("--llama", action="store_true")
     parser.add_argument("--alone", type=pathlib.Path)
+    parser.add_argument("--pair", type=pathlib.Path, nargs=2, metavar=("TARGET", "DRAFT"))
     parser.add_argument("--chat-template", metavar="NAME", help="of a model that has none")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     arguments = parser.parse_args()
-    prompts = edits() if arguments.prompts == "edits" else PROMPTS
+    prompts = {"edits": edits, "chat": lambda: PROMPTS, "code": repeated_code}[arguments.prompts]()
     if arguments.only:
         if unknown := sorted(set(arguments.only) - set(prompts)):
             parser.error(f"--only {unknown[0]!r}: one of {', '.join(prompts)}")
         prompts = {name: prompts[name] for name in arguments.only}
-    files = [arguments.alone] if arguments.alone else [arguments.models / f"{name}.gguf" for name in PAIR]
+    files = [arguments.alone] if arguments.alone else arguments.pair or [arguments.models / f"{name}.gguf" for name in PAIR]
     target, *draft = map(str, files)
 
     def generator(draft: str, suffix: bool = True) -> sd.Generator:
@@ -104,7 +122,8 @@ def main() -> None:
         both, plain = text, sd.Generator(target, n_ctx=4096, n_threads=arguments.threads)
         rows = {"plain": (plain, 0), "suffix": (text, "auto")}
     system = {"role": "system", "content": "You are a helpful assistant."}
-    prompts = {name: text.apply_chat_template([system, {"role": "user", "content": it}]) for name, it in prompts.items()}
+    if arguments.prompts != "code":
+        prompts = {name: text.apply_chat_template([system, {"role": "user", "content": it}]) for name, it in prompts.items()}
     peers = {}
     if arguments.llama:
         llama = Rows(arguments)
@@ -115,6 +134,9 @@ def main() -> None:
             "llama.cpp, ngram-mod": llama.llama_speculative("--spec-type", "ngram-mod"),
             "llama.cpp, draft, K = 2": llama.llama_speculative(
                 "--spec-type", "draft-simple", "-md", llama.draft, "--spec-draft-n-max", 2
+            ),
+            "llama.cpp, draft and ngram-mod": llama.llama_speculative(
+                "--spec-type", "draft-simple,ngram-mod", "-md", llama.draft, "--spec-draft-n-max", 2
             ),
         }
     speeds: dict[str, dict[str, float]] = {row: {} for row in [*rows, *peers]}
