@@ -15,6 +15,7 @@ HttpReply llama_completion(Service& service, const HttpRequest& http);  // llama
 HttpReply page(Service& service);  // for browsers
 HttpReply health(Service& service);
 HttpReply models(Service& service);
+HttpReply model(Service& service, const HttpRequest& http);
 HttpReply props(Service& service);
 HttpReply slots(Service& service);
 HttpReply metrics(Service& service);

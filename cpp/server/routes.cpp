@@ -49,6 +49,7 @@ void add_routes(HttpServer& http, Service& service) {
       http.get(path, [&service, endpoint](const HttpRequest&) { return endpoint(service); }, route.is_public);
     }
   }
+  http.get("/v1/models/.+", [&service](const HttpRequest& request) { return model(service, request); });
   for (const PostRoute& route : post_routes) {
     const auto endpoint = route.endpoint;
     for (const std::string& path : route.paths) {

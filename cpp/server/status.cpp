@@ -1,4 +1,4 @@
-// GET /health, /v1/models, /props, /slots and /metrics.
+// GET /health, /v1/models, /v1/models/ID, /props, /slots and /metrics.
 #include "server/endpoints.h"
 #include "server/replies.h"
 #include "server/settings.h"
@@ -8,6 +8,15 @@ namespace {
 
 const std::int64_t process_start = unix_time();
 
+Json model_json(Service& service) {
+  const Generator& generator = service.generator();
+  return {{"id", service.options().model_name},
+          {"object", "model"},
+          {"created", process_start},
+          {"owned_by", "specdec"},
+          {"meta", {{"n_vocab", generator.vocabulary().size()}, {"n_ctx", generator.n_ctx()}}}};
+}
+
 }  // namespace
 
 HttpReply health(Service& service) {
@@ -15,14 +24,13 @@ HttpReply health(Service& service) {
   return json_reply({{"status", "ok"}});
 }
 
-HttpReply models(Service& service) {
-  const Generator& generator = service.generator();
-  const Json model = {{"id", service.options().model_name},
-                      {"object", "model"},
-                      {"created", unix_time()},
-                      {"owned_by", "specdec"},
-                      {"meta", {{"n_vocab", generator.vocabulary().size()}, {"n_ctx", generator.n_ctx()}}}};
-  return json_reply({{"object", "list"}, {"data", Json::array({model})}});
+HttpReply models(Service& service) { return json_reply({{"object", "list"}, {"data", Json::array({model_json(service)})}}); }
+
+HttpReply model(Service& service, const HttpRequest& http) {
+  const std::string id = http.path.substr(http.path.find("/models/") + std::string("/models/").size()),
+                    &name = service.options().model_name;
+  if (id != name) throw ApiError(404, "not_found_error", "there is no model \"" + id + "\"; this server has \"" + name + "\"", "model");
+  return json_reply(model_json(service));
 }
 
 HttpReply props(Service& service) {
