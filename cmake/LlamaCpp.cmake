@@ -75,7 +75,11 @@ set(LLAMA_BUILD "${llama_cache}/build-${source_name}-${options_hash}")
 set(llama_libraries llama ggml ggml-cpu ggml-rpc ggml-base)
 set(LLAMA_ARCHIVES "")
 foreach(library IN LISTS llama_libraries)
-  set(name "${CMAKE_STATIC_LIBRARY_PREFIX}${library}${CMAKE_STATIC_LIBRARY_SUFFIX}")
+  set(prefix "${CMAKE_STATIC_LIBRARY_PREFIX}")
+  if(WIN32 AND library MATCHES "^ggml")  # ggml's own CMake files drop it there
+    set(prefix "")
+  endif()
+  set(name "${prefix}${library}${CMAKE_STATIC_LIBRARY_SUFFIX}")
   list(APPEND LLAMA_ARCHIVES "${LLAMA_BUILD}/lib/${name}")
 endforeach()
 

@@ -31,13 +31,14 @@ class Platform:
     target: str  # zig's name, with the oldest C library or system that the result runs on
     system: str  # CMake's names
     processor: str
-    extension: str  # what the file name of a module for CPython {} ends in
+    extension: str = ""  # what the file name of a module for CPython {} ends in; empty: only the program is built
 
 
 # By the platform's tag in a wheel's name.
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", "Linux", "x86_64", ".cpython-{}-x86_64-linux-gnu.so"),
     "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"),
+    "win_amd64": Platform("x86_64-windows-gnu", "Windows", "AMD64"),
 }
 
 
@@ -125,6 +126,7 @@ def build(name: str, pythons: dict[str, str]) -> pathlib.Path:
         "CMAKE_BUILD_TYPE": "Release",
         "Python_EXECUTABLE": sys.executable,
         "SPECDEC_PORTABLE": "ON",
+        "SPECDEC_PYTHON": "ON" if platform.extension else "OFF",
         "SPECDEC_TESTS": "OFF",
         "SPECDEC_BENCH": "OFF",
         "SPECDEC_MODULES": ";".join(modules),
@@ -244,7 +246,7 @@ def main() -> None:
     for name in arguments.platforms or PLATFORMS:
         built = build(name, pythons)
         print(pack_archive(name, built, arguments.dist))
-        for version in pythons:
+        for version in pythons if PLATFORMS[name].extension else []:
             wheel = pack_wheel(name, version, built, arguments.dist)
             check_wheel(name, wheel)
             print(wheel)

@@ -5,16 +5,8 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "platform/cgroup.h"
-
-#ifdef __linux__
-#include <sched.h>
-#endif
-#ifdef __APPLE__
-#include <sys/sysctl.h>
-#endif
 
 namespace specdec {
 namespace {
@@ -59,25 +51,6 @@ std::vector<int> performance_cores(const std::vector<int>& processors, const fs:
     if (3 * capacities[i] >= 2 * *std::max_element(capacities.begin(), capacities.end())) found.push_back(processors[i]);
   }
   return found;
-}
-
-int cores_of_this_process(const fs::path& root) {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  std::vector<int> processors;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(cpu, &allowed)) processors.push_back(cpu);
-    }
-  }
-  if (const int cores = physical_cores(processors, root); cores > 0) return cores;
-#elif defined(__APPLE__)
-  int performance_cores = 0;
-  std::size_t size = sizeof(performance_cores);
-  if (sysctlbyname("hw.perflevel0.physicalcpu", &performance_cores, &size, nullptr, 0) == 0 && performance_cores > 0)
-    return performance_cores;
-#endif
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace

@@ -1,88 +1,12 @@
 #include "platform/file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
 
 namespace specdec {
-namespace {
-
-[[noreturn]] void fail(const std::string& path, const char* what, const char* remedy) {
-  throw Error(path + ": " + what + ": " + std::generic_category().message(errno) + "; " + remedy);
-}
-[[noreturn]] void fail_open(const std::string& path) { fail(path, "cannot be opened", "check the path and its permissions"); }
-[[noreturn]] void fail_write(const std::string& path) { fail(path, "cannot be written", "check the disk's free space and limits"); }
-
-// Calls until no signal interrupts: a negative result with EINTR.
-template <class Call>
-auto uninterrupted(Call call) -> decltype(call()) {
-  for (;;) {
-    const auto result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
-int open_file(const std::string& path, int flags) {
-  return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); });
-}
-
-int descriptor(std::intptr_t handle) { return static_cast<int>(handle); }
-
-}  // namespace
-
-File File::open(const std::string& path) {
-  const int file = open_file(path, O_RDONLY);
-  if (file < 0) fail_open(path);
-  return {path, file};
-}
-
-File File::create(const std::string& path) {
-  const int file = open_file(path, O_RDWR | O_CREAT | O_TRUNC);
-  if (file < 0) fail_open(path);
-  return {path, file};
-}
-
-File File::open_or_create(const std::string& path) {
-  const int file = open_file(path, O_RDWR | O_CREAT);
-  if (file < 0) fail_open(path);
-  return {path, file};
-}
-
-std::optional<File> File::create_new(const std::string& path) {
-  const int file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
-  if (file < 0 && errno == EEXIST) return std::nullopt;
-  if (file < 0) fail(path, "cannot be created", "check the folder and its permissions");
-  return File(path, file);
-}
-
-File::File(File&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)) {}
-
-File& File::operator=(File&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
-File::~File() {
-  if (handle_ >= 0) ::close(descriptor(handle_));
-}
-
-std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) const {
-  const ssize_t count = uninterrupted([&] { return pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset)); });
-  if (count < 0) fail(path_, "cannot be read", "check the disk");
-  return static_cast<std::size_t>(count);
-}
 
 void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
   for (std::size_t done = 0; done < bytes;) {
@@ -100,67 +24,6 @@ std::string File::read_all() const {
   std::vector<char> piece(1 << 20);
   while (const std::size_t count = read_some(content.size(), piece.data(), piece.size())) content.append(piece.data(), count);
   return content;
-}
-
-void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {
-  for (std::size_t done = 0; done < bytes;) {
-    const char* const rest = static_cast<const char*>(from) + done;
-    const ssize_t count = uninterrupted([&] { return pwrite(descriptor(handle_), rest, bytes - done, static_cast<off_t>(offset + done)); });
-    if (count <= 0) fail_write(path_);
-    done += static_cast<std::size_t>(count);
-  }
-}
-
-void File::read_ahead(const std::function<bool(double)>& goes_on) const {
-#ifdef __linux__
-  constexpr int populate_read = 22;  // MADV_POPULATE_READ, of Linux 5.14, which older headers lack
-  constexpr std::size_t part = std::size_t{16} << 20;
-  std::error_code error;
-  const auto size = static_cast<std::size_t>(std::filesystem::file_size(path_, error));
-  if (error || size == 0) return;
-  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor(handle_), 0);
-  if (memory == MAP_FAILED) return;
-  for (std::size_t at = 0; at < size; at += part) {
-    const std::size_t count = std::min(part, size - at);
-    const auto read = [&] { return madvise(static_cast<char*>(memory) + at, count, populate_read); };
-    if (uninterrupted(read) != 0 || !goes_on(static_cast<double>(at + count) / static_cast<double>(size))) break;
-  }
-  munmap(memory, size);
-#else
-  (void)goes_on;
-#endif
-}
-
-void File::resize(std::uint64_t bytes) {
-  if (uninterrupted([&] { return ftruncate(descriptor(handle_), static_cast<off_t>(bytes)); }) != 0) fail_write(path_);
-}
-
-void File::sync() {
-  if (uninterrupted([&] { return fsync(descriptor(handle_)); }) != 0) fail_write(path_);
-}
-
-bool File::try_lock() {
-  if (uninterrupted([&] { return flock(descriptor(handle_), LOCK_EX | LOCK_NB); }) == 0) return true;
-  if (errno == EWOULDBLOCK) return false;
-  fail(path_, "cannot be locked", "name a file on a local disk");
-}
-
-void File::close() {
-  // After an interruption it is closed, too: calling again might close another thread's file.
-  if (::close(descriptor(std::exchange(handle_, -1))) != 0 && errno != EINTR) fail_write(path_);
-}
-
-void replace_file(const std::string& from, const std::string& to) {
-  if (uninterrupted([&] { return std::rename(from.c_str(), to.c_str()); }) != 0)
-    fail(to, "cannot be replaced", "check the path and its permissions");
-}
-
-void sync_folder_of(const std::string& path) {
-  const std::string folder = std::filesystem::absolute(path).parent_path().string();
-  const int file = open_file(folder, O_RDONLY);
-  if (file < 0) return;
-  uninterrupted([&] { return fsync(file); });
-  ::close(file);
 }
 
 }  // namespace specdec

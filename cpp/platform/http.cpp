@@ -1,13 +1,13 @@
 #include "platform/http.h"
 
-#include <dlfcn.h>
-
 #include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <utility>
+
+#include "platform/library.h"
 
 namespace specdec {
 namespace {
@@ -35,16 +35,16 @@ struct Curl {
 
 template <class Function>
 bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
+  function = reinterpret_cast<Function>(find_symbol(library, name));
   return function != nullptr;
 }
 
 Curl load_curl() {
   const char* given = std::getenv("SPECDEC_LIBCURL");
-  std::vector<const char*> names = {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"};
+  std::vector<const char*> names = curl_names();
   if (given != nullptr) names = {given};
   for (const char* name : names) {
-    void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    void* library = open_library(name);
     if (library == nullptr) continue;
     Curl curl = {};
     if (find(library, "curl_global_init", curl.global_init) && find(library, "curl_easy_init", curl.init) &&
@@ -54,11 +54,12 @@ Curl load_curl() {
         curl.global_init(global_all) == 0) {
       return curl;
     }
-    dlclose(library);
+    close_library(library);
   }
   throw Error(
       "downloads need libcurl, which is not installed (Debian and Ubuntu: apt install libcurl4; Fedora: dnf install libcurl; Alpine: "
-      "apk add libcurl; SPECDEC_LIBCURL names a library elsewhere); or download the file another way and give its path");
+      "apk add libcurl; Windows: libcurl-x64.dll, of curl for Windows, beside specdec.exe; SPECDEC_LIBCURL names a library elsewhere); or "
+      "download the file another way and give its path");
 }
 
 const Curl& curl() {

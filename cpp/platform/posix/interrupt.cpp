@@ -1,3 +1,4 @@
+// platform/interrupt.h on POSIX systems.
 #include "platform/interrupt.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// platform/memory.h on POSIX systems.
 #include "platform/memory.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// platform/console.h on POSIX systems.
 #include "platform/console.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// platform/truncated_files.h on POSIX systems.
 #include "platform/truncated_files.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// platform/process.h on POSIX systems.
 #include "platform/process.h"
 
 #include <spawn.h>

@@ -1,3 +1,4 @@
+// platform/temporary_folder.h on POSIX systems.
 #include "platform/temporary_folder.h"
 
 #include <stdlib.h>

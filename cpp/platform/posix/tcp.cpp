@@ -1,3 +1,4 @@
+// platform/tcp.h on POSIX systems.
 #include "platform/tcp.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// platform/executable.h on POSIX systems.
 #include "platform/executable.h"
 
 #include <climits>

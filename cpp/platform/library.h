@@ -1,0 +1,14 @@
+// Libraries that are loaded while the program runs.
+#pragma once
+
+#include <vector>
+
+namespace specdec {
+
+void* open_library(const char* name);  // null if it is not there
+void* find_symbol(void* library, const char* name);
+void close_library(void* library);
+
+std::vector<const char*> curl_names();  // that libcurl may have
+
+}  // namespace specdec

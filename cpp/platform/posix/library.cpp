@@ -1,0 +1,16 @@
+// platform/library.h on POSIX systems.
+#include "platform/library.h"
+
+#include <dlfcn.h>
+
+namespace specdec {
+
+void* open_library(const char* name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+
+void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
+
+void close_library(void* library) { dlclose(library); }
+
+std::vector<const char*> curl_names() { return {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"}; }
+
+}  // namespace specdec

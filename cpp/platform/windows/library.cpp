@@ -1,0 +1,19 @@
+// platform/library.h on Windows.
+#include "platform/library.h"
+
+#include "platform/windows/utf16.h"
+
+namespace specdec {
+
+// A name without a folder is looked for beside the program and in the system's folder, not in the current one.
+void* open_library(const char* name) {
+  return reinterpret_cast<void*>(LoadLibraryExW(to_utf16(name).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS));
+}
+
+void* find_symbol(void* library, const char* name) { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name)); }
+
+void close_library(void* library) { FreeLibrary(static_cast<HMODULE>(library)); }
+
+std::vector<const char*> curl_names() { return {"libcurl-x64.dll"}; }
+
+}  // namespace specdec

@@ -1,0 +1,8 @@
+// platform/truncated_files.h on Windows.
+#include "platform/truncated_files.h"
+
+namespace specdec {
+
+void report_truncated_files(int) {}  // Windows does not let a program make a mapped file shorter
+
+}  // namespace specdec
