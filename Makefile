@@ -97,7 +97,7 @@ wheel-check: build
 	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
 
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
-# then what this machine can run of them is run, ARM64 under qemu-user.
+# then what this machine can run of them is run, ARM64 under qemu-user, Windows under wine.
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
 	touch $@

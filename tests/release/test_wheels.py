@@ -1,5 +1,6 @@
 """What `make wheels` makes: its parts on small inputs; then, with SPECDEC_WHEELS=FOLDER, every wheel and program of that folder
-that this machine can run, those for ARM64 under qemu with the files of SPECDEC_ARM64_ROOT (release/arm64_root.sh)."""
+that this machine can run, those for ARM64 under qemu with the files of SPECDEC_ARM64_ROOT (release/arm64_root.sh), those for
+Windows under wine."""
 
 import os
 import pathlib
@@ -10,6 +11,7 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
 
 import pytest
 import wheels
@@ -155,3 +157,65 @@ def test_a_program_works_unpacked(archive: pathlib.Path, specdec: pathlib.Path, 
     (program,) = tmp_path.glob("*/specdec")
     assert (program.parent / "THIRD_PARTY_LICENSES").exists() and (program.parent / "LICENSE-libcxx").exists()
     assert greedy_text(program, tmp_path) == greedy_text(specdec, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of an empty Windows."""
+    if shutil.which("wine") is None or platform.machine() != "x86_64":
+        pytest.skip("no wine (Debian: wine64)")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECDEC")}
+    environment |= {"WINEPREFIX": str(tmp_path_factory.mktemp("wine")), "WINEDEBUG": "-all", "LC_ALL": "C.UTF-8"}
+    environment |= {"WINEDLLOVERRIDES": "mscoree,mshtml="}  # or it asks for .NET and a browser
+
+    def boot(option: str) -> None:
+        # What it starts goes on and keeps these open.
+        nothing = subprocess.DEVNULL
+        subprocess.run(
+            ["wine", "wineboot", option],
+            env=environment,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            check=True,
+            timeout=300,
+        )
+
+    boot("--init")
+    yield environment
+    boot("--shutdown")
+
+
+@pytest.mark.parametrize("archive", made("specdec-*-win_amd64.zip"), ids=lambda path: path.name)
+def test_a_program_for_windows_does_as_ours(
+    archive: pathlib.Path, specdec: pathlib.Path, wine: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    zipfile.ZipFile(archive).extractall(tmp_path)
+    (program,) = tmp_path.glob("*/specdec.exe")
+    for text in ["THIRD_PARTY_LICENSES", "LICENSE-libcxx", "LICENSE-mingw-w64"]:
+        assert (program.parent / text).exists()
+
+    def both(*arguments: str, stdin: str = "") -> list[tuple[int, bytes, str]]:
+        """Exit code, output and messages: ours, and those under wine."""
+        answers = []
+        for command in ([str(specdec)], ["wine", str(program)]):
+            result = subprocess.run(
+                [*command, *arguments], input=stdin.encode(), capture_output=True, cwd=tmp_path, env=wine, timeout=600
+            )
+            answers.append((result.returncode, result.stdout, result.stderr.decode()))
+        return answers
+
+    ours, theirs = both(*GREEDY)
+    assert theirs[:2] == ours[:2] and ours[0] == 0 and len(ours[1]) > 60
+    ours, theirs = both("chat", "--temp", "0", "-n", "20", stdin="def größe(graph):\n")
+    assert theirs[:2] == ours[:2] and ours[0] == 0 and ours[1]
+
+    model = "modèle 模型.gguf"
+    shutil.copy(wheels.ROOT / "models" / "stdlib-draft-f16.gguf", tmp_path / model)
+    ours, theirs = both("quantize", "--force", model, "größe.gguf")
+    assert theirs == ours and ours[0] == 0
+    ours, theirs = both("generate", "-m", "größe.gguf", "-p", "für", "-n", "20", "--temp", "0")
+    assert theirs[:2] == ours[:2] and ours[0] == 0
+    (tmp_path / "größe.gguf").write_text("no model", encoding="utf-8")
+    ours, theirs = both("info", "größe.gguf")
+    assert theirs == ours and ours[0] == 1 and "größe.gguf: is not a GGUF file" in ours[2]
