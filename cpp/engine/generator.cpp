@@ -449,7 +449,9 @@ int Generator::load_prefix(const std::string& path) {
   const auto text = std::make_shared<Text>(num_texts_++, request, prefix.tokens, 0, 0);
   scheduler_->adopt(text);
   decoder_->keep_prefix(0, 0);
-  if (!target_->restore(0, prefix.target_state, count)) throw UnusableFile(path + ": is of another kind of cache");
+  if (!target_->restore(0, prefix.target_state, count)) {
+    throw UnusableFile(path + ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
+  }
   const int draft_count = static_cast<int>(prefix.num_draft_tokens);
   if (draft_ && draft_count <= draft_->context_length() && prefix.draft_key == draft_key()) {  // else it reads the prompt
     std::string state = prefix.draft_state;

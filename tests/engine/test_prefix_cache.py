@@ -21,7 +21,7 @@ def generator(target: pathlib.Path, draft: object = None, **options: Any) -> sd.
     return sd.Generator(target, draft, n_ctx=512, num_draft_tokens=3, **options)  # type: ignore[arg-type]
 
 
-def run(gen: sd.Generator, prompt: str = PROMPT, temperature: float = 0.8) -> list[tuple[int, float | None, bool]]:
+def run(gen: sd.Generator, prompt: str | list[int] = PROMPT, temperature: float = 0.8) -> list[tuple[int, float | None, bool]]:
     pieces = gen.generate(prompt, max_tokens=24, seed=5, temperature=temperature, verification="block").pieces
     return [(piece.token, piece.logprob, piece.from_draft) for piece in pieces]
 
@@ -70,6 +70,25 @@ def test_another_prompt_uses_what_is_common(target_path: pathlib.Path, tmp_path:
     with generator(target_path) as gen:
         gen.load_prefix(tmp_path / "cache")
         assert run(gen, other) == expected and 0 < gen.stats.prompt_cached_tokens < len(gen.tokenize(other)) - 1
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "gpt-oss"])
+def test_sliding_windows(architecture: str, tmp_path: pathlib.Path) -> None:
+    """llama.cpp saves the last window of such layers (48 tokens) and restores it elsewhere: longer texts are read anew."""
+    tiny = make(architecture, seed=3).write(tmp_path / "tiny.gguf")
+    for length in (40, 150):
+        prompt = [20 + i * i % 37 for i in range(length)]
+        with generator(tiny) as gen:
+            expected = run(gen, prompt)
+        with generator(tiny) as gen:
+            gen.generate(prompt, max_tokens=1)
+            count = gen.save_prefix(tmp_path / "cache")
+        with generator(tiny) as gen:
+            if length < 48:
+                assert gen.load_prefix(tmp_path / "cache") == count
+            else:
+                assert "lacks tokens that had left a sliding window" in load(gen, tmp_path / "cache")
+            assert run(gen, prompt) == expected
 
 
 def test_a_draft_of_another_kind_reads_the_prompt_itself(
