@@ -156,23 +156,19 @@ gguf-check: build
 server-check: build
 	$(VENV)/bin/python tests/server/llama_server_tests.py
 
-# Clients that others wrote (lm-eval, llm, langchain-openai) against `specdec serve`, in an environment of their own.
-CLIENTS_VENV := build/clients-venv
-$(CLIENTS_VENV)/.ready: requirements/clients.txt
-	$(PYTHON) -m venv $(CLIENTS_VENV)
-	$(CLIENTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/clients.txt
+# Environments of their own, of requirements/NAME.txt: build/NAME-venv.
+build/%-venv/.ready: requirements/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+# Clients that others wrote (lm-eval, llm, langchain-openai) against `specdec serve`, in an environment of their own.
+CLIENTS_VENV := build/clients-venv
 clients-check: build $(CLIENTS_VENV)/.ready
 	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py
 
 # A checkpoint in safetensors becomes F16, then MXFP6, with llama.cpp's own script, as docs/models.md has it; torch and CUDA need 6 GB.
 CONVERT_VENV := build/convert-venv
-$(CONVERT_VENV)/.ready: requirements/convert.txt
-	$(PYTHON) -m venv $(CONVERT_VENV)
-	$(CONVERT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/convert.txt
-	touch $@
-
 convert-check: build $(CONVERT_VENV)/.ready
 	SPECDEC_CONVERT="$(CURDIR)/$(CONVERT_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/real/test_conversion.py
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# release/arm64_root.sh FOLDER: unpacks Debian's Python for ARM64, and what it needs, into FOLDER/root, for qemu-user: qemu-aarch64 -L
-# FOLDER/root FOLDER/root/usr/bin/python3 ... Nothing is installed, and the system's own lists of packages are not changed.
+# release/arm64_root.sh FOLDER: unpacks Debian's Python for ARM64, and what it needs, into the folder "root" there: what qemu-aarch64 -L
+# takes, to run its usr/bin/python3. Nothing is installed, and the system's own lists of packages are not changed.
 set -eu
 mkdir -p "$1/apt/lists/partial" "$1/apt/archives/partial" "$1/root"
 cd "$1"

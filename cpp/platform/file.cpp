@@ -2,11 +2,20 @@
 
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 
 namespace specdec {
+
+File::File(File&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
 
 void File::read(std::uint64_t offset, void* to, std::size_t bytes) const {
   for (std::size_t done = 0; done < bytes;) {

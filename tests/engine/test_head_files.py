@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import pathlib
-import random
 import subprocess
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
+from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, make, random_tokens, with_head
 
 import specdec_native as sd
@@ -117,26 +115,14 @@ def test_several_requests_together(pair: tuple[pathlib.Path, pathlib.Path], coun
 def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     target, head = pair
     expected = plain(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
-    prompt = plain(target).tokenize(PROMPT)
-    gen = generator(target, head, num_draft_tokens=4)
-    for count in range(1, 12):
-        with gen.stream(PROMPT, temperature=0, **OPTIONS) as stream:
-            assert [piece.token for piece in itertools.islice(stream, count)] == expected[:count]
-        rest = gen.generate(prompt + expected[: count + 3], temperature=0, **{**OPTIONS, "max_tokens": 20})
-        assert rest.tokens == expected[count + 3 : count + 23]
+    check_stops(generator(target, head, num_draft_tokens=4), PROMPT, expected, 11, OPTIONS)
 
 
 def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     target, head = pair
     prompt = random_tokens(make("llama"), 200)
     expected = plain(target).generate(prompt, temperature=0, **OPTIONS).tokens
-    gen = generator(target, head, num_draft_tokens=4)
-    wait = random.Random(3)
-    for _ in range(12):
-        handle = gen.submit(prompt, temperature=0, **OPTIONS)
-        time.sleep(wait.uniform(0, 0.03))
-        handle.cancel()
-    assert gen.submit(prompt, temperature=0, **OPTIONS).result().tokens == expected
+    check_cancelled_passes(generator(target, head, num_draft_tokens=4), prompt, expected, OPTIONS)
 
 
 def test_long_prompts_and_full_contexts(pair: tuple[pathlib.Path, pathlib.Path]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import pathlib
-import random
-import time
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
+from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.models.tiny_models import RECURRENT, make, random_tokens
 
 import specdec_native as sd
@@ -82,28 +80,15 @@ def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib
     """The next one finds the state of the prefix that they share, or reads it again."""
     target, draft = pair
     expected = generator(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
-    prompt = sd.Generator(target, n_threads=1, n_ctx=512).tokenize(PROMPT)
     for k in (4, 12):
-        gen = generator(target, draft, num_draft_tokens=k)
-        for count in range(1, 16):
-            with gen.stream(PROMPT, temperature=0, **OPTIONS) as stream:
-                assert [piece.token for piece in itertools.islice(stream, count)] == expected[:count]
-            # What was cached is a part of this prompt.
-            rest = gen.generate(prompt + expected[: count + 3], temperature=0, **{**OPTIONS, "max_tokens": 20})
-            assert rest.tokens == expected[count + 3 : count + 23]
+        check_stops(generator(target, draft, num_draft_tokens=k), PROMPT, expected, 15, OPTIONS)
 
 
 def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     target, draft = pair
     prompt = random_tokens(make("llama"), 200)
     expected = generator(target).generate(prompt, temperature=0, **OPTIONS).tokens
-    gen = generator(target, draft, num_draft_tokens=4)
-    wait = random.Random(3)
-    for _ in range(12):
-        handle = gen.submit(prompt, temperature=0, **OPTIONS)
-        time.sleep(wait.uniform(0, 0.03))
-        handle.cancel()
-    assert gen.submit(prompt, temperature=0, **OPTIONS).result().tokens == expected
+    check_cancelled_passes(generator(target, draft, num_draft_tokens=4), prompt, expected, OPTIONS)
 
 
 def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:

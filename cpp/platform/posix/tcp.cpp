@@ -43,12 +43,6 @@ Ipv4 resolve_ipv4(const std::string& host) {
   return address;
 }
 
-std::string to_text(const Ipv4& address) {
-  std::string text;
-  for (const int number : address) text += (text.empty() ? "" : ".") + std::to_string(number);
-  return text;
-}
-
 TcpConnection::TcpConnection(const Ipv4& address, int port, int patience_ms)
     : handle_(socket(AF_INET, SOCK_STREAM, 0)), patience_ms_(patience_ms) {
   if (handle_ < 0) fail(errno);

@@ -65,14 +65,6 @@ std::optional<File> File::create_new(const std::string& path) {
   return File(path, file);
 }
 
-File::File(File&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)) {}
-
-File& File::operator=(File&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
-
 File::~File() {
   if (handle_ != -1) CloseHandle(system_handle(handle_));
 }
