@@ -1,4 +1,4 @@
-"""What drafts of every kind must survive: texts that are stopped or cancelled anywhere. What follows is as if nothing had been."""
+"""What drafts of every kind must survive: texts that are stopped or cancelled anywhere."""
 
 from __future__ import annotations
 
