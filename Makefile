@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -89,12 +89,11 @@ tsan: $(VENV)/.ready
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
 	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
 
-# The wheel for any machine of its kind, in an environment of its own.
-wheel-check: build
+# This machine's part of `make wheels`: the wheel in an environment of its own, and the archive.
+wheel-check: build $(VENV)/.wheels
 	rm -rf dist
-	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist \
-	  --config-settings=build-dir=build/wheel-portable --config-settings=cmake.define.SPECDEC_PORTABLE=ON .
-	SPECDEC_WHEEL=$$(ls dist/*.whl) $(VENV)/bin/python -m pytest tests/bindings/test_package.py -k the_wheel
+	$(VENV)/bin/python release/wheels.py manylinux_2_28_$$(uname -m) --pythons $(VENV)/bin/python
+	SPECDEC_WHEEL=$$(ls dist/*.whl) SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest tests/release tests/bindings/test_package.py -k "test_wheels or the_wheel"
 
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
 # then what this machine can run of them is run, ARM64 under qemu-user, Windows under wine.
@@ -110,15 +109,19 @@ wheels: build $(VENV)/.wheels $(ARM64_ROOT)/.ready
 	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
 	SPECDEC_WHEELS=dist SPECDEC_ARM64_ROOT=$(ARM64_ROOT)/root SPECDEC_PYTHONS="$(PYTHONS)" $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
 
+# The C++ tests compiled for ARM64, under qemu-user.
+arm-test: $(VENV)/.wheels $(ARM64_ROOT)/.ready
+	$(VENV)/bin/python release/wheels.py manylinux_2_28_aarch64 --pythons $(VENV)/bin/python \
+	  --emulator "qemu-aarch64 -cpu max -L $(CURDIR)/$(ARM64_ROOT)/root"
+
 # Completes dist, where wheels are: source package, bill of materials, checksums; checked as PyPI would. python release/release.py --cut
-# 0.2.0 before it changes the version. .github/workflows/release.yml makes the wheels of all platforms first.
+# 0.2.0 before it changes the version; URL=https://...: also Homebrew's formula of the programs, which will be downloaded from there. .github/workflows/release.yml makes the wheels of all platforms first.
 $(VENV)/.release: requirements/release.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/release.txt
 	touch $@
 
 release: $(VENV)/.release
-	$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/release.yml
-	$(VENV)/bin/python release/release.py dist
+	$(VENV)/bin/python release/release.py dist $(if $(URL),--url $(URL))
 
 # The documentation as a site: build/docs/index.html.
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready

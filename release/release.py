@@ -1,6 +1,7 @@
 """What a release holds beside its wheels: the source package, the bill of materials, checksums of all; then twine's check.
 
 python release/release.py [FOLDER]     `make release`: completes the folder of wheels, by default dist
+    --url https://...                  also Homebrew's formula of the programs, which will be downloaded from there
 python release/release.py --cut 0.2.0  before: gives the project this version, and the changelog a section of it
 """
 
@@ -43,6 +44,20 @@ def make_sdist(folder: pathlib.Path) -> pathlib.Path:
         os.chdir(before)
 
 
+def formula(folder: pathlib.Path, version: str, url: str) -> str:
+    """The text of Homebrew's formula for the archives in a folder."""
+    values = {"url": url, "version": version}
+    text = (
+        (ROOT / "release" / "specdec.rb").read_text(encoding="utf-8").split("\n", 1)[1]
+    )  # the first line is about the template
+    for platform in re.findall(r"@(m\w+)@", text):
+        archive = folder / f"specdec-{version}-{platform}.tar.gz"
+        if not archive.exists():
+            raise ValueError(f"{archive} is missing, which Homebrew's formula names: make wheels PLATFORMS={platform}")
+        values[platform] = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return re.sub(r"@(\w+)@", lambda match: values[match.group(1)], text)
+
+
 def write_checksums(folder: pathlib.Path) -> None:
     """SHA256SUMS, which `sha256sum --check` reads."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != SUMS]
@@ -53,6 +68,7 @@ def write_checksums(folder: pathlib.Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Completes a release.")
     parser.add_argument("folder", type=pathlib.Path, nargs="?", default=ROOT / "dist")
+    parser.add_argument("--url", help="the folder on the web where the results will be; writes specdec.rb, too")
     parser.add_argument("--cut", metavar="VERSION", help="only change the version and the changelog")
     arguments = parser.parse_args()
     if arguments.cut:
@@ -65,6 +81,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     make_sdist(folder)
     sbom.write(folder / f"specdec_native-{sbom.project_version()}.cdx.json")
+    if arguments.url:
+        text = formula(folder, sbom.project_version(), arguments.url.rstrip("/"))
+        (folder / "specdec.rb").write_text(text, encoding="utf-8")
     # The archives of programs are no packages: release/wheels.py calls them specdec-...
     packages = [str(path) for path in sorted(folder.glob("specdec_native-*")) if path.name.endswith((".whl", ".tar.gz"))]
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *packages], check=True)

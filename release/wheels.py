@@ -31,14 +31,15 @@ class Platform:
     target: str  # zig's name, with the oldest C library or system that the result runs on
     system: str  # CMake's names
     processor: str
-    extension: str = ""  # what the file name of a module for CPython {} ends in; empty: only the program is built
+    extension: str  # what the file name of a module for CPython {} ends in
 
 
 # By the platform's tag in a wheel's name.
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", "Linux", "x86_64", ".cpython-{}-x86_64-linux-gnu.so"),
     "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"),
-    "win_amd64": Platform("x86_64-windows-gnu", "Windows", "AMD64"),
+    "win_amd64": Platform("x86_64-windows-gnu", "Windows", "AMD64", ".cp{}-win_amd64.pyd"),
+    "macosx_11_0_arm64": Platform("aarch64-macos.11.0", "Darwin", "arm64", ".cpython-{}-darwin.so"),
 }
 
 
@@ -55,25 +56,32 @@ def zig_folder() -> pathlib.Path:
 
 
 def write_toolchain(platform: Platform, folder: pathlib.Path, zig: pathlib.Path) -> pathlib.Path:
-    """CMake's toolchain file, and a script for each tool: CMake wants one word for each."""
+    """CMake's toolchain file, and a script for each tool: CMake wants one word for each. The scripts' text names no folder, so
+    that ccache finds in one checkout what another has compiled."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "zig").unlink(missing_ok=True)
+    (folder / "zig").symlink_to(zig)
     version = subprocess.run([zig, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     for tool, command in TOOLS.items():
         # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
         # Without -g0 zig adds debug information.
         target = f" -target {platform.target} -O2 -g0" if command in ("cc", "c++") else ""
-        # zig has -mcpu with names of its own for what clang calls -march.
+        # zig has -mcpu with names of its own for what clang calls -march. With instruction sets where it only links, as in
+        # CMake's checks, it would compile one more libc++. It makes no bundles, which modules are on macOS by custom: Python
+        # loads shared libraries as well.
         script = f"""#!/bin/sh
 # of zig {version}: for ccache, which compares this file, not zig
-export ZIG_GLOBAL_CACHE_DIR="{ROOT / ".cache" / "zig"}"
+case " $* " in *" -c "* | *" -E "*) links= ;; *) links=1 ;; esac
 for option; do
   shift
-  case "$option" in
+  case "$links$option" in
+    1-m*) continue ;;
     -march=armv8.2-a*) option="-mcpu=generic+v8_2a$(echo "${{option#-march=armv8.2-a}}" | sed s/+fp16/+fullfp16/)" ;;
+    1-bundle) option=-shared ;;
   esac
   set -- "$@" "$option"
 done
-exec "{zig}" {command}{target} "$@"
+exec "${{0%/*}}/zig" {command}{target} "$@"
 """
         write_if_changed(folder / tool, script)
         (folder / tool).chmod(0o755)
@@ -90,6 +98,10 @@ exec "{zig}" {command}{target} "$@"
         "set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)",
         "set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)",
     ]
+    if platform.system == "Darwin":
+        lines.append(
+            "set(CMAKE_INSTALL_NAME_TOOL true)  # CMake asks for it; nothing here is a shared library that others link"
+        )
     write_if_changed(folder / "toolchain.cmake", "\n".join(lines) + "\n")
     return folder / "toolchain.cmake"
 
@@ -115,25 +127,53 @@ def find_pythons(named: list[str]) -> dict[str, str]:
     return dict(headers for headers in found.values() if headers is not None and headers[0] in VERSIONS)
 
 
-def build(name: str, pythons: dict[str, str]) -> pathlib.Path:
-    """Compiles a platform's program and its extension modules; returns the build's folder."""
+def declared_names(headers: pathlib.Path) -> list[str]:
+    """The functions and data (marked so) that CPython's headers declare: lines of a module definition file."""
+    declaration = re.compile(r"PyAPI_(FUNC|DATA)\([^()]*\)\s*(?:_Py_NO_RETURN\s+)?\*?\s*(\w+)")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(headers.rglob("*.h"))]
+    return sorted({name + (" DATA" if kind == "DATA" else "") for text in texts for kind, name in declaration.findall(text)})
+
+
+def headers_for(platform: Platform, version: str, interpreters: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
+    """Copies an interpreter's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with a
+    library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
+    if not folder.exists():
+        shutil.copytree(interpreters, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"))
+    shutil.copy2(ROOT / "release" / "pyconfig.h", folder)
+    if platform.system == "Windows":
+        dll = f"python{version.replace('.', '')}.dll"
+        write_if_changed(folder / "python.def", "\n".join([f"LIBRARY {dll}", "EXPORTS", *declared_names(folder), ""]))
+        files = ["-d", str(folder / "python.def"), "-l", str(folder / "python.lib")]
+        subprocess.run([dlltool, "-m", "i386:x86-64", *files], check=True)
+
+
+def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Path:
+    """Compiles a platform's program and extension modules, with an emulator also the C++ tests; returns the build's folder."""
     platform = PLATFORMS[name]
     folder = ROOT / "build" / "wheels" / name
     toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
-    modules = [platform.extension.format(version.replace(".", "")) + "=" + headers for version, headers in pythons.items()]
+    modules = []
+    for version, interpreters in pythons.items():
+        headers = folder / f"python{version}"
+        headers_for(platform, version, interpreters, headers, folder / "zig" / "dlltool")
+        modules.append(platform.extension.format(version.replace(".", "")) + f"={headers}")
     options = {
         "CMAKE_TOOLCHAIN_FILE": toolchain,
         "CMAKE_BUILD_TYPE": "Release",
         "Python_EXECUTABLE": sys.executable,
         "SPECDEC_PORTABLE": "ON",
-        "SPECDEC_PYTHON": "ON" if platform.extension else "OFF",
-        "SPECDEC_TESTS": "OFF",
+        "SPECDEC_PYTHON": "ON",
+        "SPECDEC_TESTS": "ON" if emulator else "OFF",
+        "CMAKE_CROSSCOMPILING_EMULATOR": emulator,
         "SPECDEC_BENCH": "OFF",
+        "SPECDEC_WERROR": "OFF",
         "SPECDEC_MODULES": ";".join(modules),
     }
     definitions = [f"-D{option}={value}" for option, value in options.items()]
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "--log-level=WARNING", *definitions], check=True)
-    subprocess.run(["cmake", "--build", folder], check=True)
+    environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / ".cache" / "zig"), "CCACHE_COMPILERCHECK": "content"}
+    how = ["-G", "Ninja", "--log-level=WARNING", *definitions]
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *how], check=True, env=environment)
+    subprocess.run(["cmake", "--build", folder], check=True, env=environment)
     return folder
 
 
@@ -219,20 +259,40 @@ def is_covered(name: str, shown: str) -> bool:
     return [int(number) for number in found.group(2, 3)] <= [int(number) for number in wanted.group(2, 3)]
 
 
+def minimum_macos(name: str) -> tuple[int, int]:
+    major, minor = name.removeprefix("macosx_").split("_")[:2]
+    return int(major), int(minor)
+
+
 def check_wheel(name: str, wheel: pathlib.Path) -> None:
     """That the tag in the wheel's name holds: no newer symbol, and no library that the platform may lack."""
-    if PLATFORMS[name].system != "Linux":
+    if PLATFORMS[name].system == "Linux":
+        show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+        shown = subprocess.run(show, check=True, stdout=subprocess.PIPE, text=True).stdout
+        if not is_covered(name, shown):
+            raise ValueError(f"{wheel.name} is not what its name says:\n{shown}")
         return
-    show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
-    shown = subprocess.run(show, check=True, stdout=subprocess.PIPE, text=True).stdout
-    if not is_covered(name, shown):
-        raise ValueError(f"{wheel.name} is not what its name says:\n{shown}")
+    import binaries
+
+    with tempfile.TemporaryDirectory() as folder:
+        zipfile.ZipFile(wheel).extractall(folder)
+        (module,) = pathlib.Path(folder, "specdec_native").glob("_core.*.*")
+        (executable,) = pathlib.Path(folder).glob("*.data/scripts/specdec*")
+        python = wheel.stem.split("-")[-3].replace("cp", "python") + ".dll"
+        for file in (module, executable):
+            if PLATFORMS[name].system == "Darwin":
+                problems = list(binaries.mach_o_problems(file, minimum_macos(name)))
+            else:
+                problems = list(binaries.pe_problems(file, python if file == module else ""))
+            if problems:
+                raise ValueError(f"{wheel.name}: {file.name} {'; '.join(problems)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the wheels and archives of other platforms.")
     parser.add_argument("platforms", metavar="PLATFORM", nargs="*", help=", ".join(PLATFORMS))
     parser.add_argument("--pythons", metavar="PYTHON", nargs="+", default=[], help="interpreters, instead of those on the path")
+    parser.add_argument("--emulator", default="", help="a command, for example qemu-aarch64: runs the C++ tests, too")
     parser.add_argument("--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.platforms if name not in PLATFORMS]:
@@ -244,9 +304,11 @@ def main() -> None:
         )
     arguments.dist.mkdir(parents=True, exist_ok=True)
     for name in arguments.platforms or PLATFORMS:
-        built = build(name, pythons)
+        built = build(name, pythons, arguments.emulator.replace(" ", ";"))
+        if arguments.emulator:
+            subprocess.run(["ctest", "--test-dir", built, "--output-on-failure", "--no-tests=error"], check=True)
         print(pack_archive(name, built, arguments.dist))
-        for version in pythons if PLATFORMS[name].extension else []:
+        for version in pythons:
             wheel = pack_wheel(name, version, built, arguments.dist)
             check_wheel(name, wheel)
             print(wheel)

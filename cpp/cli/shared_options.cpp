@@ -32,10 +32,13 @@ std::vector<std::string> model_folders() {
   const fs::path folder = executable_path().parent_path();
   std::vector<std::string> folders = {(folder / "models").string(), folder.string()};
   std::error_code ignored;
+  std::vector<fs::path> libraries = {folder.parent_path() / "Lib"};  // on Windows; elsewhere a folder per version of Python
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path() / "lib", ignored)) {
-    if (entry.path().filename().string().compare(0, 6, "python") != 0) continue;
+    if (entry.path().filename().string().compare(0, 6, "python") == 0) libraries.push_back(entry.path());
+  }
+  for (const fs::path& library : libraries) {
     for (const char* packages : {"site-packages", "dist-packages"}) {
-      const fs::path models = entry.path() / packages / "specdec_native" / "models";
+      const fs::path models = library / packages / "specdec_native" / "models";
       if (fs::exists(models, ignored)) folders.push_back(models.string());
     }
   }

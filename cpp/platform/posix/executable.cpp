@@ -11,12 +11,13 @@
 namespace specdec {
 
 std::filesystem::path executable_path() {
+  std::error_code ignored;
 #ifdef __APPLE__
   char path[PATH_MAX];
   uint32_t size = sizeof path;
-  return _NSGetExecutablePath(path, &size) == 0 ? std::filesystem::path(path) : std::filesystem::path();
+  if (_NSGetExecutablePath(path, &size) != 0) return {};
+  return std::filesystem::canonical(path, ignored);  // it may be a link to the program, or relative
 #else
-  std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
 #endif
 }
