@@ -35,6 +35,7 @@ DRAFTS: list[Any] = [None, MODELS / "stdlib-draft-f16.gguf", "suffix", "ngram"]
 NUM_CLIENTS = 4
 NUM_WISHES = 60
 REPLACED = "generators closed while in use"
+LONGEST_GAP = 2.0  # seconds between two looks at the clock that count: more means that the process was stopped
 PROMPTS = [
     "def f(x):\n",
     "import os\n",
@@ -79,7 +80,8 @@ class Soak:
         self._generator = self._new_generator()
         self._ends = threading.Event()
         self._stops = threading.Event()
-        self.seconds = 0.0  # that it ran
+        self.seconds = 0.0  # that it ran, without those in which it was stopped
+        self._looked = 0.0
 
     def stop(self) -> None:
         """run() returns soon; from any thread or signal handler."""
@@ -90,16 +92,13 @@ class Soak:
         clients = [threading.Thread(target=self._client, args=(self._chance.random(),)) for _ in range(NUM_CLIENTS)]
         for client in clients:
             client.start()
-        begin = time.monotonic()
-        while time.monotonic() < begin + seconds and not self.failures:
-            if self._stops.wait(between * self._chance.uniform(0.5, 1.5)):
-                break
+        self._looked = time.monotonic()
+        while self.seconds < seconds and not self.failures and self._wait(between * self._chance.uniform(0.5, 1.5)):
             before, self._generator = self._generator, self._new_generator()
             before.close()
             self.counts[REPLACED] += 1
             gc.collect()
             self.memory.append(int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-        self.seconds = time.monotonic() - begin
         self._ends.set()
         for client in clients:
             client.join(120)
@@ -121,6 +120,18 @@ class Soak:
 
     def requests(self) -> int:
         return sum(count for what, count in self.counts.items() if what != REPLACED)
+
+    def _wait(self, seconds: float) -> bool:
+        """False: told to stop."""
+        end = self.seconds + seconds
+        while self.seconds < end and not self._stops.wait(min(end - self.seconds, LONGEST_GAP / 2)):
+            self._look()
+        return not self._stops.is_set()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        self.seconds += min(now - self._looked, LONGEST_GAP)
+        self._looked = now
 
     def _new_generator(self) -> sd.Generator:
         return sd.Generator(
