@@ -6,6 +6,7 @@ import signal
 import sysconfig
 
 import pytest
+from tests.failing_calls import FailingCalls
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -24,6 +25,14 @@ def specdec() -> pathlib.Path:
     path = pathlib.Path(os.environ.get("SPECDEC_BINARY", ROOT / "build" / "default" / "specdec"))
     assert path.exists(), f"{path} is missing: run `make build` first"
     return path
+
+
+@pytest.fixture
+def failing_calls(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> FailingCalls:
+    library = specdec.parent / "tests" / "cli" / "failing_calls.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built: glibc only, without sanitizers")
+    return FailingCalls(library, tmp_path_factory.mktemp("faults"))
 
 
 @pytest.fixture(scope="session")

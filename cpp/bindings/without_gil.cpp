@@ -9,6 +9,7 @@ namespace {
 std::atomic<bool> is_ending{false};
 std::atomic<std::thread::id> ending_thread{};  // set before is_ending
 std::atomic<int> num_running{0};
+thread_local int num_running_here = 0;
 
 // Decrements first: finish_work_without_gil() proceeds once the count is zero.
 void leave() {
@@ -20,6 +21,7 @@ void leave() {
 
 WithoutGil::WithoutGil() {
   ++num_running;
+  ++num_running_here;
   thread_ = PyEval_SaveThread();
   if (this_thread_must_end()) leave();
 }
@@ -27,6 +29,7 @@ WithoutGil::WithoutGil() {
 WithoutGil::~WithoutGil() {
   if (this_thread_must_end()) leave();
   PyEval_RestoreThread(thread_);
+  --num_running_here;
   --num_running;
 }
 
@@ -39,3 +42,5 @@ void finish_work_without_gil() {
   while (num_running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   PyEval_RestoreThread(thread);
 }
+
+void forget_other_threads() { num_running = num_running_here; }

@@ -23,3 +23,6 @@ bool this_thread_must_end();
 
 // Called once, by the thread that ends the interpreter, with the lock held.
 void finish_work_without_gil();
+
+// Called in a forked process, which has only the thread that forked it: the end does not wait for the others.
+void forget_other_threads();

@@ -73,11 +73,12 @@ class Watch {
   bool is_cancelled_ = false;
 };
 
-// llama.cpp waits for the disk when it maps a file, without a word about how far it is.
+// llama.cpp waits for the disk when it maps a file, without a word about how far it is; where the disk fails, without end (Linux tries
+// a page of MAP_POPULATE again and again).
 void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& progress) {
   const std::uint64_t available = available_memory();
   for (const GgufFile& part : parts) {
-    if (!progress || (available != 0 && part.file_size > available)) continue;  // what does not stay in memory is read for nothing
+    if (available != 0 && part.file_size > available) continue;  // what does not stay in memory is read for nothing
     Watch watch(progress, "reading", part.path);
     File::open(part.path).read_ahead([&](double share) { return watch.tell(share); });
     watch.check();

@@ -1,4 +1,4 @@
-// Mapped files that another program makes shorter: reading what is gone is a SIGBUS.
+// Mapped files that another program makes shorter, or whose disk fails: reading what cannot be had is a SIGBUS.
 #pragma once
 
 namespace specdec {

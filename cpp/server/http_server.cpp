@@ -1,8 +1,12 @@
 #include "server/http_server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <set>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "httplib.h"
@@ -74,6 +78,25 @@ class PatientWriter {
   std::size_t num_bytes_ = 0;
 };
 
+// Where the system starts no further thread, a connection waits for one that runs.
+class Threads : public httplib::TaskQueue {
+ public:
+  explicit Threads(std::size_t most) : pool_(std::min<std::size_t>(min_threads, most), most, max_waiting_connections) {}
+  ~Threads() override { pool_.shutdown(); }
+
+  bool enqueue(std::function<void()> connection) override {
+    try {
+      return pool_.enqueue(std::move(connection));
+    } catch (const std::system_error&) {
+      return true;  // it was put into the queue before
+    }
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  httplib::ThreadPool pool_;
+};
+
 // A body that a socket may not take at once goes out in parts.
 void send_body(std::string body, const std::string& type, int patience, httplib::Response& response) {
   if (body.size() <= part_size) return response.set_content(std::move(body), type);
@@ -112,14 +135,13 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
+  std::unique_ptr<Threads> threads;  // until the library has them
   httplib::Server server;
+  std::atomic<bool> is_stopping{false}, has_failed{false};
 
   Implementation(HttpOptions given, std::function<void(const std::string&)> failure)
       : options(std::move(given)), on_failure(std::move(failure)) {
-    const auto most = static_cast<std::size_t>(options.num_threads);
-    server.new_task_queue = [most] {
-      return new httplib::ThreadPool(std::min<std::size_t>(min_threads, most), most, max_waiting_connections);
-    };
+    server.new_task_queue = [this] { return threads.release(); };
     server.set_socket_options(set_options);
     server.set_keep_alive_timeout(keep_alive_seconds);
     server.set_read_timeout(options.patience);
@@ -212,6 +234,11 @@ void HttpServer::post(const std::string& path, Handler handler) {
 int HttpServer::listen() {
   const HttpOptions& options = implementation_->options;
   httplib::Server& server = implementation_->server;
+  try {
+    implementation_->threads = std::make_unique<Threads>(static_cast<std::size_t>(options.num_threads));
+  } catch (const std::system_error&) {
+    throw Error(too_few_threads);
+  }
   int port = options.port;
   if (port == 0) port = server.bind_to_any_port(options.host);
   else if (!server.bind_to_port(options.host, port)) port = -1;
@@ -220,8 +247,20 @@ int HttpServer::listen() {
               "; another program may use it (--port 0 chooses a free one), or the address is not this machine's");
 }
 
-void HttpServer::run() { implementation_->server.listen_after_bind(); }
+void HttpServer::run() {
+  try {
+    implementation_->server.listen_after_bind();
+  } catch (const std::exception& error) {  // no memory
+    implementation_->on_failure(error.what());
+  }
+  implementation_->has_failed = !implementation_->is_stopping;
+}
 
-void HttpServer::stop() { implementation_->server.stop(); }
+void HttpServer::stop() {
+  implementation_->is_stopping = true;
+  implementation_->server.stop();
+}
+
+bool HttpServer::has_failed() const { return implementation_->has_failed; }
 
 }  // namespace specdec::server

@@ -39,6 +39,8 @@ struct HttpReply {
 
 using Handler = std::function<HttpReply(const HttpRequest&)>;
 
+inline constexpr const char* too_few_threads = "cannot start the server's threads: the system has a limit; raise it (ulimit -u)";
+
 class HttpServer {
  public:
   // on_failure: called with the message of an error that is not a client's; on any thread.
@@ -51,11 +53,13 @@ class HttpServer {
   void get(const std::string& path, Handler handler, bool is_public = false);
   void post(const std::string& path, Handler handler);
 
-  // Connections are accepted by the system from here on. Returns the port. Throws Error.
+  // Starts the threads that connections need at least; connections are accepted by the system from here on. Returns the port. Throws
+  // Error.
   int listen();
   // Serves them until stop(), then returns once all replies are sent.
   void run();
-  void stop();  // any thread
+  void stop();              // any thread
+  bool has_failed() const;  // the system accepts no more connections
 
  private:
   struct Implementation;

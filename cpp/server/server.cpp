@@ -1,7 +1,9 @@
 #include "server/server.h"
 
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "server/routes.h"
 
 namespace specdec::server {
@@ -11,7 +13,11 @@ Server::Server(Generator& generator, int max_queue_size, const HttpOptions& http
     : service_(generator, max_queue_size, std::move(service)), http_(http, std::move(on_failure)) {
   add_routes(http_, service_);
   port_ = http_.listen();
-  thread_ = std::thread([this] { http_.run(); });
+  try {
+    thread_ = std::thread([this] { http_.run(); });
+  } catch (const std::system_error&) {
+    throw Error(too_few_threads);
+  }
 }
 
 Server::~Server() {

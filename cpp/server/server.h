@@ -14,7 +14,7 @@ namespace specdec::server {
 class Server {
  public:
   // Listens and serves from here on. max_queue_size: that of the generator's options. on_failure: called with errors that are not a
-  // client's, on any thread. Throws Error if the port cannot be used.
+  // client's, on any thread. Throws Error if the port cannot be used, or the system starts no threads.
   Server(Generator& generator, int max_queue_size, const HttpOptions& http, ServiceOptions service,
          std::function<void(const std::string&)> on_failure);
   ~Server();  // ends all requests
@@ -22,6 +22,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   int port() const { return port_; }
+  bool has_failed() const { return http_.has_failed(); }  // no more connections are accepted
 
   void refuse_requests() { service_.close_queue(); }                        // 503 from here on
   std::size_t num_unfinished() const { return service_.num_unfinished(); }  // requests that run or wait

@@ -5,8 +5,10 @@
 // The third read() of the process, on any thread, fails with errno 5. When the process exits, FILE has the number of calls. glibc.
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -75,4 +77,28 @@ FAULTY void* mmap(void* at, std::size_t bytes, int protection, int flags, int fi
 FAULTY int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   static const auto call = real(&pthread_create, "pthread_create");
   return fails("pthread_create") ? errno : call(thread, attributes, run, argument);
+}
+FAULTY int fsync(int file) {
+  static const auto call = real(&fsync, "fsync");
+  return fails("fsync") ? -1 : call(file);
+}
+FAULTY int rename(const char* from, const char* to) noexcept {
+  static const auto call = real(&rename, "rename");
+  return fails("rename") ? -1 : call(from, to);
+}
+FAULTY int accept4(int listener, sockaddr* address, socklen_t* bytes, int flags) {
+  static const auto call = real(&accept4, "accept4");
+  return fails("accept4") ? -1 : call(listener, address, bytes, flags);
+}
+FAULTY ssize_t recv(int connection, void* to, std::size_t bytes, int flags) {
+  static const auto call = real(&recv, "recv");
+  return fails("recv") ? -1 : call(connection, to, bytes, flags);
+}
+FAULTY ssize_t send(int connection, const void* from, std::size_t bytes, int flags) {
+  static const auto call = real(&send, "send");
+  return fails("send") ? -1 : call(connection, from, bytes, flags);
+}
+FAULTY int poll(pollfd* files, nfds_t count, int milliseconds) {
+  static const auto call = real(&poll, "poll");
+  return fails("poll") ? -1 : call(files, count, milliseconds);
 }

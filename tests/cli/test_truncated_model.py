@@ -1,4 +1,4 @@
-"""A model file that shrinks while it is mapped: the error names it. (Reading it is a SIGBUS, which usually says nothing.)"""
+"""A model file that shrinks while it is mapped, or whose disk fails: the error names it. (SIGBUS alone says nothing.)"""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import subprocess
 import sys
 
 import pytest
+from tests.cli.failing_disk import mounted
 
 pytestmark = pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="only Linux tells which file is mapped")
 
+GONE = (
+    "cannot be read any more: it was truncated while in use, or its disk fails; do not change model files while they are in use"
+)
 OPTIONS = ["-p", "def bfs(graph, start):", "-n", "4000", "-c", "4096", "-t", "2", "--json", "-l", "0-inf"]
 
 
@@ -42,14 +46,20 @@ def wait(process: subprocess.Popen[str]) -> tuple[str, str]:
     return output, others
 
 
+def test_a_disk_that_fails(specdec: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with mounted(draft_path.read_bytes(), tmp_path) as disk, start(specdec, disk.path, "-k", 0) as process:
+        disk.fail()
+        _, errors = wait(process)
+    assert (process.returncode, errors) == (1, f"specdec: {disk.path}: {GONE}\n")
+
+
 @pytest.mark.parametrize("size", [0, 100_000])
 def test_a_truncated_target(specdec: pathlib.Path, pair: tuple[pathlib.Path, pathlib.Path], size: int) -> None:
     with start(specdec, pair[0], "-k", 0) as process:
         os.truncate(pair[0], size)
         output, errors = wait(process)
     assert process.returncode == 1
-    remedy = "do not change model files while they are in use"
-    assert errors == f"specdec: {pair[0]}: was changed or truncated while in use; {remedy}\n"
+    assert errors == f"specdec: {pair[0]}: {GONE}\n"
     for line in output.splitlines():  # what was written is whole
         assert "token" in json.loads(line)
 
@@ -60,7 +70,7 @@ def test_a_truncated_draft(specdec: pathlib.Path, pair: tuple[pathlib.Path, path
         os.truncate(pair[1], 0)
         _, errors = wait(process)
     assert process.returncode == 1
-    assert errors.startswith(f"specdec: {pair[1].parent}/d?[2J.gguf: was changed or truncated")
+    assert errors == f"specdec: {pair[1].parent}/d?[2J.gguf: {GONE}\n"
 
 
 def test_other_bus_errors_end_it_as_ever(specdec: pathlib.Path, pair: tuple[pathlib.Path, pathlib.Path]) -> None:

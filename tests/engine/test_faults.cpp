@@ -36,7 +36,7 @@ bool fails(Counter& counter) {
   return --counter == 0;
 }
 
-// llama.cpp's own allocations within a pass succeed.
+// llama.cpp's own allocations succeed.
 class Pause {
  public:
   Pause() : before_(allocation) { allocation = -1; }
@@ -88,6 +88,16 @@ std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
 std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
   const faults::Pause theirs;
   return __real_llama_decode(context, batch);
+}
+llama_model* __real_llama_model_load_from_file(const char* path, llama_model_params params);
+llama_model* __wrap_llama_model_load_from_file(const char* path, llama_model_params params) {
+  const faults::Pause theirs;
+  return __real_llama_model_load_from_file(path, params);
+}
+llama_context* __real_llama_init_from_model(llama_model* model, llama_context_params params);
+llama_context* __wrap_llama_init_from_model(llama_model* model, llama_context_params params) {
+  const faults::Pause theirs;
+  return __real_llama_init_from_model(model, params);
 }
 }
 
@@ -168,6 +178,52 @@ TEST(any_allocation_fails_while_two_requests_run) {
     CHECK(text_of(generator) == expected);
   }
   CHECK(at > 20);
+}
+
+TEST(any_allocation_of_a_new_generator_fails) {
+  std::string expected;
+  int at = 1, num_failed = 0;
+  for (bool has_failed = true; has_failed; at += 1 + at / 50) {
+    faults::allocation = at;
+    try {
+      Generator generator(options(1));
+      has_failed = faults::allocation == 0;
+      faults::allocation = -1;
+      const std::string text = text_of(generator);
+      if (expected.empty()) expected = text;
+      CHECK(text == expected);
+    } catch (const std::exception&) {
+      has_failed = true;
+      ++num_failed;
+    }
+    faults::allocation = -1;
+  }
+  CHECK(num_failed > 100 && !expected.empty());
+}
+
+TEST(any_allocation_of_a_constrained_request_fails) {
+  Generator generator(options(1));
+  Request constrained = request();
+  constrained.regex = "(ab|[c-e]{2,3})+";
+  const auto text_under_it = [&] {
+    generator.start(constrained);
+    std::string text;
+    while (const auto piece = generator.next()) text += piece->text;
+    return text;
+  };
+  const std::string expected = text_under_it();
+  int at = 1;
+  for (bool has_failed = true; has_failed; at += 1 + at / 50) {
+    faults::allocation = at;
+    try {
+      text_under_it();
+    } catch (const std::exception&) {
+    }
+    has_failed = faults::allocation == 0;
+    faults::allocation = -1;
+    CHECK(text_under_it() == expected);
+  }
+  CHECK(at > 100);
 }
 
 TEST(any_allocation_of_the_quantizer_fails) {

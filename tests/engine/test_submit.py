@@ -247,3 +247,27 @@ def test_a_forked_process_gets_an_error_and_ends() -> None:
         print(type(handle.error or sd.Cancelled()).__name__)
     """)
     assert (ended.returncode, ended.stdout) == (0, "Cancelled\n"), ended.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_do_not_disturb_a_running_request() -> None:
+    """Children end as programs do, with everything that is destroyed then; the parent's text is what it is without them."""
+    ended = run("""
+        import os, sys, threading
+        import specdec_native as sd
+        gen = sd.Generator(n_threads=2, n_ctx=8192, max_sequences=2)
+        alone = gen.submit("import os\\n", max_tokens=400, seed=1).text()
+        results = []
+        reader = threading.Thread(target=lambda: results.append(gen.submit("import os\\n", max_tokens=400, seed=1).text()))
+        reader.start()
+        children = []
+        for number in range(8):
+            child = os.fork()
+            if child == 0:
+                sys.exit(10 + number)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        reader.join()
+        print(codes == list(range(10, 18)), results == [alone])
+    """)
+    assert (ended.returncode, ended.stdout) == (0, "True True\n"), ended.stderr

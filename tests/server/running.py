@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -109,14 +110,24 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     raise AssertionError("it did not happen in time")
 
 
+class DidNotStart(Exception):
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        _, self.stderr = process.communicate(timeout=PATIENCE)
+        self.code = process.returncode
+        super().__init__(self.stderr)
+
+
 @contextlib.contextmanager
-def serving(specdec: pathlib.Path, *options: object) -> Iterator[Server]:
+def serving(specdec: pathlib.Path, *options: object, **environment: str) -> Iterator[Server]:
     command = [str(specdec), "serve", "--port", "0", "-t", "1", *map(str, options)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ | environment)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
-        assert line.startswith("listening on http://127.0.0.1:"), line or process.communicate()[1]
+        if not line:
+            raise DidNotStart(process)
+        assert line.startswith("listening on http://127.0.0.1:"), line
         yield Server(process, line.split()[-1])
     finally:
         process.kill()

@@ -165,7 +165,8 @@ int run_serve(int argc, const char* const* argv) {
   catch_terminations();
   server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);
   write("listening on " + url(options.http.host, server.port()) + "\n");
-  while (!wait_for_interrupt(std::chrono::hours(1))) {
+  while (!wait_for_interrupt(std::chrono::seconds(1))) {
+    if (server.has_failed()) throw Error("no more connections are accepted by the system; check the network, and start the server again");
   }
   drain(server, options.drain_seconds);
   return 0;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -22,6 +23,7 @@ namespace {
   throw Error(path + ": " + what + ": " + std::generic_category().message(errno) + "; " + remedy);
 }
 [[noreturn]] void fail_open(const std::string& path) { fail(path, "cannot be opened", "check the path and its permissions"); }
+[[noreturn]] void fail_read(const std::string& path) { fail(path, "cannot be read", "check the disk"); }
 [[noreturn]] void fail_write(const std::string& path) { fail(path, "cannot be written", "check the disk's free space and limits"); }
 
 // Calls until no signal interrupts: a negative result with EINTR.
@@ -72,7 +74,7 @@ File::~File() {
 
 std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) const {
   const ssize_t count = uninterrupted([&] { return pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset)); });
-  if (count < 0) fail(path_, "cannot be read", "check the disk");
+  if (count < 0) fail_read(path_);
   return static_cast<std::size_t>(count);
 }
 
@@ -92,14 +94,19 @@ void File::read_ahead(const std::function<bool(double)>& goes_on) const {
   std::error_code error;
   const auto size = static_cast<std::size_t>(std::filesystem::file_size(path_, error));
   if (error || size == 0) return;
-  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor(handle_), 0);
-  if (memory == MAP_FAILED) return;
+  const auto unmap = [size](char* memory) { munmap(memory, size); };
+  void* const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor(handle_), 0);
+  if (mapped == MAP_FAILED) return;
+  const std::unique_ptr<char, decltype(unmap)> memory(static_cast<char*>(mapped), unmap);
   for (std::size_t at = 0; at < size; at += part) {
     const std::size_t count = std::min(part, size - at);
-    const auto read = [&] { return madvise(static_cast<char*>(memory) + at, count, populate_read); };
-    if (uninterrupted(read) != 0 || !goes_on(static_cast<double>(at + count) / static_cast<double>(size))) break;
+    if (uninterrupted([&] { return madvise(memory.get() + at, count, populate_read); }) != 0) {
+      if (errno != EFAULT && errno != EHWPOISON) return;
+      errno = EIO;  // which is how the file itself would say it
+      fail_read(path_);
+    }
+    if (!goes_on(static_cast<double>(at + count) / static_cast<double>(size))) return;
   }
-  munmap(memory, size);
 #else
   (void)goes_on;
 #endif

@@ -100,7 +100,7 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   }
   say("specdec: ");
   say(path);
-  say(": was changed or truncated while in use; do not change model files while they are in use\n");
+  say(": cannot be read any more: it was truncated while in use, or its disk fails; do not change model files while they are in use\n");
   _exit(exit_code);
 }
 
