@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.server.running import PATIENCE, PROMPT, Reply, Server, serving, wait_until
+from tests.server.running import PATIENCE, PROMPT, DidNotStart, Reply, Server, serving, wait_until
 
 LONG: dict[str, Any] = {"prompt": PROMPT, "max_tokens": 480, "ignore_eos": True}
 ENDLESS = {**LONG, "max_tokens": 200_000}  # with a context for them it runs longer than any test, until its client leaves
@@ -335,7 +335,7 @@ def test_addresses(specdec: pathlib.Path, server: Server) -> None:
 
 def test_a_port_in_use(specdec: pathlib.Path, server: Server) -> None:
     with (
-        pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1, port {server.port}"),
+        pytest.raises(DidNotStart, match=f"cannot listen on 127.0.0.1, port {server.port}"),
         serving(specdec, "--port", server.port),
     ):
         pass
