@@ -62,26 +62,28 @@ def write_toolchain(platform: Platform, folder: pathlib.Path, zig: pathlib.Path)
     (folder / "zig").unlink(missing_ok=True)
     (folder / "zig").symlink_to(zig)
     version = subprocess.run([zig, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    for tool, command in TOOLS.items():
-        # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
-        # Without -g0 zig adds debug information.
-        target = f" -target {platform.target} -O2 -g0" if command in ("cc", "c++") else ""
-        # zig has -mcpu with names of its own for what clang calls -march. With instruction sets where it only links, as in
-        # CMake's checks, it would compile one more libc++. It makes no bundles, which modules are on macOS by custom: Python
-        # loads shared libraries as well.
-        script = f"""#!/bin/sh
-# of zig {version}: for ccache, which compares this file, not zig
-case " $* " in *" -c "* | *" -E "*) links= ;; *) links=1 ;; esac
+    # zig has -mcpu with names of its own for what clang calls -march. With instruction sets where it only links, as in CMake's
+    # checks, it would compile one more libc++. It makes no bundles, which modules are on macOS by custom: Python loads shared
+    # libraries as well.
+    translation = """case " $* " in *" -c "* | *" -E "*) links= ;; *) links=1 ;; esac
 for option; do
   shift
   case "$links$option" in
     1-m*) continue ;;
-    -march=armv8.2-a*) option="-mcpu=generic+v8_2a$(echo "${{option#-march=armv8.2-a}}" | sed s/+fp16/+fullfp16/)" ;;
+    -march=armv8.2-a*) option="-mcpu=generic+v8_2a$(echo "${option#-march=armv8.2-a}" | sed s/+fp16/+fullfp16/)" ;;
     1-bundle) option=-shared ;;
   esac
   set -- "$@" "$option"
 done
-exec "${{0%/*}}/zig" {command}{target} "$@"
+"""
+    for tool, command in TOOLS.items():
+        compiles = command in ("cc", "c++")
+        # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
+        # Without -g0 zig adds debug information.
+        target = f" -target {platform.target} -O2 -g0" if compiles else ""
+        script = f"""#!/bin/sh
+# of zig {version}: for ccache, which compares this file, not zig
+{translation if compiles else ""}exec "${{0%/*}}/zig" {command}{target} "$@"
 """
         write_if_changed(folder / tool, script)
         (folder / tool).chmod(0o755)

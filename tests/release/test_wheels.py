@@ -115,6 +115,7 @@ def test_the_compiler_gets_the_target_and_zigs_names(tmp_path: pathlib.Path) -> 
     assert options[-4:] == ["-c", "two", "words.cpp", "-mcpu=generic+v8_2a+dotprod+fullfp16"]
     link = run(compiler, "a.o", "-mavx2", "-bundle", "-o", "-m x", cwd=tmp_path)
     assert link.endswith(" a.o -shared -o\n")  # nor does a file name here begin with -m
+    assert run(tmp_path / "tools" / "dlltool", "-m", "i386:x86-64", cwd=tmp_path) == "dlltool -m i386:x86-64\n"
     before = compiler.stat().st_mtime_ns
     wheels.write_toolchain(wheels.PLATFORMS["manylinux_2_28_aarch64"], tmp_path / "tools", zig)
     assert compiler.stat().st_mtime_ns == before  # or everything would be compiled again
