@@ -1,6 +1,6 @@
-"""One text by llama-cpp-python with prompt lookup, for bench/peers.py: python peer_llama_cpp_python.py TEXT_AS_JSON.
+"""One text by llama-cpp-python, for bench/peers.py and bench/real_pair.py: python peer_llama_cpp_python.py TEXT_AS_JSON.
 
-Its generate() goes on after an end-of-text token, so that none need be banned.
+With drafts, prompt lookup proposes them. Its generate() goes on after an end-of-text token, so that none need be banned.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Counting(LlamaPromptLookupDecoding):  # type: ignore[misc]
 
 def main() -> None:
     text = json.loads(sys.argv[1])
-    draft = Counting(num_pred_tokens=text["num_draft_tokens"])
+    draft = Counting(num_pred_tokens=text["num_draft_tokens"]) if text["num_draft_tokens"] else None
     threads = {"n_threads": text["threads"], "n_threads_batch": text["threads"]}
     model = Llama(text["target"], draft_model=draft, n_ctx=text["context"], seed=text["seed"], verbose=False, **threads)
     prompt = model.tokenize(pathlib.Path(text["prompt"]).read_bytes())
@@ -38,8 +38,10 @@ def main() -> None:
         if tokens == text["tokens"]:
             break
     seconds = time.perf_counter() - start
-    accepted = tokens - draft.calls  # each call is one pass, which yields one token more than it accepts
-    print(json.dumps({"tokens": tokens, "seconds": seconds, "drafted": draft.drafted, "accepted": max(0, accepted)}))
+    timing = {"tokens": tokens, "seconds": seconds}
+    if draft:  # each call is one pass, which yields one token more than it accepts
+        timing |= {"drafted": draft.drafted, "accepted": max(0, tokens - draft.calls)}
+    print(json.dumps(timing))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ python bench/real_pair.py [--rounds 3] [--tokens 160] [--temperatures 0 0.7 1]
 
 Twelve prompts (questions, code, refactoring, prose; prompts/chat.json) in Qwen's chat format; bench/real_models.py downloads
 the pair. Every generation is a process of its own, rows alternate within a round, and only decoding is timed. llama.cpp's
-programs are those of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON): plain, with the
-draft model for K = 1, 2 and 4, and with n-gram lookup. OpenVINO GenAI reads the same file (python bench/peers.py --install
-openvino). Ours: plain, every K up to 4, and the default ("auto"). --rows picks some. Appends a line per generation to --results
-and prints a table of medians over prompts.
+programs are those of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON), or of another
+build (--llama FOLDER): plain, with the draft model for K = 1, 2 and 4, and with n-gram lookup. OpenVINO GenAI and
+llama-cpp-python read the same file (python bench/peers.py --install openvino llama-cpp-python). Ours: plain, every K up to 4,
+and the default ("auto"). --rows picks some. Appends a line per generation to --results and prints a table of medians over
+prompts.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ Engine = Callable[[pathlib.Path, float, int], Timing]  # prompt, temperature, se
 
 
 class Rows:
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, peers: pathlib.Path | None = None) -> None:
         self.arguments = arguments
         self.target, self.draft = (arguments.models / f"{name}.gguf" for name in PAIR)
-        self.peers, self.binary = arguments.build / "bench" / "peers", arguments.build / "specdec"
+        self.peers, self.binary = peers or arguments.build / "bench" / "peers", arguments.build / "specdec"
         self.common: list[object] = ["-n", arguments.tokens, "-t", arguments.threads, "-c", 1024, *SAMPLING]
 
     def llama(self, program: str, prompt: pathlib.Path, temperature: float, seed: int, *options: object) -> str:
@@ -70,12 +71,10 @@ class Rows:
 
         return run
 
-    def openvino(self, num_draft_tokens: int) -> Engine:
+    def python(self, peer: str, num_draft_tokens: int) -> Engine:
         def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
             tokens, threads = self.arguments.tokens, self.arguments.threads
-            return python_peer("openvino")(
-                Text(self.target, None, num_draft_tokens, prompt, tokens, temperature, seed, threads)
-            )
+            return python_peer(peer)(Text(self.target, None, num_draft_tokens, prompt, tokens, temperature, seed, threads))
 
         return run
 
@@ -87,8 +86,9 @@ class Rows:
         ngrams = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 3, "--spec-ngram-simple-size-m", 4]
         rows["llama.cpp, n-gram, K = 4"] = self.llama_speculative(*ngrams)
         rows["llama.cpp, ngram-mod"] = self.llama_speculative("--spec-type", "ngram-mod")
-        rows["OpenVINO GenAI, plain"] = self.openvino(0)
-        rows["OpenVINO GenAI, prompt lookup, K = 4"] = self.openvino(4)
+        for name, peer in {"OpenVINO GenAI": "openvino", "llama-cpp-python": "llama_cpp_python"}.items():
+            rows[f"{name}, plain"] = self.python(peer, 0)
+            rows[f"{name}, prompt lookup, K = 4"] = self.python(peer, 4)
         rows["ours, plain"] = self.ours("-k", 0)
         for k in (1, 2, 3, 4):
             rows[f"ours, draft, K = {k}"] = self.ours("-md", self.draft, "-k", k)
@@ -106,9 +106,10 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
+    parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER", help="llama.cpp's programs of another build")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "real_pair.jsonl")
     arguments = parser.parse_args()
-    rows = Rows(arguments).table()
+    rows = Rows(arguments, arguments.llama).table()
     if arguments.rows:
         rows = {name: run for name, run in rows.items() if any(part in name for part in arguments.rows)}
 

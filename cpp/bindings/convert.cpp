@@ -84,11 +84,15 @@ class Reader {
   }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::String&) const { return string(); }
-  // A JSON string, a mapping, or a class of pydantic's.
+  // A JSON string, a mapping, or a class or a TypeAdapter of pydantic's.
   std::optional<Value> operator()(const option::Schema&) const {
     if (py::isinstance<py::str>(object_)) return string();
     py::object schema = py::reinterpret_borrow<py::object>(object_);
-    if (py::hasattr(schema, "model_json_schema")) schema = schema.attr("model_json_schema")();
+    for (const char* method : {"model_json_schema", "json_schema"}) {
+      if (py::hasattr(schema, method)) schema = schema.attr(method)();
+    }
+    if (PyType_Check(schema.ptr()))
+      throw_wrong_type(option_.name, object_, option_.requirement() + ": pydantic.TypeAdapter makes one of a class");
     if (!is_a(schema, "Mapping")) return std::nullopt;
     return py::cast<std::string>(py::module_::import("json").attr("dumps")(py::dict(schema)));
   }
@@ -208,7 +212,8 @@ std::vector<specdec::Token> tokens_from(const std::string& name, py::handle obje
   for (const py::handle one : py::reinterpret_borrow<py::iterable>(object)) {
     const std::string element = name + "[" + std::to_string(tokens.size()) + "]";
     const std::optional<py::int_> number = whole_from(one);
-    if (!number) throw_wrong_type(element, one, "a whole number");
+    const bool are_texts = name == "prompt" && py::isinstance<py::str>(one);
+    if (!number) throw_wrong_type(element, one, are_texts ? "a token id (generate_many takes several prompts)" : "a whole number");
     tokens.push_back(fitted<specdec::Token>(element, *number, "a token id"));
   }
   return tokens;

@@ -58,7 +58,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     WithoutGil without_gil;
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
-    const auto model = std::make_shared<specdec::Model>(path, model_options);
+    const auto model = std::make_shared<specdec::Model>(specdec::GgufFile::read_parts(path), model_options);
     if (!repack.empty()) {
       const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
       if (!problem.empty()) throw specdec::ModelError(problem);

@@ -14,7 +14,6 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "engine/bundled_models.h"
-#include "engine/memory.h"
 #include "engine/request_options.h"
 #include "hub/model_name.h"
 #include "llama/own_head.h"
@@ -43,16 +42,6 @@ std::vector<std::string> model_folders() {
     }
   }
   return folders;
-}
-
-// A pass takes about as long as reading its weights.
-void warn_of_large_draft(const GeneratorOptions& options) {
-  const std::string* path = draft_path(options.draft);
-  if (path == nullptr) return;
-  const std::uint64_t target = model_bytes(options.target), draft = model_bytes(*path);
-  if (draft <= target) return;
-  note("warning: the draft " + *path + " (" + size_text(draft) + ") is larger than the target " + options.target + " (" +
-       size_text(target) + "); generation will be slower than without a draft\n");
 }
 
 LoadProgressCallback load_progress() {
@@ -143,7 +132,6 @@ void resolve_models(GeneratorOptions& options) {
   if (std::holds_alternative<AutomaticDraft>(options.draft)) {
     options.draft = has_own_head(options.target) ? DraftSource(OwnHead()) : companion_draft(options.target);
   }
-  warn_of_large_draft(options);
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }
 

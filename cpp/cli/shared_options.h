@@ -20,7 +20,7 @@ Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
 // After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the hub are
-// downloaded. A draft larger than the target gets a warning.
+// downloaded.
 void resolve_models(GeneratorOptions& options);
 
 // Tells what a loaded generator could not do as asked.

@@ -18,6 +18,7 @@
 #include "llama/backend.h"
 #include "llama/own_head.h"
 #include "platform/cores.h"
+#include "platform/memory.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
@@ -33,15 +34,13 @@ constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabula
 std::size_t row_bytes(const LanguageModel& target) { return static_cast<std::size_t>(target.hidden_size()) * sizeof(float); }
 
 // A drafting head in a file of its own, if the draft is one. Throws ModelError if it is not for this target.
-HeadFile head_of(const GeneratorOptions& options) {
-  const std::string* path = draft_path(options.draft);
-  if (path == nullptr) return {};
-  const std::vector<GgufFile> parts = GgufFile::read_parts(*path);
-  HeadFile head = head_file(parts);
+HeadFile head_of(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool is_remote) {
+  if (draft.empty()) return {};
+  HeadFile head = head_file(draft);
   if (head.kind == HeadKind::none) return head;
-  check_head_for(parts, GgufFile::read_parts(options.target));
-  if (!options.rpc_servers.empty()) {
-    throw ArgumentError("draft", "\"" + *path + "\"",
+  check_head_for(draft, target);
+  if (is_remote) {
+    throw ArgumentError("draft", "\"" + draft.front().path + "\"",
                         "another draft with RPC servers, where every draft of the head would wait for the network");
   }
   return head;
@@ -65,8 +64,11 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   model.num_gpu_layers = options.n_gpu_layers.value_or(options.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options.rpc_servers;
   model.progress = options.progress;
-  const HeadFile head = head_of(options);
-  load_target(model);
+  const std::string* draft_file = draft_path(options.draft);
+  const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
+  const std::vector<GgufFile> draft = draft_file != nullptr ? GgufFile::read_parts(*draft_file) : std::vector<GgufFile>();
+  const HeadFile head = head_of(draft, target, !options.rpc_servers.empty());
+  load_target(target, model);
   if (!chat_template_ && specdec::has_chat_template(*target_model_)) chat_template_ = ChatTemplate::of(*target_model_);
   if (options.n_gpu_layers.value_or(0) != 0 && options.rpc_servers.empty() && !has_gpu()) {
     notes_.push_back("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
@@ -86,7 +88,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.hidden_layers = head.target_layers;
   if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
-  load_draft(head.kind);
+  load_draft(draft, head.kind);
   if (options.repack) repack();
   decoder_ = std::make_unique<Decoder>(scored_target(), proposer_.get(), &draft_length_);
   scheduler_ = std::make_unique<Scheduler>(*decoder_, target_model_->vocabulary(), options.max_sequences);
@@ -94,10 +96,10 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
 }
 
 // With its own head, if that is asked for, or if there is no other draft.
-void Generator::load_target(Model::Options model) {
+void Generator::load_target(const std::vector<GgufFile>& parts, Model::Options model) {
   const auto load = [&](bool with_head) {
     model.with_head = with_head;
-    target_model_ = std::make_shared<Model>(options_.target, model);
+    target_model_ = std::make_shared<Model>(parts, model);
     if (with_head) options_.draft = OwnHead();
   };
   const auto note = [&](const std::string& problem) { notes_.push_back("drafts do not come from the model's own head: " + problem); };
@@ -107,7 +109,7 @@ void Generator::load_target(Model::Options model) {
   }
   const bool is_open = std::holds_alternative<AutomaticDraft>(options_.draft) || !has_draft(options_.draft);
   if (!is_open || options_.num_draft_tokens == 0 || is_remote) return load(is_asked);
-  const OwnHeadInfo head = own_head(GgufFile::read_parts(options_.target));
+  const OwnHeadInfo head = own_head(parts);
   if (head.is_damaged) note(printable(options_.target) + ": " + head.problem);
   if (!head.problem.empty()) return load(false);
   try {
@@ -118,16 +120,16 @@ void Generator::load_target(Model::Options model) {
   }
 }
 
-void Generator::load_draft(HeadKind head_file) {
+// parts: of a draft in a file.
+void Generator::load_draft(const std::vector<GgufFile>& parts, HeadKind head_file) {
   if (std::holds_alternative<NgramLookup>(options_.draft)) proposer_ = std::make_unique<NgramProposer>();
   const bool is_automatic = std::holds_alternative<AutomaticDraft>(options_.draft);
   const bool is_suffix = std::holds_alternative<SuffixDecoding>(options_.draft) || is_automatic;
   const std::shared_ptr<const CorpusIndex> corpus = load_draft_corpus(is_suffix);
   if (is_suffix) proposer_ = std::make_unique<SuffixProposer>(corpus);
   if (std::holds_alternative<OwnHead>(options_.draft)) load_head(target_model_, corpus);
-  const std::string* path = draft_path(options_.draft);
-  if (path == nullptr) return;
-  load_draft_model(*path, head_file != HeadKind::none);
+  if (parts.empty()) return;
+  load_draft_model(parts, head_file != HeadKind::none);
   if (head_file != HeadKind::none) load_head(draft_model_, corpus);
   else load_draft_context(corpus);
 }
@@ -144,19 +146,24 @@ std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) 
   return corpus.index;
 }
 
-void Generator::load_draft_model(const std::string& path, bool is_head) {
+void Generator::load_draft_model(const std::vector<GgufFile>& parts, bool is_head) {
   Model::Options model;
   model.is_head = is_head;
   model.use_mmap = options_.use_mmap;
   // With RPC servers the draft runs on this machine, because network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   model.progress = options_.progress;
-  draft_model_ = std::make_shared<Model>(path, model);
+  draft_model_ = std::make_shared<Model>(parts, model);
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", target_model_->vocabulary()})) {
-    throw VocabularyMismatch("the draft " + path + " cannot propose tokens for the target " + options_.target + ": " + *difference +
+    throw VocabularyMismatch("the draft " + draft_model_->path() + " cannot propose tokens for the target " + options_.target + ": " +
+                             *difference +
                              (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
   }
+  const std::uint64_t target = target_model_->weight_bytes(), draft = draft_model_->weight_bytes();
+  if (draft <= target) return;  // a pass takes about as long as reading its weights
+  notes_.push_back("the draft " + printable(draft_model_->path()) + " (" + mebibytes(draft) + ") is larger than the target " +
+                   printable(options_.target) + " (" + mebibytes(target) + "): generation will be slower than without a draft");
 }
 
 void Generator::load_draft_context(std::shared_ptr<const CorpusIndex> corpus) {

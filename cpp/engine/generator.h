@@ -147,12 +147,12 @@ class Generator {
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
 
  private:
-  void load_target(Model::Options model);
-  void load_draft(HeadKind head_file);
+  void load_target(const std::vector<GgufFile>& parts, Model::Options model);
+  void load_draft(const std::vector<GgufFile>& parts, HeadKind head_file);
   void load_head(const std::shared_ptr<const Model>& model, std::shared_ptr<const CorpusIndex> corpus);
   void draft_from(LanguageModel& draft, std::shared_ptr<const CorpusIndex> corpus);
   std::shared_ptr<const CorpusIndex> load_draft_corpus(bool is_suffix);
-  void load_draft_model(const std::string& path, bool is_head);
+  void load_draft_model(const std::vector<GgufFile>& parts, bool is_head);
   void load_draft_context(std::shared_ptr<const CorpusIndex> corpus);
   void repack();
   Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }

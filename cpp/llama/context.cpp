@@ -17,8 +17,6 @@
 namespace specdec {
 namespace {
 
-std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
-
 // llama.cpp rounds up.
 int cells_per_slot(const Context::Options& options) { return (options.context_length + 255) / 256 * 256; }
 

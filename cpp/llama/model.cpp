@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "gguf/gguf_file.h"
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
@@ -89,9 +88,9 @@ void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& 
 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
-Model::Model(const std::string& path, const Options& options) : path_(path), num_gpu_layers_(options.num_gpu_layers) {
+Model::Model(const std::vector<GgufFile>& parts, const Options& options)
+    : path_(parts.front().path), num_gpu_layers_(options.num_gpu_layers) {
   const std::vector<std::string>& rpc_servers = options.rpc_servers;
-  const std::vector<GgufFile> parts = GgufFile::read_parts(path);  // throws a clear error where llama.cpp would abort
   if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
   head_kind_ = options.with_head ? HeadKind::mtp : HeadKind::none;
@@ -99,7 +98,7 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   else reject_head_alone(parts);
   if (head_kind_ == HeadKind::mtp) {
     const OwnHeadInfo head = own_head(parts);
-    if (!head.problem.empty()) throw ModelError(path + ": " + head.problem);
+    if (!head.problem.empty()) throw ModelError(path_ + ": " + head.problem);
     num_head_layers_ = head.num_layers;
   } else if (head_kind_ != HeadKind::none) {
     num_head_layers_ = 1;
@@ -125,35 +124,34 @@ Model::Model(const std::string& path, const Options& options) : path_(path), num
   params.load_mtp = head_kind_ == HeadKind::mtp;
   params.use_extra_bufts = false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
   if (options.use_mmap) read_ahead(parts, options.progress);
-  Watch watch(options.progress, "loading", path);
+  Watch watch(options.progress, "loading", path_);
   params.progress_callback = [](float share, void* watching) { return static_cast<Watch*>(watching)->tell(static_cast<double>(share)); };
   params.progress_callback_user_data = &watch;
   {
     const AbortsAsErrors guard;
-    model_.reset(llama_model_load_from_file(parts.front().path.c_str(), params));
+    model_.reset(llama_model_load_from_file(path_.c_str(), params));
   }
   check_rpc_servers();
   watch.check();
   if (!model_) {
     const bool has_head = own_head(parts).num_layers > 0;
     throw ModelError(
-        path + ": llama.cpp cannot load this model: " + take_backend_errors() +
+        path_ + ": llama.cpp cannot load this model: " + take_backend_errors() +
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
         (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or download it again" : ""));
   }
   const bool makes_tokens = llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
   if (!options.is_head && !makes_tokens) {
-    throw ModelError(path + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
+    throw ModelError(path_ + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
-    throw ModelError(path + ": the file has no vocabulary; convert the model with its tokenizer");
+    throw ModelError(path_ + ": the file has no vocabulary; convert the model with its tokenizer");
   }
 }
 
 std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress) {
   const std::uint64_t needed = WeightTiles::bytes_of(get(), weights), available = available_memory();
   if (needed == 0) return "";
-  const auto mebibytes = [](std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; };
   const std::string not_repacked = path_ + ": the weights are not repacked, which makes passes of few tokens slower: ";
   if (available != 0 && needed + memory_to_leave > available) {
     return not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) +

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gguf/gguf_file.h"
 #include "llama/head_file.h"
 #include "llama/kv_cache.h"
 #include "llama/load_progress.h"
@@ -32,9 +33,9 @@ class Model {
     LoadProgressCallback progress;  // null: nobody watches
   };
 
-  explicit Model(const std::string& path) : Model(path, Options()) {}
-  // Throws ModelError naming the file, the problem and the remedy; Cancelled.
-  Model(const std::string& path, const Options& options);
+  explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
+  // parts: of GgufFile::read_parts. Throws ModelError naming the file, the problem and the remedy; Cancelled.
+  Model(const std::vector<GgufFile>& parts, const Options& options);
 
   const std::string& path() const { return path_; }
   llama_model* get() const { return model_.get(); }

@@ -17,7 +17,7 @@ from ._core import Generator as _Engine
 from ._handles import ChatHandle, RequestHandle
 from ._hub import companion, local_model
 from ._log import publish
-from ._options import Drafting, Request, StreamOptions, Verification, draft_of
+from ._options import Drafting, JsonSchema, Request, StreamOptions, Verification, draft_of
 from ._results import (
     ChatCompletion,
     Completion,
@@ -179,7 +179,7 @@ class Generator:
         penalty_last_n: int = 64,
         logit_bias: Mapping[int, float] | None = None,
         grammar: str | None = None,
-        json_schema: str | Mapping[str, Any] | type[Any] | None = None,
+        json_schema: JsonSchema | None = None,
         regex: str | None = None,
         stop: str | Sequence[str] | None = (),
         seed: int | None = None,
@@ -200,7 +200,7 @@ class Generator:
         grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most one of
             grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but logit_bias.
         json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic model
-            class; {} is any object. A keyword that is not enforced is an error (docs/python.md).
+            class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
         regex: the whole output matches this regular expression.
         stop: strings that end the output, which does not include them.
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other

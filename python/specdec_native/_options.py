@@ -5,12 +5,22 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from . import _core
 
 Verification = Literal["auto", "token", "block", "invariant"]
 Drafting = Literal["sampled", "argmax"]
+
+
+class MakesJsonSchema(Protocol):
+    """A `pydantic.TypeAdapter`."""
+
+    def json_schema(self) -> dict[str, Any]: ...
+
+
+# The schema as a JSON string or an object, or what makes one: a class of pydantic's (`model_json_schema`) or a TypeAdapter.
+JsonSchema: TypeAlias = str | Mapping[str, Any] | type[Any] | MakesJsonSchema
 
 
 class StreamOptions(TypedDict, total=False):
@@ -27,7 +37,7 @@ class StreamOptions(TypedDict, total=False):
     penalty_last_n: int
     logit_bias: Mapping[int, float] | None
     grammar: str | None
-    json_schema: str | Mapping[str, Any] | type[Any] | None
+    json_schema: JsonSchema | None
     regex: str | None
     stop: str | Sequence[str] | None
     seed: int | None

@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 import subprocess
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jsonschema
@@ -157,6 +158,18 @@ def test_a_model_of_pydantics(gen: sd.Generator) -> None:
         assert completion.finish_reason == "stop"
         drawing = Drawing.model_validate_json(completion.text)
         assert 1 <= len(drawing.points) <= 2 and len(drawing.name) <= 5
+
+
+def test_a_type_adapter_of_pydantics(gen: sd.Generator) -> None:
+    @dataclass
+    class Size:
+        width: Literal[1, 2]
+        unit: Colour
+
+    adapter = pydantic.TypeAdapter(Size)
+    assert adapter.validate_json(gen.generate(PROMPT, json_schema=adapter, seed=1, max_tokens=60).text).width in (1, 2)
+    with pytest.raises(TypeError, match=r"json_schema is <class .*pydantic.TypeAdapter makes one"):
+        gen.generate(PROMPT, json_schema=Size)
 
 
 def test_bad_constraints(gen: sd.Generator) -> None:
