@@ -10,7 +10,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench clean distclean
+.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -175,10 +175,16 @@ CONVERT_VENV := build/convert-venv
 convert-check: build $(CONVERT_VENV)/.ready
 	SPECDEC_CONVERT="$(CURDIR)/$(CONVERT_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/real/test_conversion.py
 
+# Peers on pairs made for the purpose; bench-real: on the real pair as downloaded (hours; REAL="--rounds 1" for fewer).
+BENCH_BUILD = cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON -DSPECDEC_BENCH=ON && cmake --build $(BUILD)
 bench: $(BUILD)/build.ninja
-	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON
-	@cmake --build $(BUILD)
+	@$(BENCH_BUILD)
 	$(VENV)/bin/python bench/peers.py $(if $(QUICK),--quick) $(PEERS)
+bench-real: $(BUILD)/build.ninja
+	@$(BENCH_BUILD)
+	$(VENV)/bin/python bench/real_models.py --to "$(REAL_MODELS)"
+	$(VENV)/bin/python bench/real_pair.py --models "$(REAL_MODELS)" $(REAL)
+	$(VENV)/bin/python bench/stock_types.py
 
 clean:
 	rm -rf build python/specdec_native/*.so

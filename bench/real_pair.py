@@ -7,8 +7,8 @@ the pair. Every generation is a process of its own, rows alternate within a roun
 programs are those of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON), or of another
 build (--llama FOLDER): plain, with the draft model for K = 1, 2 and 4, and with n-gram lookup. OpenVINO GenAI and
 llama-cpp-python read the same file (python bench/peers.py --install openvino llama-cpp-python). Ours: plain, every K up to 4,
-and the default ("auto"). --rows picks some. Appends a line per generation to --results and prints a table of medians over
-prompts.
+and the default ("auto"). --rows picks some. Appends a line per generation to --results and prints a table for each temperature
+of all that is there, so that runs may be done in pieces; --report only prints.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def chat(question: str) -> str:
     return "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns.items()) + "<|im_start|>assistant\n"
 
 
+DEFAULT = "ours, draft (default)"
 Engine = Callable[[pathlib.Path, float, int], Timing]  # prompt, temperature, seed
 
 
@@ -92,8 +93,75 @@ class Rows:
         rows["ours, plain"] = self.ours("-k", 0)
         for k in (1, 2, 3, 4):
             rows[f"ours, draft, K = {k}"] = self.ours("-md", self.draft, "-k", k)
-        rows["ours, draft (default)"] = self.ours("-md", self.draft)
+        rows[DEFAULT] = self.ours("-md", self.draft)
         return rows
+
+
+def measure(arguments: argparse.Namespace, rows: dict[str, Engine]) -> None:
+    left_out: set[str] = set()
+    with tempfile.TemporaryDirectory() as folder, arguments.results.open("a") as results:
+        for round_ in range(arguments.rounds):
+            for name in arguments.prompts:
+                prompt = pathlib.Path(folder, f"{name}.txt")
+                prompt.write_text(chat(PROMPTS[name]))
+                for temperature in arguments.temperatures:
+                    for row, run in rows.items() if round_ % 2 == 0 else reversed(rows.items()):
+                        if row in left_out:
+                            continue
+                        try:
+                            timing = run(prompt, temperature, round_)
+                        except Unavailable as error:
+                            left_out.add(row)
+                            print(f"without {row}: {error}", file=sys.stderr)
+                            continue
+                        speed = timing.tokens / timing.seconds
+                        line = {"row": row, "temperature": temperature, "prompt": name, "tokens_per_second": speed}
+                        results.write(json.dumps(line) + "\n")
+                        results.flush()
+                print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
+
+
+Speeds = dict[float, dict[str, dict[str, float]]]  # temperature, row, prompt: tokens/s, the median of all rounds
+
+
+def read_speeds(results: pathlib.Path) -> Speeds:
+    rounds: dict[tuple[float, str, str], list[float]] = {}
+    for text in results.read_text().splitlines():
+        line = json.loads(text)
+        rounds.setdefault((line["temperature"], line["row"], line["prompt"]), []).append(line["tokens_per_second"])
+    speeds: Speeds = {}
+    for (temperature, row, name), values in rounds.items():
+        speeds.setdefault(temperature, {}).setdefault(row, {})[name] = statistics.median(values)
+    return speeds
+
+
+def print_table(speeds: Speeds, temperature: float) -> None:
+    rows = speeds.get(temperature, {})
+    prompts = [name for name in PROMPTS if any(name in row for row in rows.values())]
+    print(f"\n{PAIR[0]} with {PAIR[1]}, temperature {temperature:g}: tokens/s\n")
+    print("| | " + " | ".join([*prompts, "median"]) + " |\n|---|" + "---|" * (len(prompts) + 1))
+    for name, row in rows.items():
+        cells = [f"{row[prompt]:.1f}" if prompt in row else "" for prompt in prompts]
+        print(f"| {name} | " + " | ".join([*cells, f"{statistics.median(row.values()):.1f}"]) + " |")
+    default = rows.get(DEFAULT)
+    if default is None:
+        return
+    others = {
+        "the best row of llama.cpp": [name for name in rows if name.startswith("llama.cpp")],
+        "plain": ["ours, plain"],
+        "the best K": [name for name in rows if name.startswith("ours, draft, K")],
+    }
+    print()
+    for what, names in others.items():
+        compared = [name for name in names if name in rows]
+        ratios = [
+            speed / max(rows[name][prompt] for name in compared)
+            for prompt, speed in default.items()
+            if compared and all(prompt in rows[name] for name in compared)
+        ]
+        if ratios:
+            median, least, most = statistics.median(ratios), min(ratios), max(ratios)
+            print(f"The default is {median:.2f} times {what} in the median, {least:.2f} to {most:.2f}.")
 
 
 def main() -> None:
@@ -107,57 +175,18 @@ def main() -> None:
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "default")
     parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER", help="llama.cpp's programs of another build")
+    parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "real_pair.jsonl")
     arguments = parser.parse_args()
     rows = Rows(arguments, arguments.llama).table()
     if arguments.rows:
         rows = {name: run for name, run in rows.items() if any(part in name for part in arguments.rows)}
 
-    speeds: dict[tuple[str, float], dict[str, list[float]]] = {}
-    left_out: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as folder, arguments.results.open("a") as results:
-        for round_ in range(arguments.rounds):
-            for name in arguments.prompts:
-                prompt = pathlib.Path(folder, f"{name}.txt")
-                prompt.write_text(chat(PROMPTS[name]))
-                for temperature in arguments.temperatures:
-                    for row, run in rows.items() if round_ % 2 == 0 else reversed(rows.items()):
-                        if row in left_out:
-                            continue
-                        try:
-                            timing = run(prompt, temperature, round_)
-                        except Unavailable as error:
-                            left_out[row] = str(error)
-                            continue
-                        speed = timing.tokens / timing.seconds
-                        speeds.setdefault((row, temperature), {}).setdefault(name, []).append(speed)
-                        line = {
-                            "row": row,
-                            "temperature": temperature,
-                            "prompt": name,
-                            "round": round_,
-                            "tokens_per_second": speed,
-                        }
-                        results.write(json.dumps(line) + "\n")
-                        results.flush()
-                print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
-
-    def median(row: str, temperature: float) -> float:
-        return statistics.median(statistics.median(values) for values in speeds[row, temperature].values())
-
-    print(
-        f"{PAIR[0]} with {PAIR[1]}, {len(arguments.prompts)} prompts, {arguments.tokens} tokens, {arguments.threads} threads, "
-        f"{arguments.rounds} rounds: tokens/s, median over prompts\n"
-    )
-    print("| | " + " | ".join(f"temperature {temperature:g}" for temperature in arguments.temperatures) + " |")
-    print("|---|" + "---|" * len(arguments.temperatures))
-    for row in rows:
-        if row not in left_out:
-            print(
-                f"| {row} | " + " | ".join(f"{median(row, temperature):.1f}" for temperature in arguments.temperatures) + " |"
-            )
-    for row, reason in left_out.items():
-        print(f"\nWithout {row}: {reason}")
+    if not arguments.report:
+        measure(arguments, rows)
+    speeds = read_speeds(arguments.results)
+    for temperature in arguments.temperatures:
+        print_table(speeds, temperature)
 
 
 if __name__ == "__main__":
