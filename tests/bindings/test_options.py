@@ -23,7 +23,7 @@ TYPES = {
     "draft_tokens": "int | Literal['auto']",
     "choice": "str",
     "text": "str",
-    "schema": "str | Mapping[str, Any] | type[Any]",
+    "schema": "JsonSchema",
     "path": "str | os.PathLike[str] | None",
     "draft": "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
     "texts": "str | Sequence[str] | None",
