@@ -132,7 +132,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       hidden_size_(hidden_size_of(*model_, options)),
       target_row_size_(is_eagle3() ? options.target->hidden_size() : hidden_size_),
       batch_(std::make_unique<Batch>(options.batch_size, options.is_head ? hidden_size_ : 0)),
-      lengths_(static_cast<std::size_t>(options.num_slots), 0) {
+      lengths_(static_cast<std::size_t>(options.num_slots), 0),
+      wants_last_rows_(options.is_head && model_->head_rows_need_logits()) {
   check_memory(*model_, options_);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
@@ -194,6 +195,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   batch_->clear();
   places_.clear();
   rows_.clear();
+  num_made_rows_ = 0;
   wants_all_rows_ = is_eagle3() && num_rows > 0;
   lengths_before_ = lengths_;
   if (inputs.size() > 1 && worth_padding(inputs, width)) {
@@ -258,22 +260,25 @@ void Context::undo_pass() {
 }
 
 void Context::add_input(const PassInput& input) {
-  int& cached = lengths_[static_cast<std::size_t>(input.slot)];
   for (int i = 0; i < input.num_tokens; ++i) {
     // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
     const float* hidden = input.hidden == nullptr ? nullptr : input.hidden + static_cast<std::ptrdiff_t>(i) * hidden_size_;
     if (hidden_size_ > 0) places_.push_back(batch_->get().n_tokens);
-    const bool wants_row = i >= input.num_tokens - input.num_rows;
-    if (wants_all_rows_ && wants_row) rows_.push_back(batch_->get().n_tokens);
-    batch_->add(token, cached++, input.slot, wants_row || wants_all_rows_, hidden);
+    const bool wants_row = i >= input.num_tokens - input.num_rows, is_last = i == input.num_tokens - 1;
+    if (wants_row) rows_.push_back(num_made_rows_);
+    add(token, input.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), hidden);
   }
 }
 
 // Padding tokens, removed from the cache after the pass.
 void Context::add_padding(int slot, int count) {
-  int& cached = lengths_[static_cast<std::size_t>(slot)];
-  for (int i = 0; i < count; ++i) batch_->add(0, cached++, slot, wants_all_rows_, nullptr);
+  for (int i = 0; i < count; ++i) add(0, slot, wants_all_rows_, nullptr);
+}
+
+void Context::add(Token token, int slot, bool makes_row, const float* hidden) {
+  batch_->add(token, lengths_[static_cast<std::size_t>(slot)]++, slot, makes_row, hidden);
+  if (makes_row) ++num_made_rows_;
 }
 
 // llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several adjacent slots,
@@ -307,8 +312,8 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
 }
 
 const float* Context::logits(int row) const {
-  const int place = rows_.empty() ? row : rows_[static_cast<std::size_t>(row)];
-  return logits_ + static_cast<std::size_t>(place) * static_cast<std::size_t>(vocabulary_size_);
+  const int made = rows_[static_cast<std::size_t>(row)];
+  return logits_ + static_cast<std::size_t>(made) * static_cast<std::size_t>(vocabulary_size_);
 }
 
 // Throws ModelError if llama.cpp's graph of the architecture does not give the rows.
@@ -317,7 +322,7 @@ void Context::give_hidden_rows() {
   const int last = llama_model_n_layer(model_->get());
   const std::vector<int>& layers = options_.hidden_layers;
   const bool wants_output = layers.empty() || std::find(layers.begin(), layers.end(), last) != layers.end();
-  if (wants_output) llama_set_embeddings_nextn(context_.get(), true, false);  // of every token
+  if (wants_output) llama_set_embeddings_nextn(context_.get(), true, wants_last_rows_);  // of every token, or of those with logits
   for (const int layer : layers) {
     if (layer != last) llama_set_embeddings_layer_inp(context_.get(), static_cast<std::uint32_t>(layer), true);
   }

@@ -61,7 +61,7 @@ class Context final : public LanguageModel {
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
   int hidden_size() const override { return hidden_size_; }
-  const float* hidden_row(int token) const override;
+  const float* hidden_row(int token) const override;  // of some heads (OwnHeadInfo::rows_need_logits) the last of an input only
   int target_row_size() const override { return target_row_size_; }
   const float* fuse(const float* target_rows, int count) override;
   int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
@@ -92,6 +92,7 @@ class Context final : public LanguageModel {
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void add_input(const PassInput& input);
   void add_padding(int slot, int count);
+  void add(Token token, int slot, bool makes_row, const float* hidden);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<ThreadPool> threads_;
@@ -106,7 +107,9 @@ class Context final : public LanguageModel {
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> places_;          // in the last pass's batch of the inputs' tokens
   bool wants_all_rows_ = false;      // llama.cpp's EAGLE-3 graph makes logits of all tokens of a pass or, if none is asked for, of none
-  std::vector<int> rows_;            // in the last pass's batch of the tokens with rows of logits, if llama.cpp makes more
+  bool wants_last_rows_;             // logits of the last token of every input, which has no hidden row without
+  std::vector<int> rows_;            // of logits, among those that llama.cpp makes in the last pass
+  int num_made_rows_ = 0;            // by llama.cpp in the last pass
   std::vector<float> hidden_rows_;   // of the last pass, if they are put together here
   std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;

@@ -100,6 +100,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     const OwnHeadInfo head = own_head(parts);
     if (!head.problem.empty()) throw ModelError(path_ + ": " + head.problem);
     num_head_layers_ = head.num_layers;
+    head_rows_need_logits_ = head.rows_need_logits;
   } else if (head_kind_ != HeadKind::none) {
     num_head_layers_ = 1;
   }

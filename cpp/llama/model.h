@@ -46,6 +46,7 @@ class Model {
   bool can_roll_back() const;
   bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
   HeadKind head_kind() const { return head_kind_; }
+  bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
   std::string architecture() const;
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
@@ -70,6 +71,7 @@ class Model {
   int num_gpu_layers_;
   HeadKind head_kind_ = HeadKind::none;
   int num_head_layers_ = 0;
+  bool head_rows_need_logits_ = false;
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<WeightTiles> tiles_;

@@ -10,7 +10,14 @@ namespace specdec {
 namespace {
 
 // Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
-constexpr const char* known[] = {"qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"};
+struct Known {
+  const char* architecture;
+  bool has_several_layers;  // the graphs of the others assert that there is one
+  bool rows_need_logits;
+};
+constexpr Known known[] = {
+    {"qwen35", false, false},         {"qwen35moe", false, false}, {"glm4moe", false, false}, {"deepseek2", false, false},
+    {"nemotron_h_moe", false, false}, {"hy_v3", true, false},      {"mimo2", true, true},     {"step35", true, true}};
 
 const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
 
@@ -28,18 +35,23 @@ OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
   const std::string architecture = first.string("general.architecture").value_or(""), prefix = architecture + ".";
   OwnHeadInfo head;
   head.num_layers = static_cast<int>(first.integer(prefix + "nextn_predict_layers").value_or(0));
+  const Known* const architecture_known =
+      std::find_if(std::begin(known), std::end(known), [&](const Known& one) { return one.architecture == architecture; });
   if (head.num_layers == 0) {
     head.problem = std::string("the file has no drafting head (multi-token prediction layers), which draft=\"mtp\" means. ") + remedy;
-  } else if (std::find(std::begin(known), std::end(known), architecture) == std::end(known)) {
+  } else if (architecture_known == std::end(known)) {
     head.problem = "the drafting heads of architecture " + printable(architecture) + " are not supported. Use another draft, or none";
-  } else if (head.num_layers > 1) {
+  } else if (head.num_layers > 1 && !architecture_known->has_several_layers) {
     head.problem = "the drafting head has " + std::to_string(head.num_layers) +
-                   " layers; only heads of one layer are supported. Use another draft, or none";
+                   " layers; only heads of one layer are supported for architecture " + architecture + ". Use another draft, or none";
   }
   if (!head.problem.empty()) return head;
+  head.rows_need_logits = architecture_known->rows_need_logits;
   // llama.cpp asserts that these are there and have these sizes.
   const std::uint64_t width = first.integer(prefix + "embedding_length").value_or(0);
-  const std::string layer = "blk." + std::to_string(first.integer(prefix + "block_count").value_or(1) - 1) + ".nextn.";
+  const auto num_layers = static_cast<std::uint64_t>(head.num_layers);
+  const std::uint64_t all = std::max(num_layers, first.integer(prefix + "block_count").value_or(0));
+  const std::string layer = "blk." + std::to_string(all - num_layers) + ".nextn.";
   const std::pair<const char*, std::vector<std::uint64_t>> needed[] = {
       {"eh_proj", {2 * width, width}}, {"enorm", {width}}, {"hnorm", {width}}};
   for (const auto& [name, shape] : needed) {

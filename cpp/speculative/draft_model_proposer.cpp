@@ -54,14 +54,15 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
 }
 
 // Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits, or if the draft
-// model can propose none of the tokens that the constraint allows.
+// model can propose none of the tokens that the constraint and the bans allow.
 bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
   try {
     return reading_logits_of("draft", [&] {
       try {
         return draw(request, logits);
       } catch (const sampling::NoTokenLeft&) {
-        if (!request.sequence->constraint) throw;
+        const Sequence& s = *request.sequence;
+        if (!s.constraint && s.transforms.params().logit_bias.empty()) throw;
         return false;
       }
     });

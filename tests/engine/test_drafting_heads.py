@@ -116,7 +116,7 @@ def test_long_prompts_and_full_contexts(target: pathlib.Path) -> None:
 
 def test_prompts_on_disk(target: pathlib.Path, tmp_path: pathlib.Path) -> None:
     gen = generator(target, num_draft_tokens=4)
-    expected = gen.generate(PROMPT, temperature=0, **OPTIONS).tokens
+    expected = gen.generate(PROMPT, temperature=0, **{**OPTIONS, "max_tokens": 30}).tokens  # inside the sliding window
     num_tokens = gen.save_prefix(tmp_path / "prefix")
     longer = gen.tokenize(PROMPT) + expected
     texts = plain(target).generate(longer, temperature=0, **OPTIONS).tokens
@@ -129,7 +129,7 @@ def test_prompts_on_disk(target: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert more.stats.accepted == without_prefix.stats.accepted  # the head knows the rows of the part on disk
     without_head = generator(target, "suffix")
     assert without_head.load_prefix(tmp_path / "prefix") == num_tokens
-    assert without_head.generate(longer, temperature=0, **OPTIONS).tokens == texts
+    assert without_head.generate(longer, temperature=0, **{**OPTIONS, "max_tokens": 6}).tokens == texts[:6]
     without_head.save_prefix(tmp_path / "prefix")
     assert again.load_prefix(tmp_path / "prefix") > num_tokens
     assert again.generate(longer, temperature=0, **OPTIONS).tokens == texts
@@ -198,8 +198,9 @@ def test_heads_of_other_architectures(tmp_path: pathlib.Path) -> None:
 
 
 def test_heads_of_several_layers_are_refused(tmp_path: pathlib.Path) -> None:
+    """Where llama.cpp has no graph for them; where it has: test_families.py."""
     path = make("qwen35", shape=Shape(layers=2, head_layers=2)).write(tmp_path / "target.gguf")
-    with pytest.raises(sd.ModelError, match="has 2 layers; only heads of one layer"):
+    with pytest.raises(sd.ModelError, match="has 2 layers; only heads of one layer are supported for architecture qwen35"):
         generator(path)
 
 

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import NOT_GENERATIVE, RECIPES, WITH_HEADS, make, make_not_generative, random_tokens, with_head
+from tests.models.tiny_models import (
+    NOT_GENERATIVE,
+    RECIPES,
+    WITH_HEADS,
+    WITH_LONG_HEADS,
+    make,
+    make_not_generative,
+    random_tokens,
+    with_head,
+)
 
 import specdec_native as sd
 from specdec_native import _core
@@ -117,6 +126,24 @@ def test_drafts_and_own_heads(row: Row, name: str, specdec: pathlib.Path, tmp_pa
         sd.ModelError, match=rf"claimed.gguf: the drafting heads of architecture {row.architecture} are not supp"
     ):
         generator(claimed, "mtp")
+
+
+@pytest.mark.parametrize("name", WITH_LONG_HEADS)
+def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """The first layer drafts, again and again."""
+    model = with_head(name, layers=3)
+    target = model.write(tmp_path / "target.gguf", GgmlType.F16)
+    assert facts(specdec, target)["own_head"] == {"layers": 3, "problem": None}
+    plain = generator(target, None, num_draft_tokens=0)
+    expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
+    assert all(len(tokens) == 40 for tokens in expected) and len(set(expected[0])) > 4
+    check_drafts(target, "mtp", expected)
+    alone = with_head(name).write(tmp_path / "alone.gguf", GgmlType.F16)  # the same first layer
+
+    def accepted(path: pathlib.Path) -> int:
+        return generator(path, "mtp", num_draft_tokens=5).generate(PROMPTS[0], temperature=0, **OPTIONS).stats.accepted
+
+    assert accepted(target) == accepted(alone)
 
 
 @of_every_family

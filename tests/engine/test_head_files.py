@@ -150,6 +150,59 @@ def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: path
     assert more.stats.accepted == without_prefix.stats.accepted  # the head knows the rows of the part on disk
 
 
+# ---- Heads with a vocabulary of their own, shorter than the target's
+
+
+@pytest.fixture(scope="module")
+def without_digits(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    """A target, and a head whose vocabulary has none of the digits."""
+    target = damped(make("llama"))
+    ids = np.array([i for i, text in enumerate(target.vocabulary.texts()) if i > 1 and not text.isdecimal()])
+    head = eagle3_head(target, own_parts=True, tokens=len(ids))
+    head = head.with_tensors({"d2t": ids.astype(np.int64), "output.weight": target.tensors["output.weight"][ids]})
+    folder = tmp_path_factory.mktemp("short")
+    return target.write(folder / "target.gguf", GgmlType.F16), head.write(folder / "head.gguf", GgmlType.F16)
+
+
+CONSTRAINTS: dict[str, sd.StreamOptions] = {
+    "regex": {"regex": "([a-z ]|[0-9]){40}"},
+    "grammar": {"grammar": 'root ::= (word " " number "; ")+\nword ::= [a-z]{2,5}\nnumber ::= [0-9]{1,3}'},
+    "schema": {"json_schema": {"type": "array", "items": {"type": ["integer", "string"], "maxLength": 4}, "minItems": 6}},
+}
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_constraints_and_a_short_vocabulary(without_digits: tuple[pathlib.Path, pathlib.Path], constraint: str) -> None:
+    """The constraint may allow tokens that the head does not have, and those only."""
+    target, head = without_digits
+    accepted = 0
+    for seed, temperature in enumerate([0.0, 0.9, 0.9, 0.9]):
+        options: sd.StreamOptions = {"max_tokens": 48, **CONSTRAINTS[constraint], "temperature": temperature, "seed": seed}
+        expected = plain(target).generate(PROMPT, **options)
+        for k in (1, 5, "auto"):
+            completion = generator(target, head, suffix=False, num_draft_tokens=k).generate(PROMPT, **options)
+            assert completion.tokens == expected.tokens and completion.finish_reason == expected.finish_reason
+            accepted += completion.stats.accepted
+        together = generator(target, head, max_sequences=3, num_draft_tokens=5).generate_many([PROMPT] * 3, **options)
+        alone = plain(target).generate_many([PROMPT] * 3, **options)
+        assert [completion.tokens for completion in together] == [completion.tokens for completion in alone]
+    assert accepted > 0
+
+
+def test_a_constraint_that_allows_none_of_the_heads_tokens(without_digits: tuple[pathlib.Path, pathlib.Path]) -> None:
+    target, head = without_digits
+    only_digits: list[sd.StreamOptions] = [
+        {"regex": "[0-9]{24}"},
+        {"logit_bias": {i: -math.inf for i, text in enumerate(Vocabulary().texts()) if not text.isdecimal()}},
+    ]
+    for options in only_digits:
+        for temperature in (0.0, 0.9):
+            every: sd.StreamOptions = {"max_tokens": 24, "temperature": temperature, "seed": 1, **options}
+            completion = generator(target, head, suffix=False, num_draft_tokens=5).generate(PROMPT, **every)
+            assert completion.tokens == plain(target).generate(PROMPT, **every).tokens
+            assert completion.text.isdecimal() and len(completion.text) == 24 and completion.stats.drafted == 0
+
+
 # ---- Files that do not fit
 
 

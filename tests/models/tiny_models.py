@@ -545,6 +545,16 @@ def glm4moe_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     return t | experts(recipe, r, s, layer) | {f"{layer}.exp_probs_b.bias": r.bias(s.experts)}
 
 
+def pattern(s: Shape) -> Keys:
+    """Every second layer has a window."""
+    return {**sliding(s), "attention.sliding_window_pattern": [i % 2 == 0 for i in range(s.layers + s.head_layers)]}
+
+
+def mimo2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
+    """The head has no experts."""
+    return transformer_layer(replace(recipe, experts=not recipe.attends), r, s, layer)
+
+
 def drafting_head_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     """A layer that reads [token's embedding, target's hidden row of the token before], each with a norm."""
     t = (recipe.body or transformer_layer)(replace(recipe, attends=True), r, s, layer)
@@ -743,6 +753,15 @@ RECIPES = {
     "hunyuan-dense": Recipe("hunyuan-dense", tied=True, head_norms=True),
     "cohere2": Recipe("cohere2", cohere2_keys, tied=True, ffn_norm=False),
     "minimax-m2": Recipe("minimax-m2", lambda s: {"expert_gating_func": SIGMOID}, experts=True, body=minimax_m2_layer),
+    "hy_v3": Recipe("hy_v3", head_norms=True, experts=True, shared_expert=True),
+    "mimo2": Recipe("mimo2", pattern, fused_qkv=True, experts=True, body=mimo2_layer),
+    "step35": Recipe(
+        "step35",
+        lambda s: {**pattern(s), "expert_shared_feed_forward_length": s.ffn},
+        head_norms=True,
+        experts=True,
+        shared_expert=True,
+    ),
     "gemma3n": Recipe("gemma3n", sliding, tied=True, post_norms=True, head_norms=True, body=gemma3n_layer),
     "gemma4": Recipe("gemma4", gemma4_keys, tied=True, post_norms=True, head_norms=True, body=gemma4_layer),
 }
@@ -751,12 +770,16 @@ SHAPES = {  # where not the default
     "gemma2": Shape(head=32, kv_heads=1),
     "gemma3": Shape(head=32),
     "qwen3moe": Shape(experts=8, experts_used=3, ffn=64),
+    "hy_v3": Shape(head=32),
+    "step35": Shape(head=32),
     "nemotron_h": Shape(layers=3),
     "nemotron_h_moe": Shape(layers=3),
 }
 RECURRENT = ["mamba", "mamba2", "rwkv7", "jamba", "granitehybrid", "nemotron_h", "qwen35", "qwen35moe", "lfm2"]
 RECURRENT += ["lfm2moe", "nemotron_h_moe", "falcon-h1", "qwen3next", "kimi-linear"]
 WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"]  # that may have a drafting head
+WITH_LONG_HEADS = ["hy_v3", "mimo2", "step35"]  # of several layers
+WITH_HEADS += WITH_LONG_HEADS
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
 
 
@@ -813,10 +836,10 @@ def make_not_generative(name: str) -> Model:
     return replace(model, tensors={tensor: t for tensor, t in model.tensors.items() if not tensor.startswith("output")})
 
 
-def with_head(name: str, seed: int = 0) -> Model:
+def with_head(name: str, seed: int = 0, *, layers: int = 1) -> Model:
     """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
     passes the token's embedding on, so both predict mostly from the last token."""
-    model = make(name, seed, shape=replace(SHAPES.get(name, Shape()), head_layers=1))
+    model = make(name, seed, shape=replace(SHAPES.get(name, Shape()), head_layers=layers))
     layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
     projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
     projection[:, :width] += np.eye(width)
