@@ -14,6 +14,8 @@ realistic. With d the small width and D the large one:
 - Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. So the residual's last column holds a
   constant, and epsilon is reduced by its square, which leaves all norms unchanged. Only the output norm passes the constant on,
   to the rows of the padding ids, where it gives logits of -1000 and less.
+- An EAGLE-3 head stays one layer. It reads rows side by side, of three layers (fc) or of a token and what it is read with (q,
+  k, v), each of which gets D columns. Embeddings and the output matrix are the target's.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ STRENGTHS = {0.5: 0.12, 0.6: 0.09, 0.7: 0.064, 0.8: 0.044, 0.9: 0.019, 0.95: 0.0
 
 @dataclass(frozen=True)
 class Small:
+    architecture: str
     shape: Shape
     head: int  # columns of a head
     epsilon: float
@@ -79,6 +82,11 @@ class Small:
 
 MATRICES = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
 NORMS = ["attn_norm", "ffn_norm"]
+HEAD = "eagle3"  # architecture of a drafting head
+
+
+def norms(architecture: str) -> list[str]:
+    return [*NORMS, "attn_norm_2"] if architecture == HEAD else NORMS
 
 
 def read(path: pathlib.Path) -> Small:
@@ -93,28 +101,29 @@ def read(path: pathlib.Path) -> Small:
         field = reader.fields.get(key)
         return default if field is None else field.contents()
 
-    if value("general.architecture") != "llama":
-        raise WidenError(f"{path}: architecture is {value('general.architecture')}; only llama can be widened")
+    arch = value("general.architecture")
+    if arch not in ("llama", HEAD):
+        raise WidenError(f"{path}: architecture is {arch}; only llama and {HEAD} can be widened")
     tensors = {tensor.name: np.asarray(tensor.data) for tensor in reader.tensors}
-    heads = int(value("llama.attention.head_count"))
-    width, layers = int(value("llama.embedding_length")), int(value("llama.block_count"))
+    heads = int(value(f"{arch}.attention.head_count"))
+    width, layers = int(value(f"{arch}.embedding_length")), int(value(f"{arch}.block_count"))
     shape = Shape(
         layers,
         width,
-        int(value("llama.feed_forward_length")),
+        int(value(f"{arch}.feed_forward_length")),
         heads,
-        int(value("llama.attention.head_count_kv", heads)),
-        tensors["token_embd.weight"].shape[0],
+        int(value(f"{arch}.attention.head_count_kv", heads)),
+        len(value("tokenizer.ggml.tokens")),
     )
-    known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in [*MATRICES, *NORMS]}
-    known |= {"token_embd.weight", "output_norm.weight"}
-    if difference := (known ^ tensors.keys()) - {"output.weight"}:
-        raise WidenError(f"{path}: only plain llama models can be widened; {min(difference)} is missing or unexpected")
+    known = {f"blk.{i}.{name}.weight" for i in range(layers) for name in [*MATRICES, *norms(arch)]}
+    known |= {"fc.weight" if arch == HEAD else "token_embd.weight", "output_norm.weight"}
+    if difference := (known ^ tensors.keys()) - ({"output.weight"} if arch != HEAD else set()):
+        raise WidenError(f"{path}: only plain llama models and heads; {min(difference)} is missing or unexpected")
     for name, tensor in tensors.items():
         if tensor.dtype not in (np.float16, np.float32):
             raise WidenError(f"{path}: {name} is quantized; give the F16 or F32 file")
-    head = int(value("llama.attention.key_length", width // heads))
-    return Small(shape, head, float(value("llama.attention.layer_norm_rms_epsilon")), dict(reader.fields), tensors)
+    head = int(value(f"{arch}.attention.key_length", width // heads))
+    return Small(arch, shape, head, float(value(f"{arch}.attention.layer_norm_rms_epsilon")), dict(reader.fields), tensors)
 
 
 def perturbed(small: Small, strength: float, seed: int) -> Small:
@@ -190,6 +199,8 @@ def check(small: Small, shape: Shape) -> None:
             f"--kv-heads is {shape.kv_heads} for {shape.heads} heads; "
             f"the small model's {s.heads} heads on {s.kv_heads} need {needed}"
         )
+    if small.architecture == HEAD and shape.vocabulary != s.vocabulary:
+        raise WidenError(f"--vocabulary is {shape.vocabulary}; a head has the {s.vocabulary} of its file")
     if shape.vocabulary > s.vocabulary and shape.width < s.width + 32:
         raise WidenError(f"--vocabulary {shape.vocabulary} needs a --width of at least {s.width + 32}")
 
@@ -208,21 +219,28 @@ def places(small: Small, shape: Shape) -> Iterator[tuple[int, int, int, int]]:
         yield head, kv, place * group + member % group, place
 
 
+def spread(small: Small, shape: Shape, row: int, values: Array) -> list[Patch]:
+    """Values [rows, parts * small width] over rows side by side, each of which is as wide as the large model."""
+    d = small.shape.width
+    return [(row, part * shape.width, values[:, part * d : (part + 1) * d]) for part in range(values.shape[1] // d)]
+
+
 def attention(small: Small, shape: Shape, layer: int) -> dict[str, list[Patch]]:
-    h, d, group = small.head, small.shape.width, shape.heads // shape.kv_heads
+    h, group = small.head, shape.heads // shape.kv_heads
     patches: dict[str, list[Patch]] = {name: [] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
-    patches["attn_v"].append((0, 0, zeros(shape.kv_heads * h, d)))
+    inputs = small.layer(0, "attn_v").shape[1]
+    patches["attn_v"] += spread(small, shape, 0, zeros(shape.kv_heads * h, inputs))
     if layer >= small.shape.layers:
         return patches
     used = max(place for *_, place in places(small, shape)) + 1
     patches["attn_output"].append((0, 0, zeros(shape.width, used * group * h)))
     q, k, v, o = (small.layer(layer, name) for name in patches)
     for head, _, place, _ in places(small, shape):
-        patches["attn_q"].append((place * h, 0, q[head * h : (head + 1) * h]))
+        patches["attn_q"] += spread(small, shape, place * h, q[head * h : (head + 1) * h])
         patches["attn_output"].append((0, place * h, o[:, head * h : (head + 1) * h]))
     for kv, place in sorted({(kv, place) for _, kv, _, place in places(small, shape)}):
-        patches["attn_k"].append((place * h, 0, k[kv * h : (kv + 1) * h]))
-        patches["attn_v"].append((place * h, 0, v[kv * h : (kv + 1) * h]))
+        patches["attn_k"] += spread(small, shape, place * h, k[kv * h : (kv + 1) * h])
+        patches["attn_v"] += spread(small, shape, place * h, v[kv * h : (kv + 1) * h])
     return patches
 
 
@@ -253,6 +271,14 @@ def norm(small: Small, shape: Shape, values: Array) -> F32Array:
     return wide.astype(np.float32)
 
 
+def fc(small: Small, shape: Shape) -> Matrix:
+    """What makes a head's rows of the target's."""
+    values = small.tensors["fc.weight"]
+    parts = values.shape[1] // small.shape.width
+    patches = spread(small, shape, 0, zeros(shape.width, values.shape[1])) + spread(small, shape, 0, values)
+    return Matrix("fc.weight", shape.width, parts * shape.width, float(values.astype(np.float32).std()), patches)
+
+
 def vocabulary_tensors(small: Small, shape: Shape) -> list[Matrix | Vector]:
     d, v = small.shape.width, small.shape.vocabulary
     embedding = small.tensors["token_embd.weight"]
@@ -276,14 +302,19 @@ def vocabulary_tensors(small: Small, shape: Shape) -> list[Matrix | Vector]:
 
 
 def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
-    yield from vocabulary_tensors(small, shape)
+    if small.architecture == HEAD:
+        yield fc(small, shape)
+        yield Vector("output_norm.weight", norm(small, shape, small.tensors["output_norm.weight"]))
+    else:
+        yield from vocabulary_tensors(small, shape)
     q, kv = shape.heads * small.head, shape.kv_heads * small.head
-    sizes = {"attn_q": (q, shape.width), "attn_k": (kv, shape.width), "attn_v": (kv, shape.width)}
+    inputs = shape.width * (small.layer(0, "attn_q").shape[1] // small.shape.width)
+    sizes = {"attn_q": (q, inputs), "attn_k": (kv, inputs), "attn_v": (kv, inputs)}
     sizes |= {"attn_output": (shape.width, q)}
     sizes |= {"ffn_gate": (shape.ffn, shape.width), "ffn_up": (shape.ffn, shape.width), "ffn_down": (shape.width, shape.ffn)}
     for layer in range(shape.layers):
         like = min(layer, small.shape.layers - 1)
-        for name in NORMS:
+        for name in norms(small.architecture):
             yield Vector(f"blk.{layer}.{name}.weight", norm(small, shape, small.layer(like, name)))
         for name, patches in (attention(small, shape, layer) | feed_forward(small, shape, layer)).items():
             deviation = float(small.layer(like, name).astype(np.float32).std())
@@ -346,30 +377,31 @@ def vocabulary_keys(small: Small, shape: Shape) -> dict[str, list[Any]]:
 
 def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
     """The small model's metadata, except the values that depend on the shape."""
-    epsilon = small.epsilon * small.shape.width
+    epsilon, arch = small.epsilon * small.shape.width, small.architecture
     if shape.vocabulary > small.shape.vocabulary:
         epsilon -= constant(small) ** 2
     changed: dict[str, Any] = {
-        "llama.vocab_size": shape.vocabulary,
-        "llama.embedding_length": shape.width,
-        "llama.block_count": shape.layers,
-        "llama.feed_forward_length": shape.ffn,
-        "llama.attention.head_count": shape.heads,
-        "llama.attention.head_count_kv": shape.kv_heads,
-        "llama.attention.layer_norm_rms_epsilon": epsilon / shape.width,
+        f"{arch}.vocab_size": shape.vocabulary,
+        f"{arch}.embedding_length": shape.width,
+        f"{arch}.target_hidden_size": shape.width,
+        f"{arch}.block_count": shape.layers,
+        f"{arch}.feed_forward_length": shape.ffn,
+        f"{arch}.attention.head_count": shape.heads,
+        f"{arch}.attention.head_count_kv": shape.kv_heads,
+        f"{arch}.attention.layer_norm_rms_epsilon": epsilon / shape.width,
         "general.file_type": int(gguf.LlamaFileType.MOSTLY_F16),
         **vocabulary_keys(small, shape),
     }
     for name in ("key_length", "value_length"):  # a head need not be width / heads
-        writer.add_uint32(f"llama.attention.{name}", small.head)
-    writer.add_uint32("llama.rope.dimension_count", small.head)
+        writer.add_uint32(f"{arch}.attention.{name}", small.head)
+    writer.add_uint32(f"{arch}.rope.dimension_count", small.head)
     for key, field in small.fields.items():
         written = key.startswith("GGUF.") or key == "general.architecture" or any(key in keys for keys in writer.kv_data)
         if not written:
             sub_type = field.types[1] if len(field.types) > 1 else None
             writer.add_key_value(key, changed.get(key, field.contents()), field.types[0], sub_type)
-    if "llama.attention.head_count_kv" not in small.fields:
-        writer.add_uint32("llama.attention.head_count_kv", shape.kv_heads)
+    if f"{arch}.attention.head_count_kv" not in small.fields:
+        writer.add_uint32(f"{arch}.attention.head_count_kv", shape.kv_heads)
 
 
 def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Callable[[float], None]) -> None:
@@ -382,7 +414,7 @@ def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Ca
     if (free := shutil.disk_usage(out.parent).free) < size + (64 << 20):
         raise WidenError(f"{out} would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in {out.parent}")
     part = out.with_name(out.name + ".part")
-    writer = gguf.GGUFWriter(part, "llama")
+    writer = gguf.GGUFWriter(part, small.architecture)
     try:
         write_keys(writer, small, shape)
         for tensor in plan:
@@ -436,6 +468,8 @@ def shape_of(options: argparse.Namespace, small: Small) -> Shape:
     shape = small.shape
     if options.shape != "same":
         shape = Shape(*NAMED[options.shape], vocabulary=shape.vocabulary)
+        if small.architecture == HEAD:
+            shape = replace(shape, layers=1)
     return replace(shape, **{name: value for name in vars(shape) if (value := getattr(options, name)) is not None})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import pathlib
 import shutil
 import sys
@@ -15,8 +16,9 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.numpy_llama import exact, logits
-from tests.models.tiny_models import Shape, make, random_tokens
+from tests.models.tiny_models import Shape, damped, eagle3_head, make, random_tokens
 
+import specdec_native as sd
 from specdec_native import _core
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -65,6 +67,25 @@ def test_logits_are_the_small_models(widen: ModuleType, tmp_path: pathlib.Path, 
     wide = engine(out)
     assert difference(small, wide[:, :4096]) < ROUNDING
     assert (wide[:, 4096:] < small.min() - 1000).all()
+
+
+def test_a_drafting_head_drafts_as_the_small_one(widen: ModuleType, tmp_path: pathlib.Path) -> None:
+    target = damped(make("llama"))
+    options: sd.StreamOptions = {"max_tokens": 60, "temperature": 0, "logit_bias": {1: -math.inf}}
+
+    def drafting(target: pathlib.Path, head: pathlib.Path) -> tuple[list[int], int, int]:
+        completion = sd.Generator(target, head, n_threads=1, n_ctx=512, num_draft_tokens=4, suffix=False).generate(
+            "def the", **options
+        )
+        return completion.tokens, completion.stats.drafted, completion.stats.accepted
+
+    small = target.write(tmp_path / "target.gguf"), eagle3_head(target).write(tmp_path / "head.gguf")
+    for options_of_shape in ("--width 96 --ffn 128", "--width 128 --heads 8 --kv-heads 4 --ffn 160"):
+        wide = tmp_path / "wide-target.gguf", tmp_path / "wide-head.gguf"
+        for path, out in zip(small, wide, strict=True):
+            assert widen.main(["same", str(out), "--model", str(path), "--force", *options_of_shape.split()]) == 0
+        assert drafting(*wide) == drafting(*small)
+    assert drafting(*small)[2] > 0
 
 
 def test_weights_look_like_weights(widen: ModuleType) -> None:
