@@ -1,6 +1,7 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -40,15 +41,16 @@ void ExecutorCommands::close(std::exception_ptr reason) {
   arrived_.notify_one();
 }
 
-ExecutorCommands::Taken ExecutorCommands::take(bool is_idle) {
+void ExecutorCommands::take(bool is_idle, Taken& taken) {
+  taken.submitted.clear();
+  taken.cancelled.clear();
   std::unique_lock<std::mutex> lock(mutex_);
   const auto any = [this] { return closed_because_ || !waiting_.submitted.empty() || !waiting_.cancelled.empty(); };
   if (is_idle) arrived_.wait(lock, any);
-  Taken taken = std::move(waiting_);
-  waiting_ = Taken();
+  taken.submitted.swap(waiting_.submitted);
+  taken.cancelled.swap(waiting_.cancelled);
   taken.closed = closed_because_ != nullptr;
   is_urgent_ = taken.closed;
-  return taken;
 }
 
 void ExecutorCommands::finished() {
@@ -95,10 +97,10 @@ void Executor::close() {
 
 void Executor::work() {
   for (;;) {
-    const ExecutorCommands::Taken commands = commands_->take(unfinished_.empty());
+    commands_->take(unfinished_.empty(), taken_);
     try {
-      run(commands);
-      if (commands.closed) return;
+      run();
+      if (taken_.closed) return;
       if (const std::optional<Event> event = scheduler_.take_event()) deliver(*event);
       else scheduler_.step(options_.max_prompt_tokens);
     } catch (const Cancelled&) {  // a pass was interrupted for a command, which is taken next
@@ -108,11 +110,10 @@ void Executor::work() {
   }
 }
 
-void Executor::run(const ExecutorCommands::Taken& commands) {
-  for (const auto& handle : commands.submitted) unfinished_.emplace(handle->text_->id(), handle);
-  if (commands.closed) return end_all(std::make_exception_ptr(Cancelled("the Generator was closed")));
-  for (const auto& handle : commands.submitted) scheduler_.add(handle->text_);
-  for (const auto& handle : commands.cancelled) {
+void Executor::run() {
+  for (const auto& handle : taken_.submitted) begin(handle);
+  if (taken_.closed) return end_all(std::make_exception_ptr(Cancelled("the Generator was closed")));
+  for (const auto& handle : taken_.cancelled) {
     const auto request = unfinished_.find(handle->text_->id());
     if (request == unfinished_.end()) continue;
     scheduler_.cancel(request->first);
@@ -120,13 +121,31 @@ void Executor::run(const ExecutorCommands::Taken& commands) {
   }
 }
 
+// Whatever happens, the request is unfinished afterwards or has ended.
+void Executor::begin(const std::shared_ptr<RequestHandle>& handle) {
+  try {
+    unfinished_.emplace(handle->text_->id(), handle);
+    scheduler_.add(handle->text_);
+  } catch (...) {
+    unfinished_.erase(handle->text_->id());
+    commands_->finished();
+    handle->end(std::current_exception(), handle->text_->sequence().stats);
+  }
+}
+
 void Executor::deliver(const Event& event) {
   const auto request = unfinished_.find(event.text->id());
   if (request == unfinished_.end()) return;
   const std::shared_ptr<RequestHandle> handle = request->second;
+  const Stats& stats = event.text->sequence().stats;
   if (event.is_last()) forget(request), report_drafting(*handle);
-  if (event.piece) handle->add(*event.piece, event.text->sequence().stats);
-  else handle->end(event.text->error(), event.text->sequence().stats);
+  if (!event.piece) return handle->end(event.text->error(), stats);
+  try {
+    handle->add(*event.piece, stats);
+  } catch (...) {
+    handle->end(std::current_exception(), stats);
+    throw;
+  }
 }
 
 // Before the handle says that it is done: whoever sees that may submit the next request.
@@ -143,7 +162,11 @@ void Executor::end(Unfinished::iterator request, std::exception_ptr error) {
 }
 
 void Executor::report_drafting(RequestHandle& handle) const {
-  if (options_.drafting) handle.set_drafting(options_.drafting(*handle.text_));
+  if (!options_.drafting) return;
+  try {
+    handle.set_drafting(options_.drafting(*handle.text_));
+  } catch (const std::bad_alloc&) {  // the text is worth more than what is said about its drafts
+  }
 }
 
 // The worker's error is everyone's. If the models cannot even be brought back to a known state, no more requests are accepted.

@@ -36,8 +36,8 @@ class ExecutorCommands {
   void cancel(std::shared_ptr<RequestHandle> handle);
   void close(std::exception_ptr reason);  // ends waiting; later submissions throw `reason`
 
-  // If is_idle, waits for the next command.
-  Taken take(bool is_idle);
+  // Into `taken`, whose contents are dropped. If is_idle, waits for the next command. Allocates nothing, so that it cannot fail.
+  void take(bool is_idle, Taken& taken);
   void finished();  // one request
   std::size_t num_unfinished() const;
 
@@ -85,7 +85,8 @@ class Executor {
   using Unfinished = std::map<std::int64_t, std::shared_ptr<RequestHandle>>;  // by the id of the text
 
   void work();
-  void run(const ExecutorCommands::Taken& commands);
+  void run();
+  void begin(const std::shared_ptr<RequestHandle>& handle);
   void deliver(const Event& event);
   void forget(Unfinished::iterator request);
   void report_drafting(RequestHandle& handle) const;
@@ -97,7 +98,8 @@ class Executor {
   const std::function<void(CancelCheck)> set_cancel_check_;
   const Options options_;
   const std::shared_ptr<ExecutorCommands> commands_;
-  Unfinished unfinished_;  // the worker's
+  Unfinished unfinished_;          // the worker's
+  ExecutorCommands::Taken taken_;  // likewise
   std::thread worker_;
 };
 

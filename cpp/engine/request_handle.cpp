@@ -56,8 +56,9 @@ void RequestHandle::cancel() {
 }
 
 void RequestHandle::set_listener(std::function<void()> listener) {
+  auto shared = std::make_shared<const std::function<void()>>(std::move(listener));
   std::unique_lock<std::mutex> lock(mutex_);
-  listener_ = std::move(listener);
+  listener_ = std::move(shared);
   if (is_done_ || !pieces_.empty()) tell(std::move(lock));
 }
 
@@ -81,10 +82,10 @@ void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
 }
 
 void RequestHandle::tell(std::unique_lock<std::mutex> lock) {
-  const std::function<void()> listener = listener_;
+  const std::shared_ptr<const std::function<void()>> listener = listener_;
   lock.unlock();
   changed_.notify_all();
-  if (listener) listener();
+  if (listener && *listener) (*listener)();
 }
 
 }  // namespace specdec

@@ -50,7 +50,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   friend class Executor;
 
   void add(const Piece& piece, const Stats& stats);
-  void end(std::exception_ptr error, const Stats& stats);
+  void end(std::exception_ptr error, const Stats& stats);  // allocates nothing
   void set_drafting(std::string drafting);
   void tell(std::unique_lock<std::mutex> lock);
 
@@ -67,7 +67,7 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   Stats stats_;
   std::string drafting_;
   std::shared_ptr<const Score> prompt_score_;
-  std::function<void()> listener_;
+  std::shared_ptr<const std::function<void()>> listener_;
 };
 
 }  // namespace specdec

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -26,7 +27,10 @@
 namespace faults {
 
 // Counts down at each call; the call that reaches 0 fails. Negative: none.
-thread_local int allocation = -1;
+thread_local int allocation = -1;           // on this thread
+std::atomic<int> allocation_of_worker{-1};  // on threads that the tests start
+thread_local bool is_worker = true;         // but for the one that runs the tests
+thread_local bool is_paused = false;
 std::atomic<int> thread{-1}, mapping{-1};
 std::atomic<bool> clock_jumps{false};
 
@@ -39,14 +43,13 @@ bool fails(Counter& counter) {
 // llama.cpp's own allocations succeed.
 class Pause {
  public:
-  Pause() : before_(allocation) { allocation = -1; }
-  ~Pause() { allocation = before_; }
+  Pause() { is_paused = true; }
+  ~Pause() { is_paused = false; }
   Pause(const Pause&) = delete;
   Pause& operator=(const Pause&) = delete;
-
- private:
-  int before_;
 };
+
+bool allocation_fails() { return !is_paused && (is_worker ? fails(allocation_of_worker) : fails(allocation)); }
 
 template <class Function>
 Function real(Function, const char* name) {
@@ -55,14 +58,14 @@ Function real(Function, const char* name) {
 
 }  // namespace faults
 
-// The array and nothrow forms call this one.
-void* operator new(std::size_t size) {
-  void* const memory = faults::fails(faults::allocation) ? nullptr : std::malloc(size > 0 ? size : 1);
+// The array and nothrow forms call this one. Not inline: gcc would warn of memory from one of them that the other's insides release.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  void* const memory = faults::allocation_fails() ? nullptr : std::malloc(size > 0 ? size : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 // The executable's functions go before those of the C library, also for calls from libstdc++.
 #define FAULTY extern "C" __attribute__((visibility("default")))
@@ -105,6 +108,8 @@ namespace {
 
 using namespace specdec;
 namespace fs = std::filesystem;
+
+const bool runs_tests = !(faults::is_worker = false);
 
 const std::string model = std::string(MODELS) + "stdlib-draft-f16.gguf";
 
@@ -178,6 +183,37 @@ TEST(any_allocation_fails_while_two_requests_run) {
     CHECK(text_of(generator) == expected);
   }
   CHECK(at > 20);
+}
+
+// How a submitted request ends; "?" if it does not.
+std::string submitted(Generator& generator, Executor& executor) {
+  const auto handle = executor.submit(generator.prepare(request()));
+  std::string text;
+  for (std::size_t index = 0;; ++index) {
+    if (!handle->wait_for(index, std::chrono::seconds(60))) return "?";
+    const auto piece = handle->piece(index);
+    if (!piece) return handle->error() ? "error" : text;
+    text += piece->text;
+  }
+}
+
+TEST(any_allocation_of_the_executors_thread_fails) {
+  Generator generator(options(1));
+  const std::string expected = text_of(generator);
+  int at = 1, num_failed = 0;
+  for (bool has_failed = true; has_failed; ++at) {
+    const std::unique_ptr<Executor> executor = generator.make_executor();
+    CHECK(submitted(generator, *executor) == expected);
+    faults::allocation_of_worker = at;
+    const std::string text = submitted(generator, *executor);
+    has_failed = faults::allocation_of_worker == 0;
+    faults::allocation_of_worker = -1;
+    CHECK(text == expected || (has_failed && text == "error"));
+    num_failed += text == "error" ? 1 : 0;
+    CHECK(submitted(generator, *executor) == expected);
+    CHECK(executor->num_unfinished() == 0);
+  }
+  CHECK(at > 20 && num_failed > 5);
 }
 
 TEST(any_allocation_of_a_new_generator_fails) {
