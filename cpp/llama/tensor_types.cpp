@@ -1,6 +1,8 @@
 #include "llama/tensor_types.h"
 
+#include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +12,7 @@
 #include "ggml.h"
 #include "gguf/problem.h"
 #include "llama-arch.h"
+#include "platform/file.h"
 
 namespace specdec {
 namespace {
@@ -51,6 +54,9 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// What gives the ids of a token's experts; in some layers a tensor has them, for each token of the vocabulary.
+constexpr ggml_op expert_ids_op = GGML_OP_ARGSORT;
+
 // Nothing where no model uses a tensor of that name. The embedding is also the output matrix of some models.
 std::optional<ggml_op> operation(const std::string& name) {
   std::string base = without_numbers(name);
@@ -59,6 +65,7 @@ std::optional<ggml_op> operation(const std::string& name) {
     if (ends_with(base, suffix)) base.resize(base.size() - std::string(suffix).size());
   }
   if (base == "token_embd" && !is_bias) return GGML_OP_MUL_MAT;
+  if (base == "blk.#.ffn_gate_tid2eid") return expert_ids_op;
   if (base == "d2t") return GGML_OP_NONE;  // ids, checked with the head that has them (head_file.h)
   const auto found = operations().find(base);
   if (found == operations().end()) return std::nullopt;
@@ -77,13 +84,31 @@ const char* problem(ggml_op op, ggml_type type) {
       return nullptr;  // not used
     case GGML_OP_MUL_MAT:
     case GGML_OP_MUL_MAT_ID:
-      return multiplies(type) ? nullptr : "a float type or one of llama.cpp's quantized types";
     case GGML_OP_GET_ROWS:
-      return multiplies(type) || type == GGML_TYPE_I32 ? nullptr : "a float type or one of llama.cpp's quantized types";
+      return multiplies(type) ? nullptr : "a float type or one of llama.cpp's quantized types";
+    case expert_ids_op:
+      return type == GGML_TYPE_I32 ? nullptr : "I32";
     case GGML_OP_IM2COL:
       return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 ? nullptr : "F32 or F16";
     default:  // element by element with F32 activations, rotations, convolutions, scans
       return type == GGML_TYPE_F32 ? nullptr : "F32";
+  }
+}
+
+// The product of experts reads and writes at these ids, unchecked.
+void check_expert_ids(const GgufFile& first, const GgufFile& part, const GgufTensor& tensor) {
+  const auto num_experts =
+      static_cast<std::int64_t>(first.integer(first.string("general.architecture").value_or("") + ".expert_count").value_or(0));
+  const File file = File::open(part.path);
+  std::vector<std::int32_t> ids;
+  constexpr std::uint64_t at_once = 1 << 20;  // bytes
+  for (std::uint64_t done = 0; done < tensor.bytes; done += at_once) {
+    ids.resize(static_cast<std::size_t>(std::min(at_once, tensor.bytes - done)) / sizeof ids[0]);
+    file.read(tensor.offset + done, ids.data(), ids.size() * sizeof ids[0]);
+    const auto wrong = std::find_if(ids.begin(), ids.end(), [=](std::int32_t id) { return id < 0 || id >= num_experts; });
+    if (wrong == ids.end()) continue;
+    const std::string problem = " has " + std::to_string(*wrong) + ", not one of the " + std::to_string(num_experts) + " experts";
+    fail_file(part.path, "tensor " + shown(tensor.name) + problem, convert_again);
   }
 }
 
@@ -94,7 +119,10 @@ void check_tensor_types(const std::vector<GgufFile>& parts) {
     for (const GgufTensor& tensor : part.tensors) {
       const std::optional<ggml_op> op = operation(tensor.name);
       const char* expected = op ? problem(*op, static_cast<ggml_type>(tensor.type)) : nullptr;
-      if (expected == nullptr) continue;
+      if (expected == nullptr) {
+        if (op == expert_ids_op) check_expert_ids(parts.front(), part, tensor);
+        continue;
+      }
       fail_file(part.path, "tensor " + shown(tensor.name) + " has type " + find_ggml_type(tensor.type)->name + ", expected " + expected,
                 convert_again);
     }
