@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import ctypes
 import gc
 import os
 import pathlib
@@ -69,11 +70,17 @@ def wish(number: int) -> tuple[str, dict[str, Any]]:
     return chance.choice(PROMPTS) * chance.choice([1, 1, 3, 20]), options
 
 
+def held() -> int:
+    """Resident bytes, without those that malloc keeps for later: how many these are depends on which threads met."""
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 class Soak:
     def __init__(self, seed: int) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.failures: list[str] = []
-        self.memory: list[int] = []  # resident bytes after each replacement
+        self.memory: list[int] = []  # bytes held after each replacement
         self._chance = random.Random(seed)
         with sd.Generator(MODELS / "stdlib-target-f16.gguf", n_ctx=512, n_threads=1) as alone:
             self.expected = [alone.generate(prompt, **options).text for prompt, options in map(wish, range(NUM_WISHES))]
@@ -98,7 +105,7 @@ class Soak:
             before.close()
             self.counts[REPLACED] += 1
             gc.collect()
-            self.memory.append(int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+            self.memory.append(held())
         self._ends.set()
         for client in clients:
             client.join(120)
@@ -107,7 +114,7 @@ class Soak:
         self._generator.close()
 
     def growth(self) -> float:
-        """Resident memory in the last third over that in the second; 1 for too few values."""
+        """Memory held in the last third over that in the second; 1 for too few values."""
         third = len(self.memory) // 3
         return (
             statistics.median(self.memory[-third:]) / statistics.median(self.memory[third : 2 * third]) if third >= 2 else 1.0
