@@ -163,16 +163,51 @@ void check_wkv_heads(const GgufFile& file, const std::string& prefix) {
   if (width % size != 0) reject(file, key, "is " + to_string(size) + ", which does not divide the width " + to_string(width));
 }
 
-// Of multi-dimensional positions: ggml divides by their sum.
+// The number, or the first element of an array; 0 if it is missing.
+std::uint64_t first(const GgufFile& file, const std::string& key) {
+  const GgufArray* elements = file.array(key);
+  if (elements == nullptr) return file.integer(key).value_or(0);
+  return elements->count == 0 ? 0 : natural(elements->elements(1).front()).value_or(0);
+}
+
+// What these architectures need, though llama.cpp takes it for optional, and then divides by it or aborts. Instead of the number of
+// experts that are used, the width of an expert will do.
+struct Need {
+  const char* name;
+  const char* instead;
+  std::vector<std::string_view> architectures;
+};
+const std::vector<Need>& needs() {
+  static const std::vector<Need> table = {
+      {"attention.head_count", nullptr, {"olmo2", "phimoe", "gemma2", "gemma3", "deepseek2", "deepseek2-ocr"}},
+      {"expert_used_count",
+       "expert_feed_forward_length",
+       {"qwen2moe", "qwen3moe", "qwen3next", "qwen3vlmoe", "qwen35moe", "qwen4exp", "glm4moe", "grovemoe", "llada-moe", "mellum", "rnd1"}},
+      {"rope.dimension_sections", nullptr, {"paddleocr"}},
+  };
+  return table;
+}
+
+void check_needs(const GgufFile& file, const std::string& architecture) {
+  const std::string prefix = architecture + ".";
+  for (const Need& need : needs()) {
+    if (std::find(need.architectures.begin(), need.architectures.end(), architecture) == need.architectures.end()) continue;
+    if (first(file, prefix + need.name) > 0 || (need.instead != nullptr && first(file, prefix + need.instead) > 0)) continue;
+    reject(file, prefix + need.name, "is missing or 0");
+  }
+}
+
+// Of multi-dimensional positions: ggml wants one of the first three, and divides by the sum.
 void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.dimension_sections";
   if (file.find(key) == nullptr) return;
   const GgufArray* sections = file.array(key);
   if (sections == nullptr || sections->count > 4) reject(file, key, "is not an array of up to 4 numbers");
-  std::uint64_t sum = 0;
+  std::uint64_t sum = 0;  // of the first three
+  int index = 0;
   for (const GgufValue& section : sections->elements()) {
     check_range(file, key, section, 0, 1 << 16);
-    sum += natural(section).value_or(0);
+    if (index++ < 3) sum += natural(section).value_or(0);
   }
   if (sum == 0) reject(file, key, "has no section of at least one dimension");
 }
@@ -283,8 +318,9 @@ void check_rwkv_bytes(const GgufFile& file) {
 }  // namespace
 
 void check_model_metadata(const GgufFile& file) {
-  const std::string prefix = file.string("general.architecture").value_or("") + ".";
+  const std::string architecture = file.string("general.architecture").value_or(""), prefix = architecture + ".";
   check_ranges(file, prefix);
+  check_needs(file, architecture);
   check_experts(file, prefix);
   check_expert_step(file, prefix);
   check_heads(file, prefix);

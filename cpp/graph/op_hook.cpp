@@ -26,8 +26,10 @@ class ReferenceChoice final : public ggml::cpu::tensor_traits {
 
 class OpHook final : public ggml::cpu::extra_buffer_type {
  public:
+  explicit OpHook(void (*before_operation)()) : before_operation_(before_operation) {}
   bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override { return false; }  // no weights are stored in this buffer type
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
+    before_operation_();
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;
     if (is_hadamard(op)) return &reference_choice_;
@@ -37,13 +39,14 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
   }
 
  private:
+  void (*before_operation_)();
   ReferenceChoice reference_choice_;
 };
 
 }  // namespace
 
-void install_op_hook() {
-  static OpHook hook;
+void install_op_hook(void (*before_operation)()) {
+  static OpHook hook(before_operation);
   static ggml_backend_buffer_type buffer_type{};
   buffer_type.iface.get_name = [](ggml_backend_buffer_type_t) { return "specdec"; };
   buffer_type.context = static_cast<ggml::cpu::extra_buffer_type*>(&hook);

@@ -81,7 +81,7 @@ void start_backend() {
     llama_log_set(on_log, nullptr);
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
-    install_op_hook();
+    install_op_hook([] { aborts_are_errors = false; });
     install_tensor_buffers();
   });
 }

@@ -21,7 +21,7 @@ bool has_gpu();
 std::string take_backend_errors();
 
 // During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process; of a
-// load, llama.cpp reports it as failed. For loading and tokenizing only: threads of a pass would not catch the exception.
+// load, llama.cpp reports it as failed. In a pass only until its first operation: the other threads would wait for this one.
 class AbortsAsErrors {
  public:
   AbortsAsErrors();

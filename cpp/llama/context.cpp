@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "ggml-cpu.h"
 #include "gguf/problem.h"
 #include "graph/op_failure.h"
@@ -65,6 +66,17 @@ void check_kv_type(const Model& model, KvType type) {
     if (head.key % block == 0 && head.value % block == 0) continue;
     throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) + " numbers, the model's heads are " +
                      std::to_string(head.key) + " and " + std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
+  }
+}
+
+// The status of a pass.
+template <class Pass>
+int run_guarded(const Model& model, const Pass& pass) {
+  try {
+    const AbortsAsErrors guard;
+    return pass();
+  } catch (const std::runtime_error& failed_assertion) {
+    throw ModelError(model.path() + ": llama.cpp cannot run this model: " + printable(failed_assertion.what()));
   }
 }
 
@@ -233,7 +245,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
 void Context::run_pass(bool wants_logits) {
   take_backend_errors();
   take_failure();
-  const int status = llama_decode(context_.get(), batch_->get());
+  const int status = run_guarded(*model_, [&] { return llama_decode(context_.get(), batch_->get()); });
   logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
   check_pass(status, pass_size_);
 }
@@ -360,7 +372,7 @@ const float* Context::fuse(const float* target_rows, int count) {
   batch.embd = const_cast<float*>(target_rows);
   take_backend_errors();
   take_failure();
-  check_pass(llama_encode(context_.get(), batch), count);
+  check_pass(run_guarded(*model_, [&] { return llama_encode(context_.get(), batch); }), count);
   return llama_get_embeddings_nextn(context_.get());
 }
 

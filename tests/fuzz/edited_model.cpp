@@ -15,6 +15,7 @@
 
 #include "gguf/gguf_file.h"
 #include "gguf/types.h"
+#include "llama-arch.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
@@ -248,7 +249,24 @@ struct Edit {
 static_assert(sizeof(Edit) == 8);
 
 // In the order of names_of_edits.
-enum What { set, remove, put_number, set_element, set_elements, wrap, repeat, type, shape, offset, drop, rename, weight, truncate, flip };
+enum What {
+  set,
+  remove,
+  put_number,
+  set_element,
+  set_elements,
+  wrap,
+  repeat,
+  architecture,
+  type,
+  shape,
+  offset,
+  drop,
+  rename,
+  weight,
+  truncate,
+  flip
+};
 static_assert(flip + 1 == std::size(names_of_edits));
 constexpr std::size_t num_whats = std::size(names_of_edits);
 
@@ -312,9 +330,21 @@ void change_shape(std::vector<std::uint64_t>& shape, const Edit& edit) {
   }
 }
 
+// Another architecture, and the hyperparameters that it has are this one's.
+void change_architecture(Parts& parts, std::size_t number) {
+  const std::string before = parts.architecture + ".";
+  parts.architecture = llm_arch_name(static_cast<llm_arch>(number % num_architectures()));
+  for (Entry& entry : parts.entries) {
+    if (entry.key == "general.architecture") entry.value = {GgufType::string, string_bytes(parts.architecture)};
+    if (entry.key.compare(0, before.size(), before) == 0) entry.key = parts.architecture + "." + entry.key.substr(before.size());
+  }
+}
+
 void apply(Parts& parts, const Edit& edit) {
   const auto what = static_cast<What>(edit.what % num_whats);
-  if (what < type) {
+  if (what == architecture) {
+    change_architecture(parts, edit.place);
+  } else if (what < type) {
     if (parts.entries.empty()) return;
     const std::string key = key_at(parts, edit.place);
     if (what == remove || what == repeat) {
@@ -336,9 +366,8 @@ void apply(Parts& parts, const Edit& edit) {
       for (std::uint64_t i = 0; i < count; ++i) elements += value.bytes;
       value = {GgufType::array, array_bytes(value.type, count, elements)};
     }
-    return;
   }
-  if (parts.tensors.empty()) return;
+  if (what < type || parts.tensors.empty()) return;
   Tensor& tensor = parts.tensors[edit.place % parts.tensors.size()];
   if (what == type) tensor.type = one_of(types, edit.value);
   if (what == shape) change_shape(tensor.shape, edit);
@@ -365,7 +394,9 @@ void show(const Parts& parts, const std::string& name, const std::vector<Edit>& 
   std::fprintf(stderr, "%s\n", name.c_str());
   for (const Edit& edit : edits) {
     const std::size_t what = edit.what % num_whats;
-    const std::string place = what < type ? key_at(parts, edit.place) : parts.tensors[edit.place % parts.tensors.size()].name;
+    const std::string place = what == architecture ? llm_arch_name(static_cast<llm_arch>(edit.place % num_architectures()))
+                              : what < type        ? key_at(parts, edit.place)
+                                                   : parts.tensors[edit.place % parts.tensors.size()].name;
     std::fprintf(stderr, "  %s %s: value %u, number %u\n", names_of_edits[what], place.c_str(), edit.value, edit.number);
   }
 }
@@ -383,7 +414,22 @@ const std::string& path() {
   return chosen;
 }
 
+void write(const std::string& file) {
+  std::ofstream(path(), std::ios::binary | std::ios::trunc).write(file.data(), static_cast<std::streamsize>(file.size()));
+}
+
 }  // namespace
+
+std::size_t num_models() { return sources().models.size(); }
+
+std::size_t num_architectures() { return LLM_ARCH_UNKNOWN; }
+
+std::string write_as_architecture(std::size_t model, std::size_t architecture) {
+  Parts parts = sources().models[model];
+  change_architecture(parts, architecture);
+  write(parts.header() + parts.data());
+  return path();
+}
 
 std::string write_edited_model(const std::uint8_t* input, std::size_t size) {
   const std::size_t number = (size == 0 ? 0 : input[0]) % sources().models.size();
@@ -400,7 +446,7 @@ std::string write_edited_model(const std::uint8_t* input, std::size_t size) {
   for (const Edit& edit : edits) {
     if (edit.what % num_whats >= truncate) apply_to_bytes(file, header, edit);
   }
-  std::ofstream(path(), std::ios::binary | std::ios::trunc).write(file.data(), static_cast<std::streamsize>(file.size()));
+  write(file);
   return path();
 }
 

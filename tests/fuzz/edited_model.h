@@ -12,13 +12,18 @@
 namespace specdec::fuzz {
 
 // What an edit does, in the order of its first byte.
-inline constexpr const char* names_of_edits[] = {"set",  "remove", "put number", "set element", "set elements",
-                                                 "wrap", "repeat", "type",       "shape",       "offset",
-                                                 "drop", "rename", "weight",     "truncate",    "flip"};
+inline constexpr const char* names_of_edits[] = {"set",    "remove",       "put number", "set element", "set elements", "wrap",
+                                                 "repeat", "architecture", "type",       "shape",       "offset",       "drop",
+                                                 "rename", "weight",       "truncate",   "flip"};
 
 // Writes the file that the input describes, and returns its path, which is always the same: SPECDEC_FUZZ_FILE, or a temporary one.
 // With SPECDEC_FUZZ_SHOW in the environment, prints the edits.
 std::string write_edited_model(const std::uint8_t* input, std::size_t size);
+
+// Writes a sound model as one of another of llama.cpp's architectures, and returns its path.
+std::string write_as_architecture(std::size_t model, std::size_t architecture);
+std::size_t num_models();
+std::size_t num_architectures();
 
 // libFuzzer's hook: changes, adds or removes an edit. Returns the input's new size.
 std::size_t mutate_edits(std::uint8_t* input, std::size_t size, std::size_t max_size, unsigned seed);

@@ -400,6 +400,22 @@ ASSERTED = {
         model(entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, bytes(16)))),
         "has no section of at least one dimension",
     ),
+    "sections of positions of which ggml reads three": (
+        model(entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, bytes(12) + u32(1)))),
+        "has no section of at least one dimension",
+    ),
+    "no heads, by which llama.cpp divides": (
+        Gguf(entries=[entry("general.architecture", STRING, string("olmo2"))]),
+        '"olmo2.attention.head_count" is missing or 0',
+    ),
+    "no experts used, by which llama.cpp divides": (
+        Gguf(entries=[entry("general.architecture", STRING, string("qwen3moe"))]),
+        '"qwen3moe.expert_used_count" is missing or 0',
+    ),
+    "no sections where positions have several dimensions": (
+        Gguf(entries=[entry("general.architecture", STRING, string("paddleocr"))]),
+        '"paddleocr.rope.dimension_sections" is missing or 0',
+    ),
     "heads counted below zero": (
         model(entry("llama.attention.head_count_kv", I32, struct.pack("<i", -1))),
         '"llama.attention.head_count_kv" is -1, expected 0 to 65536',
