@@ -8,44 +8,18 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "ggml.h"
 #include "llama.h"
 #include "llama/backend.h"
 #include "llama/context.h"
 #include "llama/model.h"
 #include "platform/cores.h"
+#include "quantize/moments.h"
 
 namespace specdec {
 namespace {
 
 constexpr int tokens_per_pass = 128;
-
-// ---- Sums of x x^T
-
-// The rows of one tile of H: 4 rows from `row`, columns from `column`, below or on the diagonal. x: f32 [n, k].
-constexpr std::int64_t tile_height = 4, tile_width = 8;
-
-void add_tile(const float* x, std::int64_t n, std::int64_t k, std::int64_t row, std::int64_t column, float* h) {
-  float sum[tile_height][tile_width] = {};
-  for (std::int64_t t = 0; t < n; ++t) {
-    const float* at = x + t * k;
-    for (std::int64_t i = 0; i < tile_height; ++i) {
-      for (std::int64_t j = 0; j < tile_width; ++j) sum[i][j] += at[row + i] * at[column + j];
-    }
-  }
-  for (std::int64_t i = 0; i < tile_height; ++i) {
-    for (std::int64_t j = 0; j < tile_width; ++j) h[(row + i) * k + column + j] += sum[i][j];
-  }
-}
-
-// h [k, k] += sum over n of x x^T, where row >= column (and a few places beside the diagonal). k is a multiple of 8.
-void add_moments(const std::vector<float>& x, std::int64_t n, std::int64_t k, float* h, int num_threads) {
-  for_each_piece(k >= 512 ? num_threads : 1, k / tile_height, [&](std::int64_t tile) {
-    const std::int64_t row = (k / tile_height - 1 - tile) * tile_height;  // long rows first
-    for (std::int64_t column = 0; column < row + tile_height; column += tile_width) add_tile(x.data(), n, k, row, column, h);
-  });
-}
 
 // ---- Inputs of multiplications
 
@@ -253,7 +227,7 @@ class Calibration::Reader {
     });
     for (std::size_t m = 0; m < rows.size(); ++m) {
       const auto n = static_cast<std::int64_t>(rows[m].size()) / input.columns;
-      if (n > 0) add_moments(rows[m], n, input.columns, input.moments[m].sums.data(), threads_.size());
+      if (n > 0) add_moments(rows[m].data(), n, input.columns, input.moments[m].sums.data(), threads_.size());
       input.moments[m].tokens += static_cast<std::size_t>(n);
     }
   }
