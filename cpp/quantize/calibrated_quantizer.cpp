@@ -2,18 +2,28 @@
 
 #include <cmath>
 
+#include "gguf/gguf_file.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
 
 namespace specdec {
 namespace {
 constexpr double rounding_work = 4.0, columns_per_work = 40.0, factor_per_work = 60.0;
+
+// The quantizer follows the order of the file.
+CalibrationOptions in_order_of(const std::string& model, CalibrationOptions options) {
+  for (const GgufFile& part : GgufFile::read_parts(model)) {
+    for (const GgufTensor& tensor : part.tensors) options.order.push_back(tensor.name);
+  }
+  return options;
+}
+
 }  // namespace
 
 CalibratedQuantizer::CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text,
                                          const CalibrationOptions& options, const mxfp6::FeedbackOptions& feedback)
     : type_(type),
-      calibration_(model, text, options),
+      calibration_(model, text, in_order_of(model, options)),
       feedback_options_(feedback),
       num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
 

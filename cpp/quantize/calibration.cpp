@@ -101,7 +101,7 @@ class Calibration::Reader {
     if (found == input_of_.end()) return nullptr;
     Input& input = inputs_[found->second];
     if (index >= static_cast<std::uint64_t>(input.matrices)) return nullptr;
-    if (input.moments.empty()) collect_from(found->second);
+    if (input.moments.empty()) collect_from(tensor);
     const Moments& moments = input.moments[index];
     return moments.tokens > 0 ? &moments : nullptr;
   }
@@ -132,13 +132,18 @@ class Calibration::Reader {
 
   // ---- Passes
 
-  void collect_from(std::size_t first) {
+  // As many as fit into the memory, from this tensor's on.
+  void collect_from(const std::string& tensor) {
     std::uint64_t bytes = 0;
     std::size_t count = 0;
     for (Input& input : inputs_) input.moments.clear();
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      Input& input = inputs_[(first + i) % inputs_.size()];
-      if (i > 0 && bytes + input.bytes() > options_.memory) break;
+    const std::vector<std::string>& order = options_.order.empty() ? tensors_ : options_.order;
+    for (auto at = std::find(order.begin(), order.end(), tensor); at != order.end(); ++at) {
+      const auto found = input_of_.find(*at);
+      if (found == input_of_.end()) continue;
+      Input& input = inputs_[found->second];
+      if (input.wanted) continue;
+      if (count > 0 && bytes + input.bytes() > options_.memory) break;
       bytes += input.bytes();
       const auto size = static_cast<std::size_t>(input.columns * input.columns);
       for (std::int64_t m = 0; m < input.matrices; ++m) input.moments.push_back({input.columns, 0, std::vector<float>(size)});
@@ -209,6 +214,7 @@ class Calibration::Reader {
   void discover(const ggml_tensor* op) {
     const std::string name = op->src[0]->name;
     if (input_of_.count(name) > 0) return;
+    tensors_.push_back(name);
     const auto key = std::make_pair(op->src[1], op->op == GGML_OP_MUL_MAT_ID ? op->src[2] : nullptr);
     const auto known = discovered_.find(key);
     if (known != discovered_.end() && inputs_[known->second].matrices == op->src[0]->ne[2]) {
@@ -239,6 +245,7 @@ class Calibration::Reader {
   std::unique_ptr<llama_context, Free> context_;
   bool discovering_ = false;
   std::vector<Input> inputs_;                    // in the order in which the model uses them
+  std::vector<std::string> tensors_;             // likewise
   std::map<std::string, std::size_t> input_of_;  // tensor -> inputs_
   std::map<std::pair<const ggml_tensor*, const ggml_tensor*>, std::size_t> discovered_;
   std::map<std::size_t, bool> seen_;  // inputs of the current pass

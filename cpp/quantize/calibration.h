@@ -2,7 +2,8 @@
 // error-feedback quantizer. Matrices with the same input (query, key and value; gate and up) share H.
 //
 // H of n columns takes 4 n^2 bytes, too much for all layers of a large model. So the text is read several times: each reading
-// collects the moments of as many inputs as fit into `memory`, in the model's order, and stops after the last of them. For a
+// collects the moments of as many inputs as fit into `memory`, in the order in which they will be asked for, and stops after the last of
+// them. For a
 // 7B llama (32 layers, 4096 and 11008 columns) a layer's moments take 0.7 GB; with the default 4 GiB the text is read 6 times,
 // on average through half of the layers.
 #pragma once
@@ -26,6 +27,7 @@ struct CalibrationOptions {
   std::size_t max_tokens = 0;                     // of the text; 0: all
   int num_threads = 0;                            // 0: one per physical core
   std::uint64_t memory = std::uint64_t{4} << 30;  // bytes of moments at a time; one input's are always held
+  std::vector<std::string> order;                 // tensors, in the order in which their moments will be asked for; empty: the model's
 
   // Called often while the model reads; returns whether to continue.
   std::function<bool(const CalibrationProgress&)> progress;

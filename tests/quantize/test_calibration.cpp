@@ -1,11 +1,14 @@
 // A calibration whose first pass fails gives back what it took.
 
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "check.h"
+#include "gguf/gguf_file.h"
 #include "llama.h"
 #include "quantize/calibration.h"
 #include "quantize/gguf_quantizer.h"
@@ -48,6 +51,43 @@ TEST(a_first_pass_that_fails_leaks_no_context) {
     CHECK(num_contexts == 1);  // control
   }
   CHECK(num_contexts == 0);
+}
+
+// Files list their tensors in orders of their own, "blk.10" before "blk.2": what fits into the memory is read at once all the same.
+TEST(inputs_are_collected_in_the_order_in_which_they_are_asked_for) {
+  const std::string model = std::string(MODELS) + "stdlib-draft-f16.gguf";
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "def f(x): return x\n";
+  specdec::CalibrationOptions options;
+  options.window = 64;
+  options.num_threads = 1;
+  int readings = 0;
+  options.progress = [&](const specdec::CalibrationProgress& at) {
+    readings += at.tokens_done == 0 ? 1 : 0;
+    return true;
+  };
+  const auto readings_with = [&](std::uint64_t memory) {
+    readings = 0;
+    options.memory = memory;
+    specdec::Calibration calibration(model, text, options);
+    for (const std::string& tensor : options.order) CHECK(calibration.moments(tensor, 0) != nullptr);
+    return readings;
+  };
+  for (const char* layer : {"blk.1.", "blk.0."}) {
+    for (const char* tensor : {"ffn_down", "ffn_gate", "ffn_up", "attn_v", "attn_output"}) {
+      options.order.push_back(std::string(layer) + tensor + ".weight");
+    }
+  }
+  CHECK(readings_with(std::uint64_t{1} << 30) == 1);
+  CHECK(readings_with(0) == 8);  // gate and up share one input
+  const std::vector<specdec::GgufFile> parts = specdec::GgufFile::read_parts(model);
+  const auto moments_of = [&](const char* tensor) {
+    const std::uint64_t columns = specdec::find_tensor(parts, tensor)->shape[0];
+    return columns * columns * sizeof(float);
+  };
+  const std::uint64_t of_a_layer = moments_of("blk.0.ffn_down.weight") + moments_of("blk.0.ffn_gate.weight") +
+                                   moments_of("blk.0.attn_v.weight") + moments_of("blk.0.attn_output.weight");
+  CHECK(readings_with(of_a_layer) == 2);
 }
 
 // Rounds to nearest, and says that one tensor costs much.
