@@ -88,6 +88,11 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.hidden_layers = head.target_layers;
   if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
+  if (target_->lacks_snapshots()) {
+    notes_.push_back(printable(options.target) + ": there is no memory for snapshots of the recurrent state (" +
+                     std::to_string(context.num_snapshots) + " for each sequence), so rejected drafts are rolled back by a copy of it, " +
+                     "which takes longer. Ask for fewer sequences, a shorter context (n_ctx, -c), or fewer drafts (num_draft_tokens, -k)");
+  }
   load_draft(draft, head.kind);
   if (options.repack) repack();
   decoder_ = std::make_unique<Decoder>(scored_target(), proposer_.get(), &draft_length_);

@@ -13,6 +13,7 @@
 #include "llama.h"
 #include "llama/absent_tensors.h"
 #include "llama/backend.h"
+#include "llama/rollback.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -33,11 +34,13 @@ std::uint64_t needed_memory(const Model& model, const Context::Options& options,
   return model.cache_bytes(cells, options.kv_type) + model.cache_shape().state_bytes(states) + rows;
 }
 
+// Those of one pass.
+int wanted_snapshots(const Context::Options& options) { return std::max(0, std::min(options.num_snapshots, options.batch_size - 2)); }
+
 // Half of what is available at most: without snapshots a rollback only takes longer.
-int affordable_snapshots(const Model& model, const Context::Options& options) {
+bool can_afford_snapshots(const Model& model, const Context::Options& options) {
   const std::uint64_t available = available_memory();
-  const int wanted = std::max(0, std::min(options.num_snapshots, options.batch_size - 2));  // those of one pass
-  return available == 0 || needed_memory(model, options, wanted) < available / 2 ? wanted : 0;
+  return available == 0 || needed_memory(model, options, wanted_snapshots(options)) < available / 2;
 }
 
 int hidden_size_of(const Model& model, const Context::Options& options) {
@@ -155,7 +158,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(options_.max_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
   const bool is_recurrent = !model_->can_roll_back() && !options_.is_head;
-  if (is_recurrent) params.n_rs_seq = static_cast<std::uint32_t>(affordable_snapshots(*model_, options_));
+  if (is_recurrent && can_afford_snapshots(*model_, options_)) params.n_rs_seq = static_cast<std::uint32_t>(wanted_snapshots(options_));
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells, for rollbacks
@@ -184,6 +187,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
                      "those can generate here");
   }
   if (is_recurrent) recurrent_.emplace(context_.get(), options_.num_slots);
+  lacks_snapshots_ =
+      is_recurrent && params.n_rs_seq == 0 && wanted_snapshots(options_) > 0 && rollback_of(model_->architecture()) == Rollback::snapshots;
   give_hidden_rows();
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
 }
@@ -210,7 +215,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   num_made_rows_ = 0;
   wants_all_rows_ = is_eagle3() && num_rows > 0;
   lengths_before_ = lengths_;
-  if (inputs.size() > 1 && worth_padding(inputs, width)) {
+  const bool is_padded = inputs.size() > 1 && worth_padding(inputs, width);
+  if (is_padded) {
     auto input = inputs.begin();
     for (int slot = inputs.front().slot; slot <= inputs.back().slot; ++slot) {
       const bool has_input = input->slot == slot;
@@ -236,7 +242,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
   if (!options_.hidden_layers.empty()) make_hidden_rows();
-  if (pass_size_ > num_tokens) {  // padding
+  if (is_padded) {
     for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
     undo_pass();
   }
@@ -271,8 +277,17 @@ void Context::undo_pass() {
   }
 }
 
+// EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the first is in the
+// cache only while it is the last.
 void Context::add_input(const PassInput& input) {
+  int& cached = lengths_[static_cast<std::size_t>(input.slot)];
+  if (is_eagle3() && cached == 1) llama_memory_seq_rm(llama_get_memory(context_.get()), input.slot, -1, -1);
   for (int i = 0; i < input.num_tokens; ++i) {
+    if (is_eagle3() && cached == 0 && input.num_tokens > 1) {
+      places_.push_back(-1);
+      ++cached;
+      continue;
+    }
     // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
     const float* hidden = input.hidden == nullptr ? nullptr : input.hidden + static_cast<std::ptrdiff_t>(i) * hidden_size_;
@@ -367,8 +382,10 @@ void Context::make_hidden_rows() {
 
 const float* Context::fuse(const float* target_rows, int count) {
   if (!is_eagle3()) return target_rows;
+  wants_fused_.assign(static_cast<std::size_t>(count), 1);
   llama_batch batch = {};
   batch.n_tokens = count;
+  batch.logits = wants_fused_.data();
   batch.embd = const_cast<float*>(target_rows);
   take_backend_errors();
   take_failure();
@@ -421,14 +438,18 @@ std::string Context::state(int slot) const {
 bool Context::restore(int slot, const std::string& state, int length) {
   truncate(slot, 0);
   if (recurrent_) recurrent_->forget(slot);
-  if (length == 0) return true;
+  const int first = is_eagle3() ? 1 : 0;
+  if (length <= first) {
+    lengths_[static_cast<std::size_t>(slot)] = length;
+    return true;
+  }
   llama_memory_t memory = llama_get_memory(context_.get());
   bool is_restored = false;
   try {
     const AbortsAsErrors guard;
     const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
     is_restored = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size() &&
-                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == 0) && llama_memory_seq_pos_max(memory, slot) == length - 1;
+                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == first) && llama_memory_seq_pos_max(memory, slot) == length - 1;
   } catch (const std::exception&) {  // a failed assertion
   }
   take_backend_errors();

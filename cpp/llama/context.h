@@ -74,6 +74,9 @@ class Context final : public LanguageModel {
   std::string state(int slot) const;
   bool restore(int slot, const std::string& state, int length);
 
+  // There was no memory for num_snapshots, which the architecture has.
+  bool lacks_snapshots() const { return lacks_snapshots_; }
+
   // Called regularly while a pass runs, on the thread that called decode(); true ends the pass with Cancelled.
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
 
@@ -102,16 +105,18 @@ class Context final : public LanguageModel {
   int target_row_size_;  // of the target's rows that a head reads
   std::unique_ptr<llama_context, Free> context_;
   std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
+  bool lacks_snapshots_ = false;
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens in the cache
   std::vector<int> lengths_before_;  // the running or last pass
-  std::vector<int> places_;          // in the last pass's batch of the inputs' tokens
+  std::vector<int> places_;          // in the last pass's batch of the inputs' tokens; -1: left out
   bool wants_all_rows_ = false;      // llama.cpp's EAGLE-3 graph makes logits of all tokens of a pass or, if none is asked for, of none
   bool wants_last_rows_;             // logits of the last token of every input, which has no hidden row without
   std::vector<int> rows_;            // of logits, among those that llama.cpp makes in the last pass
   int num_made_rows_ = 0;            // by llama.cpp in the last pass
   std::vector<float> hidden_rows_;   // of the last pass, if they are put together here
   std::vector<int> left_;            // scratch of worth_padding()
+  std::vector<std::int8_t> wants_fused_;  // scratch of fuse()
   const float* logits_ = nullptr;
   int pass_size_ = 0;
   std::function<bool()> cancelled_;

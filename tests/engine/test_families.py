@@ -111,7 +111,7 @@ def test_drafts_and_own_heads(row: Row, name: str, specdec: pathlib.Path, tmp_pa
     model = with_head(name) if row.own_head == "yes" else make(name)
     target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     known = facts(specdec, target)
-    assert known["rollback"] == ROLLBACKS[row.drafts]
+    assert known["rollback"] == ROLLBACKS[row.drafts] and known["same_bits"] is True
     assert known["own_head"] == ({"layers": 1, "problem": None} if row.own_head == "yes" else None)
     plain = generator(target, None, num_draft_tokens=0)
     expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
@@ -155,6 +155,12 @@ def test_the_same_bits_in_any_pass(row: Row, name: str, tmp_path: pathlib.Path) 
     expected = _core.evaluate(path, tokens, [1], 1)
     for sizes in ([2], [3, 7, 5], [9], [33], [65], [300]):
         assert (_core.evaluate(path, tokens, sizes, 1) == expected).all(), sizes
+
+
+@pytest.mark.parametrize("architecture", ["rwkv6", "plamo2", "nonsense"])
+def test_bits_that_are_not_tested(architecture: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = replace(make("llama"), architecture=architecture).write(tmp_path / "m.gguf")
+    assert facts(specdec, path)["same_bits"] is False
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row.architecture for row in REFUSED])

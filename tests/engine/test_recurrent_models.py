@@ -42,6 +42,16 @@ def test_greedy_text_does_not_depend_on_the_draft(pair: tuple[pathlib.Path, path
     assert 0 < completion.stats.accepted < completion.stats.drafted
 
 
+def test_more_drafts_than_snapshots(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """A request may ask for more than the Generator was made for."""
+    target, draft = pair
+    expected = generator(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
+    gen = generator(target, draft, num_draft_tokens=1)
+    for k in (12, 1, 2, 12):
+        completion = gen.generate(PROMPT, temperature=0, num_draft_tokens=k, **OPTIONS)
+        assert completion.tokens == expected and 0 < completion.stats.accepted < completion.stats.drafted
+
+
 def test_a_model_accepts_all_of_its_own_drafts(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     """All, because its logits have the same bits one by one, in a pass of 6, and after a checkpoint."""
     target, _ = pair

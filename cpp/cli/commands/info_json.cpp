@@ -136,6 +136,7 @@ std::string info_json(const Parts& parts, std::uint64_t max_elements) {
         {"type", or_null(file.string("tokenizer.ggml.model"))},
         {"pre", or_null(file.string("tokenizer.ggml.pre"))}}},
       {"rollback", name(rollback_of(file.string("general.architecture").value_or("")))},
+      {"same_bits", has_same_bits(file.string("general.architecture").value_or(""))},
       {"own_head", own_head_json(parts)},
       {"head", head_json(parts)},
       {"gguf_version", file.version},

@@ -106,6 +106,12 @@ std::string rollback_text(const GgufFile& file) {
   }
 }
 
+std::string bits_text(const GgufFile& file) {
+  const std::string architecture = file.string("general.architecture").value_or("");
+  if (rollback_of(architecture) == Rollback::unknown) return "";
+  return has_same_bits(architecture) ? "same bits in passes of any length" : "same bits in any pass not tested: greedy ties may differ";
+}
+
 std::string own_head_text(const Parts& parts) {
   const OwnHeadInfo head = own_head(parts);
   if (head.num_layers == 0) return "";
@@ -142,6 +148,7 @@ std::string facts(const Parts& parts) {
       {"Vocabulary", vocabulary_text(file)},
       {"Head", head_text(parts)},
       {"Rollback", rollback_text(file)},
+      {"Logits", bits_text(file)},
       {"Own head", own_head_text(parts)},
       {"Format", format_text},
   };
