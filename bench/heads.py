@@ -1,9 +1,9 @@
-"""A drafting head of the bundled target beside the bundled draft: python bench/heads.py HEAD.gguf [--wide FOLDER] [--rounds 3].
+"""A drafting head of the bundled target beside the bundled draft: python bench/heads.py HEAD.gguf [--wide FOLDER].
 
 models/train makes the head. What the drafts are worth: accepted drafts and tokens per pass for each K, on the prompts of
 bench/cycles.py at temperatures 0 and 0.8; no times, so any machine will do. Or, with --wide, the speed with everything widened
-to the 1.1B class (the draft to 115M): tokens per second for each K and "auto", sources of drafts and lengths taking turns,
-medians over the rounds; and the milliseconds of a pass. F16 files are made in the folder once (2.4 GB). Prints a table.
+to the 1.1B class (the draft to 115M): tokens per second for each K (0 and "auto", too), sources of drafts and lengths taking
+turns, medians over the rounds; and the milliseconds of a pass. F16 files are made in the folder once (2.4 GB). Prints a table.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def widened(model: pathlib.Path, shape: str, folder: pathlib.Path) -> pathlib.Pa
 
 
 def print_speed(drafts: dict[str, pathlib.Path], lengths: list[Length], options: argparse.Namespace) -> None:
-    target = widened(TARGET, "1.1b", options.wide)
+    target = options.target or widened(TARGET, "1.1b", options.wide)
     shapes = {"draft": "115m", "head": "1.1b"}
     generators = {
         name: generator(target, widened(path, shapes[name], options.wide), options.threads) for name, path in drafts.items()
@@ -74,7 +74,8 @@ def print_speed(drafts: dict[str, pathlib.Path], lengths: list[Length], options:
     header = " | ".join(f"K = {k}" if k != "auto" else "auto" for k in lengths)
     print(f"| draft | a pass of it | {header} |\n|---|---|{'---|' * len(lengths)}")
     for name in drafts:
-        cells = [f"{statistics.median(passes[name]):.1f} ms", *(f"{statistics.median(speeds[name, k]):.1f}" for k in lengths)]
+        milliseconds = f"{statistics.median(passes[name]):.1f} ms" if passes[name] else ""
+        cells = [milliseconds, *(f"{statistics.median(speeds[name, k]):.1f}" for k in lengths)]
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
@@ -82,7 +83,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("head", type=pathlib.Path)
     parser.add_argument("--wide", type=pathlib.Path, metavar="FOLDER")
-    parser.add_argument("--k", type=int, nargs="+", default=[1, 2, 3, 5])
+    parser.add_argument("--target", type=pathlib.Path, help="the widened target in other weights")
+    parser.add_argument("--k", type=lambda k: k if k == "auto" else int(k), nargs="+", default=[1, 2, 3, 5])
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -92,7 +94,7 @@ def main() -> None:
     if options.wide is None:
         print_worth(drafts, options.k, options.tokens, options.seeds)
     else:
-        print_speed(drafts, [0, *options.k, "auto"], options)
+        print_speed(drafts, options.k, options)
 
 
 if __name__ == "__main__":

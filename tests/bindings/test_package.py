@@ -40,7 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def test_the_wheel_holds_everything(wheel: pathlib.Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    models = ["models/stdlib-target-f16.gguf", "models/stdlib-draft-f16.gguf"]
+    models = [f"models/stdlib-{name}-f16.gguf" for name in ("target", "draft", "head")]
     for wanted in ["py.typed", "__init__.py", "_core/__init__.pyi", *models]:
         assert f"specdec_native/{wanted}" in names
     assert any(name.startswith("specdec_native/_core.") and name.endswith((".so", ".pyd")) for name in names)

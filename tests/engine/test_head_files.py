@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
+from tests.models.numpy_llama import eagle3_drafts
 from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, make, random_tokens, with_head
 
 import specdec_native as sd
@@ -112,6 +113,45 @@ def test_several_requests_together(pair: tuple[pathlib.Path, pathlib.Path], coun
     assert [completion.tokens for completion in again] == expected
 
 
+def test_the_bundled_head() -> None:
+    """A trained one: accepted more often than the bundled draft, which is a whole model."""
+    models = pathlib.Path(__file__).parents[2] / "models"
+    target = models / "stdlib-target-f16.gguf"
+    accepted = dict.fromkeys(("draft", "head"), 0)
+    for prompt in ("def main():", "class Stack:", "import os", "for line in file:"):
+        for temperature in (0.0, 0.8):
+            options: sd.StreamOptions = {"max_tokens": 100, "temperature": temperature, "seed": 3}
+            expected = plain(target).generate(prompt, **options).tokens
+            for name in accepted:
+                gen = generator(target, models / f"stdlib-{name}-f16.gguf", suffix=False, num_draft_tokens=3)
+                completion = gen.generate(prompt, **options)
+                assert completion.tokens == expected
+                accepted[name] += completion.stats.accepted
+    assert accepted["head"] > 1.1 * accepted["draft"] > 100
+
+
+def test_an_eagle3_head_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
+    """Against numpy: what is accepted of every chain of drafts. The head attends to all that it has read, about equally."""
+    target, num_drafts = damped(make("llama")), 3
+    head = eagle3_head(target)
+    head = head.with_tensors({"blk.0.attn_q.weight": 0.1 * head.tensors["blk.0.attn_q.weight"]})
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), head.write(tmp_path / "head.gguf", GgmlType.F32)
+    gen = sd.Generator(*paths, n_threads=1, n_ctx=512, num_draft_tokens=num_drafts, suffix=False, draft_weights="file")
+    totals = np.zeros(2, int)
+    for seed in range(20):
+        prompt = random_tokens(target, 2 + seed % 4, seed)
+        completion = gen.generate(prompt, temperature=0, **{**OPTIONS, "max_tokens": 30})
+        text, length, drafted, accepted = prompt + completion.tokens, len(prompt), 0, 0
+        while length < len(text):
+            drafts = eagle3_drafts(head, target, text[:length], min(num_drafts, len(text) - length - 1), [1])
+            same = [draft == token for draft, token in zip(drafts, text[length:], strict=False)]
+            kept = (*same, False).index(False)
+            drafted, accepted, length = drafted + len(drafts), accepted + kept, length + kept + 1
+        assert (completion.stats.drafted, completion.stats.accepted) == (drafted, accepted), prompt
+        totals += (drafted, accepted)
+    assert 50 < totals[1] < totals[0] - 50
+
+
 def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     target, head = pair
     expected = plain(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
@@ -123,6 +163,19 @@ def test_cancelled_passes(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
     prompt = random_tokens(make("llama"), 200)
     expected = plain(target).generate(prompt, temperature=0, **OPTIONS).tokens
     check_cancelled_passes(generator(target, head, num_draft_tokens=4), prompt, expected, OPTIONS)
+
+
+def test_a_prompt_of_one_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """An EAGLE-3 head has no row to read it with."""
+    target, head = pair
+    expected = plain(target).generate([0], temperature=0, **OPTIONS).tokens
+    for count in (1, 3):
+        gen = generator(target, head, num_draft_tokens=4, max_sequences=count)
+        for prompts in ([[0]] * count, [[0, *expected[:5]]] * count, [[0]] * count):
+            completions = gen.generate_many(prompts, temperature=0, **OPTIONS)
+            for prompt, completion in zip(prompts, completions, strict=True):
+                done = len(prompt) - 1
+                assert completion.tokens[: 48 - done] == expected[done:]
 
 
 def test_long_prompts_and_full_contexts(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
@@ -268,8 +321,10 @@ def test_a_truncated_file(tmp_path: pathlib.Path) -> None:
     target = damped(make("llama"))
     head = eagle3_head(target).write(tmp_path / "head.gguf")
     head.write_bytes(head.read_bytes()[:-1000])
-    with pytest.raises(sd.ModelError, match=r"head.gguf"):
-        generator(target.write(tmp_path / "target.gguf"), head)
+    path = target.write(tmp_path / "target.gguf")
+    with pytest.raises(sd.ModelError, match=r"head.gguf: .*truncated.*again"):
+        generator(path, head)
+    assert generator(path, None).generate(PROMPT, max_tokens=3).tokens
 
 
 def test_targets_whose_layers_llama_cpp_does_not_give(tmp_path: pathlib.Path) -> None:

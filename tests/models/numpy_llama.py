@@ -57,16 +57,46 @@ def attention(q: F64Array, k: F64Array, v: F64Array) -> F64Array:
     return out.reshape(len(q), -1)
 
 
+def layer(model: Model, i: int, x: F64Array, y: F64Array, matmul: MatMul) -> F64Array:
+    """x [tokens, width] with what a layer adds to it; y: what its attention reads, normalised."""
+    t, head = model.tensors, model.shape.head
+    q, k, v = (matmul(t[f"blk.{i}.attn_{name}.weight"], y).reshape(len(x), -1, head) for name in "qkv")
+    x = x + matmul(t[f"blk.{i}.attn_output.weight"], attention(rope(q), rope(k), v))
+    y = rms_norm(x, t[f"blk.{i}.ffn_norm.weight"])
+    gate, up = (matmul(t[f"blk.{i}.ffn_{name}.weight"], y) for name in ("gate", "up"))
+    return x + matmul(t[f"blk.{i}.ffn_down.weight"], gate / (1 + np.exp(-gate)) * up)
+
+
+def layer_inputs(model: Model, tokens: list[int], matmul: MatMul) -> list[F64Array]:
+    """[tokens, width] for every layer, and the output of the last."""
+    xs: list[F64Array] = [model.tensors["token_embd.weight"][tokens].astype(np.float64)]
+    for i in range(model.shape.layers):
+        xs.append(layer(model, i, xs[-1], rms_norm(xs[-1], model.tensors[f"blk.{i}.attn_norm.weight"]), matmul))
+    return xs
+
+
 def logits(model: Model, tokens: list[int], matmul: MatMul) -> F64Array:
     """[tokens, vocabulary]"""
-    t, s = model.tensors, model.shape
-    x = t["token_embd.weight"][tokens].astype(np.float64)
-    for i in range(s.layers):
-        w = {name: t[f"blk.{i}.{name}.weight"] for name in ("attn_q", "attn_k", "attn_v", "attn_output")}
-        y = rms_norm(x, t[f"blk.{i}.attn_norm.weight"])
-        q, k, v = (matmul(w[f"attn_{name}"], y).reshape(len(tokens), -1, s.head) for name in "qkv")
-        x = x + matmul(w["attn_output"], attention(rope(q), rope(k), v))
-        y = rms_norm(x, t[f"blk.{i}.ffn_norm.weight"])
-        gate, up = (matmul(t[f"blk.{i}.ffn_{name}.weight"], y) for name in ("gate", "up"))
-        x = x + matmul(t[f"blk.{i}.ffn_down.weight"], gate / (1 + np.exp(-gate)) * up)
-    return matmul(t["output.weight"], rms_norm(x, t["output_norm.weight"]))
+    t = model.tensors
+    return matmul(t["output.weight"], rms_norm(layer_inputs(model, tokens, matmul)[-1], t["output_norm.weight"]))
+
+
+def eagle3_drafts(head: Model, target: Model, tokens: list[int], count: int, banned: list[int]) -> list[int]:
+    """What an EAGLE-3 head drafts greedily as llama.cpp uses it (common/speculative.cpp). The head has the target's vocabulary.
+
+    It reads every token but the first, each with the target's row of the token before it; drafts with its own.
+    """
+    t, read = head.tensors, head.keys["target_layers"]
+    assert isinstance(read, list)
+    inputs = layer_inputs(target, tokens, exact)
+    hidden = exact(t["fc.weight"], np.hstack([inputs[i] for i in read]))[:-1]
+    drafts: list[int] = []
+    for _ in range(count):
+        embedded = target.tensors["token_embd.weight"][(tokens + drafts)[1:]].astype(np.float64)
+        norms = (rms_norm(embedded, t["blk.0.attn_norm.weight"]), rms_norm(hidden, t["blk.0.attn_norm_2.weight"]))
+        state = layer(head, 0, hidden, np.hstack(norms), exact)[-1:]
+        row = exact(target.tensors["output.weight"], rms_norm(state, t["output_norm.weight"]))[0]
+        row[banned] = -np.inf
+        drafts.append(int(row.argmax()))
+        hidden = np.vstack([hidden, state])
+    return drafts

@@ -153,7 +153,7 @@ def test_a_wheel_holds_what_its_name_says(wheel: pathlib.Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     modules = [name for name in names if name.endswith((".so", ".pyd"))]
     assert modules == ["specdec_native/_core" + wheels.PLATFORMS[tag].extension.format(python.removeprefix("cp"))]
-    assert {"specdec_native/models/stdlib-target-f16.gguf", "specdec_native/py.typed"} <= set(names)
+    assert {"specdec_native/models/stdlib-head-f16.gguf", "specdec_native/py.typed"} <= set(names)
     assert any(name.endswith(".data/scripts/specdec") for name in names)
     for text in ["LICENSE", "THIRD_PARTY_LICENSES", "LICENSE-libcxx"]:
         assert any(name.endswith(f".dist-info/licenses/{text}") for name in names)
