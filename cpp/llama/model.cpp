@@ -139,6 +139,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     throw ModelError(
         path_ + ": llama.cpp cannot load this model: " + take_backend_errors() +
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
+        (options.is_head ? ". It is given as a drafting head: use another draft, or none, or convert or download the head again" : "") +
         (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or download it again" : ""));
   }
   const bool makes_tokens = llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
