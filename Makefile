@@ -90,29 +90,33 @@ tsan: $(VENV)/.ready
 	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
 
 # This machine's part of `make wheels`: the wheel in an environment of its own, and the archive.
-wheel-check: build $(VENV)/.wheels
+wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 	rm -rf dist
 	$(VENV)/bin/python release/wheels.py manylinux_2_28_$$(uname -m) --pythons $(VENV)/bin/python
 	SPECDEC_WHEEL=$$(ls dist/*.whl) SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest tests/release tests/bindings/test_package.py -k "test_wheels or the_wheel"
 
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
-# then what this machine can run of them is run, ARM64 under qemu-user, Windows under wine.
+# then what this machine can run of them is run and compared with the program for this machine, ARM64 under qemu-user, Windows under wine.
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
 	touch $@
 
-ARM64_ROOT := .cache/arm64
-$(ARM64_ROOT)/.ready: release/arm64_root.sh
-	release/arm64_root.sh $(ARM64_ROOT) && touch $@ || echo "no Python for ARM64 (Debian's apt-get is needed): its wheels are not run"
+# Debian's Pythons, for their headers and to run wheels with.
+DEBIAN := .cache/debian
+DEBIAN_PYTHONS := $(foreach suite,bookworm trixie sid,$(DEBIAN)/$(suite)-amd64/.ready $(DEBIAN)/$(suite)-arm64/.ready)
+$(DEBIAN)/%/.ready: release/debian_python.sh
+	rm -rf $(@D)
+	release/debian_python.sh $(@D) $(subst -, ,$*) && touch $@ || echo "no Python of Debian $* (its apt-get is needed): no wheel is run with it"
 
-wheels: build $(VENV)/.wheels $(ARM64_ROOT)/.ready
+wheels: $(BUILD)/build.ninja $(VENV)/.wheels $(DEBIAN_PYTHONS)
+	@cmake --build $(BUILD) --target specdec
 	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
-	SPECDEC_WHEELS=dist SPECDEC_ARM64_ROOT=$(ARM64_ROOT)/root SPECDEC_PYTHONS="$(PYTHONS)" $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
+	SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
 
 # The C++ tests compiled for ARM64, under qemu-user.
-arm-test: $(VENV)/.wheels $(ARM64_ROOT)/.ready
+arm-test: $(VENV)/.wheels $(DEBIAN)/bookworm-arm64/.ready
 	$(VENV)/bin/python release/wheels.py manylinux_2_28_aarch64 --pythons $(VENV)/bin/python \
-	  --emulator "qemu-aarch64 -cpu max -L $(CURDIR)/$(ARM64_ROOT)/root"
+	  --emulator "qemu-aarch64 -cpu max -L $(CURDIR)/$(DEBIAN)/bookworm-arm64"
 
 # Completes dist, where wheels are: source package, bill of materials, checksums; checked as PyPI would. python release/release.py --cut
 # 0.2.0 before it changes the version; URL=https://...: also Homebrew's formula of the programs, which will be downloaded from there. .github/workflows/release.yml makes the wheels of all platforms first.

@@ -2,8 +2,9 @@
 
 python release/wheels.py [PLATFORM...]    `make wheels`: into dist; without names, every platform of the table below
 
-A platform is compiled once. Only the extension module depends on Python's version: it is compiled for each interpreter of
-3.10 to 3.14 that is on the path with its headers, or that --pythons names.
+A platform is compiled once. Only the extension module depends on Python's version (pybind11 does not use the stable ABI): it is
+compiled for each of 3.10 to 3.14 whose headers are found, of an interpreter on the path or of pyenv, or below .cache/debian
+(release/debian_python.sh); or for those that --pythons names.
 """
 
 import argparse
@@ -108,25 +109,35 @@ done
     return folder / "toolchain.cmake"
 
 
-def headers_of(interpreter: str) -> tuple[str, str] | None:
-    """An interpreter's version and the folder of its headers; None if it does not run or has none."""
-    question = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'))"
-    answer = subprocess.run([interpreter, "-c", question], capture_output=True, text=True)
-    if answer.returncode != 0:
+def interpreters() -> list[str]:
+    """Those of Python 3.10 to 3.14 that are on the path, or that pyenv has."""
+    pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
+    named = [
+        name for version in VERSIONS for name in (shutil.which(f"python{version}"), *pyenv.glob(f"{version}.*/bin/python3"))
+    ]
+    return [str(name) for name in named if name is not None]
+
+
+def headers_of(python: str) -> tuple[str, str] | None:
+    """The version and the folder of the headers of an interpreter, or of such a folder; None if it does not run or has none."""
+    folder = pathlib.Path(python)
+    if not folder.is_dir():
+        question = "import sysconfig; print(sysconfig.get_path('include'))"
+        answer = subprocess.run([python, "-c", question], capture_output=True, text=True)
+        folder = pathlib.Path(answer.stdout.strip() if answer.returncode == 0 else "no-folder")
+    if not (folder / "Python.h").exists():
         return None
-    version, folder = answer.stdout.strip().split(" ", 1)
-    return (version, folder) if pathlib.Path(folder, "Python.h").exists() else None
+    return sbom.found(folder / "patchlevel.h", r"PY_MAJOR_VERSION\s+(\d+)[\s\S]*?PY_MINOR_VERSION\s+(\d+)"), str(folder)
 
 
 def find_pythons(named: list[str]) -> dict[str, str]:
     """Folders of headers by version."""
-    if named:
-        found = {name: headers_of(name) for name in named}
-        if missing := [name for name, headers in found.items() if headers is None]:
-            raise ValueError(f"{missing[0]} does not run or has no headers (Debian: python3-dev)")
-    else:
-        found = {version: headers_of(f"python{version}") for version in VERSIONS if shutil.which(f"python{version}")}
-    return dict(headers for headers in found.values() if headers is not None and headers[0] in VERSIONS)
+    of_debian = map(str, ROOT.glob(".cache/debian/*-amd64/usr/include/python3.*"))
+    found = {name: headers_of(name) for name in named or [*of_debian, *interpreters()]}
+    if named and (missing := [name for name, headers in found.items() if headers is None]):
+        raise ValueError(f"{missing[0]} does not run or has no headers (Debian: python3-dev)")
+    by_version = dict(headers for headers in found.values() if headers is not None)
+    return {version: by_version[version] for version in VERSIONS if version in by_version}
 
 
 def declared_names(headers: pathlib.Path) -> list[str]:
@@ -136,11 +147,11 @@ def declared_names(headers: pathlib.Path) -> list[str]:
     return sorted({name + (" DATA" if kind == "DATA" else "") for text in texts for kind, name in declaration.findall(text)})
 
 
-def headers_for(platform: Platform, version: str, interpreters: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
-    """Copies an interpreter's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with a
+def headers_for(platform: Platform, version: str, include: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
+    """Copies a Python's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with a
     library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
     if not folder.exists():
-        shutil.copytree(interpreters, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"))
+        shutil.copytree(include, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"))
     shutil.copy2(ROOT / "release" / "pyconfig.h", folder)
     if platform.system == "Windows":
         dll = f"python{version.replace('.', '')}.dll"
@@ -155,9 +166,9 @@ def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Pat
     folder = ROOT / "build" / "wheels" / name
     toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
     modules = []
-    for version, interpreters in pythons.items():
+    for version, include in pythons.items():
         headers = folder / f"python{version}"
-        headers_for(platform, version, interpreters, headers, folder / "zig" / "dlltool")
+        headers_for(platform, version, include, headers, folder / "zig" / "dlltool")
         modules.append(platform.extension.format(version.replace(".", "")) + f"={headers}")
     options = {
         "CMAKE_TOOLCHAIN_FILE": toolchain,
@@ -293,7 +304,9 @@ def check_wheel(name: str, wheel: pathlib.Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the wheels and archives of other platforms.")
     parser.add_argument("platforms", metavar="PLATFORM", nargs="*", help=", ".join(PLATFORMS))
-    parser.add_argument("--pythons", metavar="PYTHON", nargs="+", default=[], help="interpreters, instead of those on the path")
+    parser.add_argument(
+        "--pythons", metavar="PYTHON", nargs="+", default=[], help="interpreters or folders of headers, instead of those found"
+    )
     parser.add_argument("--emulator", default="", help="a command, for example qemu-aarch64: runs the C++ tests, too")
     parser.add_argument("--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)")
     arguments = parser.parse_args()

