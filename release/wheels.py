@@ -150,8 +150,7 @@ def declared_names(headers: pathlib.Path) -> list[str]:
 def headers_for(platform: Platform, version: str, include: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
     """Copies a Python's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with a
     library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
-    if not folder.exists():
-        shutil.copytree(include, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"))
+    shutil.copytree(include, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"), dirs_exist_ok=True)
     shutil.copy2(ROOT / "release" / "pyconfig.h", folder)
     if platform.system == "Windows":
         dll = f"python{version.replace('.', '')}.dll"
