@@ -23,3 +23,6 @@ apt() {
 apt update
 apt install --yes --download-only --no-install-recommends base-files $python $python-venv lib$python-dev
 for package in "$work"/archives/*.deb; do dpkg -x "$package" "$folder"; done
+# As the package's own script would have done; pip wants it, even without a network.
+mkdir -p "$folder/etc/ssl/certs"
+cat "$folder"/usr/share/ca-certificates/mozilla/*.crt > "$folder/etc/ssl/certs/ca-certificates.crt"

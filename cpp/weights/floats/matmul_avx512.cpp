@@ -18,7 +18,9 @@ constexpr int rows_at_once(int columns) { return columns <= 3 ? 8 : columns == 4
 inline Vector zero() { return _mm512_setzero_ps(); }
 inline Vector load(const float* x) {
   Vector v = _mm512_loadu_ps(x);
+#ifndef __clang__
   __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add, and loads become the bottleneck
+#endif
   return v;
 }
 inline __m256i load_words(const std::uint16_t* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
@@ -41,6 +43,6 @@ inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d,
 
 }  // namespace
 
-const Kernels kernels_avx512 = {"avx512", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f, tile_columns, matmul};
+const Kernels kernels_avx512 = {"avx512", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512vl, tile_columns, matmul};
 
 }  // namespace specdec::floats
