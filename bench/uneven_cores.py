@@ -2,7 +2,7 @@
 
 sudo python bench/uneven_cores.py MODEL.gguf ... [--specdec build/default/specdec] [--tokens 48] [--rounds 5]
 
-A slow core is a real one of which a program of higher priority takes a share: of every 50 microseconds it computes for so
+A slow core is a real one of which a program of higher priority takes a share: of every 100 microseconds it computes for so
 many, and sleeps for the rest, which is short beside a matrix product. How slow that makes it is measured, by how much longer a
 known piece of work takes there. Prints a markdown table: milliseconds per pass without that core, with it, and with it slow.
 """
@@ -21,8 +21,8 @@ import time
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parents[1]
-PERIOD = 50e-6
-SHARES = (0.2, 0.4, 0.6)  # of the slow core's time
+PERIOD = 100e-6
+SHARES = (0.05, 0.25, 0.45)  # of the slow core's time; waking up takes some more of it
 
 
 def take(core: int, share: float, priority: int) -> None:
@@ -47,15 +47,24 @@ def slow(core: int, share: float) -> Iterator[None]:
         other.join()
 
 
-def work(core: int, seconds: list[float]) -> None:
-    """Appends the time that a fixed piece of arithmetic takes on this core."""
+def seconds_of_work(core: int) -> float:
+    """What a fixed piece of arithmetic takes on this core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     begin = time.perf_counter()
-    for _ in range(5_000_000):
+    for _ in range(3_000_000):
         pass
-    seconds.append(time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
     os.sched_setaffinity(0, before)
+    return seconds
+
+
+def speed(core: int, share: float) -> float:
+    """Of a core of which this share is taken, beside the whole core."""
+    whole = [seconds_of_work(core) for _ in range(3)]
+    with slow(core, share):
+        time.sleep(0.1)
+        return statistics.median(whole) / statistics.median(seconds_of_work(core) for _ in range(3))
 
 
 def pass_ms(specdec: pathlib.Path, model: pathlib.Path, threads: int, tokens: int) -> float:
@@ -89,17 +98,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
-    speeds = []
-    for share in SHARES:
-        seconds: list[float] = []
-        work(cores[-1], seconds)
-        with slow(cores[-1], share):
-            time.sleep(0.1)
-            work(cores[-1], seconds)
-        speeds.append(seconds[0] / seconds[1])
+    speeds = [speed(cores[-1], share) for share in SHARES]
     print(
         f"| model | {len(cores) - 1} threads | {len(cores)}",
-        *(f"the last core at {100 * speed:.0f} %" for speed in speeds),
+        *(f"the last core at {100 * value:.0f} %" for value in speeds),
         "",
         sep=" | ",
     )
@@ -107,7 +109,8 @@ def main() -> None:
     for model in arguments.models:
         columns: list[list[float]] = [[] for _ in range(2 + len(SHARES))]
         for _ in range(arguments.rounds):
-            columns[0].append(pass_ms(arguments.specdec, model, len(cores) - 1, arguments.tokens))
+            with slow(cores[-1], 1.0):  # nor does anything else run there
+                columns[0].append(pass_ms(arguments.specdec, model, len(cores) - 1, arguments.tokens))
             columns[1].append(pass_ms(arguments.specdec, model, len(cores), arguments.tokens))
             for share, column in zip(SHARES, columns[2:], strict=True):
                 with slow(cores[-1], share):
