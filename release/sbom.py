@@ -20,15 +20,15 @@ def project_version() -> str:
     return found(ROOT / "pyproject.toml", r'^version = "([^"]+)"')
 
 
-def llama_cpp_source() -> pathlib.Path:
-    """The folder of the pinned llama.cpp, downloaded if it is not in the cache."""
-    command = [sys.executable, str(ROOT / "third_party" / "llama.cpp" / "fetch.py"), str(ROOT / ".cache")]
+def source(name: str) -> pathlib.Path:
+    """The folder of the pinned llama.cpp or xgrammar, downloaded if it is not in the cache."""
+    command = [sys.executable, str(ROOT / "third_party" / name / "fetch.py"), str(ROOT / ".cache")]
     return pathlib.Path(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def components() -> list[tuple[str, str, str, str]]:
     """Name, version, SPDX expression of the licence and address; one for each address in THIRD_PARTY_LICENSES."""
-    vendor = llama_cpp_source() / "vendor"
+    vendor = source("llama.cpp") / "vendor"
     llama_cpp = found(ROOT / "third_party" / "llama.cpp" / "fetch.py", r'^COMMIT = "(\w+)')
     xgrammar = found(ROOT / "third_party" / "xgrammar" / "fetch.py", r'^PACKAGE, VERSION = "xgrammar", "([^"]+)"')
     json_version = r"NLOHMANN_JSON_VERSION_MAJOR (\d+)[\s\S]*?_MINOR (\d+)[\s\S]*?_PATCH (\d+)"

@@ -79,11 +79,14 @@ def test_the_source_package_needs_no_network(tmp_path: pathlib.Path) -> None:
     (source,) = tmp_path.glob("specdec_native-*/")
     # llama.cpp as it was before our patches: what a user would have.
     checkout = tmp_path / "llama.cpp"
-    shutil.copytree(sbom.llama_cpp_source(), checkout)
+    shutil.copytree(sbom.source("llama.cpp"), checkout)
     for patch in sorted((source / "third_party" / "llama.cpp" / "patches").glob("*.patch"), reverse=True):
         subprocess.run(["git", "apply", "-R", "--whitespace=nowarn", str(patch)], cwd=checkout, check=True)
-    (xgrammar,) = (ROOT / ".cache").glob("xgrammar-*/")
-    folders = [f"-DSPECDEC_LLAMA_CPP_DIR={checkout}", f"-DSPECDEC_XGRAMMAR_DIR={xgrammar}", "-DSPECDEC_TESTS=OFF"]
+    folders = [
+        f"-DSPECDEC_LLAMA_CPP_DIR={checkout}",
+        f"-DSPECDEC_XGRAMMAR_DIR={sbom.source('xgrammar')}",
+        "-DSPECDEC_TESTS=OFF",
+    ]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECDEC")}
     command = [*isolate, "cmake", "-S", str(source), "-B", str(tmp_path / "build"), "-G", "Ninja", *folders]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
