@@ -89,6 +89,13 @@ tsan: $(VENV)/.ready
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))
 	ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^($(subst $(space),|,$(TSAN_TESTS)))$$'
 
+# Debian's Pythons, for their headers and to run wheels with.
+DEBIAN := .cache/debian
+DEBIAN_PYTHONS := $(foreach suite,bookworm trixie sid,$(DEBIAN)/$(suite)-amd64/.ready $(DEBIAN)/$(suite)-arm64/.ready)
+$(DEBIAN)/%/.ready: release/debian_python.sh
+	rm -rf $(@D)
+	release/debian_python.sh $(@D) $(subst -, ,$*) && touch $@ || echo "no Python of Debian $* (its apt-get is needed): no wheel is run with it"
+
 # This machine's part of `make wheels`: the wheel in an environment of its own, and the archive.
 wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 	rm -rf dist
@@ -100,13 +107,6 @@ wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
 	touch $@
-
-# Debian's Pythons, for their headers and to run wheels with.
-DEBIAN := .cache/debian
-DEBIAN_PYTHONS := $(foreach suite,bookworm trixie sid,$(DEBIAN)/$(suite)-amd64/.ready $(DEBIAN)/$(suite)-arm64/.ready)
-$(DEBIAN)/%/.ready: release/debian_python.sh
-	rm -rf $(@D)
-	release/debian_python.sh $(@D) $(subst -, ,$*) && touch $@ || echo "no Python of Debian $* (its apt-get is needed): no wheel is run with it"
 
 wheels: $(BUILD)/build.ninja $(VENV)/.wheels $(DEBIAN_PYTHONS)
 	@cmake --build $(BUILD) --target specdec
