@@ -54,6 +54,36 @@ def mach_o_problems(path: pathlib.Path, minimum: tuple[int, int]) -> Iterator[st
         yield "was changed after it was signed"
 
 
+def musl_problems(path: pathlib.Path) -> Iterator[str]:
+    """Of a file for x86-64 whose C library is musl: any version of it that has the symbols, which have no versions."""
+    binary = lief.ELF.parse(str(path))
+    if binary is None or binary.header.machine_type != lief.ELF.ARCH.X86_64:
+        yield "is no ELF file for x86-64"
+        return
+    for library in binary.libraries:
+        if library != "libc.so":
+            yield f"needs {library}"
+    is_program = binary.has_interpreter
+    if is_program and binary.interpreter != "/lib/ld-musl-x86_64.so.1":
+        yield f"is loaded by {binary.interpreter}"
+    if not is_program and not any(symbol.name == "PyInit__core" for symbol in binary.exported_symbols):
+        yield "does not export PyInit__core"
+
+
+def exported_names(path: pathlib.Path) -> set[str]:
+    """Of an ELF file."""
+    binary = lief.ELF.parse(str(path))
+    return set() if binary is None else {str(symbol.name) for symbol in binary.exported_symbols}
+
+
+def undefined_names(path: pathlib.Path) -> set[str]:
+    """What an ELF file must find in libraries, so weak references aside."""
+    binary = lief.ELF.parse(str(path))
+    needed = lief.ELF.Symbol.BINDING.GLOBAL
+    symbols = [] if binary is None else binary.dynamic_symbols
+    return {str(symbol.name) for symbol in symbols if symbol.shndx == 0 and symbol.binding == needed}
+
+
 def pe_problems(path: pathlib.Path, python: str) -> Iterator[str]:
     """Of a file that Windows is to load; `python`: the name of Python's DLL, "" for a program."""
     binary = lief.PE.parse(str(path))

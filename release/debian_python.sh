@@ -1,7 +1,7 @@
 #!/bin/sh
 # release/debian_python.sh FOLDER SUITE ARCHITECTURE: unpacks a Python of Debian (bookworm: 3.11, trixie: 3.13, sid: 3.14), its headers,
-# and what it needs, into the folder: a system with nothing else, for chroot or qemu-aarch64 -L. Nothing is installed, and the system's
-# own lists of packages are not changed.
+# what it needs, and the C library musl, into the folder: a system with nothing else, for chroot or qemu-aarch64 -L. Nothing is installed,
+# and the system's own lists of packages are not changed.
 set -eu
 folder=$1 suite=$2 architecture=$3
 case $suite in
@@ -21,7 +21,7 @@ apt() {
     -o Dir::State::status=/dev/null -o Dir::Cache="$work" -o Debug::NoLocking=true "$@"
 }
 apt update
-apt install --yes --download-only --no-install-recommends base-files $python $python-venv lib$python-dev
+apt install --yes --download-only --no-install-recommends base-files $python $python-venv lib$python-dev musl
 for package in "$work"/archives/*.deb; do dpkg -x "$package" "$folder"; done
 # As the package's own script would have done; pip wants it, even without a network.
 mkdir -p "$folder/etc/ssl/certs"

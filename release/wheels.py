@@ -39,6 +39,7 @@ class Platform:
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", "Linux", "x86_64", ".cpython-{}-x86_64-linux-gnu.so"),
     "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"),
+    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", "Linux", "x86_64", ".cpython-{}-x86_64-linux-musl.so"),
     "win_amd64": Platform("x86_64-windows-gnu", "Windows", "AMD64", ".cp{}-win_amd64.pyd"),
     "macosx_11_0_arm64": Platform("aarch64-macos.11.0", "Darwin", "arm64", ".cpython-{}-darwin.so"),
 }
@@ -82,6 +83,8 @@ done
         # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
         # Without -g0 zig adds debug information.
         target = f" -target {platform.target} -O2 -g0" if compiles else ""
+        if compiles and platform.target.endswith("-musl"):
+            target += " -dynamic"  # as Alpine's own programs, which find libraries while they run (libcurl)
         script = f"""#!/bin/sh
 # of zig {version}: for ccache, which compares this file, not zig
 {translation if compiles else ""}exec "${{0%/*}}/zig" {command}{target} "$@"
@@ -278,7 +281,7 @@ def minimum_macos(name: str) -> tuple[int, int]:
 
 def check_wheel(name: str, wheel: pathlib.Path) -> None:
     """That the tag in the wheel's name holds: no newer symbol, and no library that the platform may lack."""
-    if PLATFORMS[name].system == "Linux":
+    if "manylinux" in name:  # auditwheel knows musl only where it runs with musl
         show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
         shown = subprocess.run(show, check=True, stdout=subprocess.PIPE, text=True).stdout
         if not is_covered(name, shown):
@@ -294,6 +297,8 @@ def check_wheel(name: str, wheel: pathlib.Path) -> None:
         for file in (module, executable):
             if PLATFORMS[name].system == "Darwin":
                 problems = list(binaries.mach_o_problems(file, minimum_macos(name)))
+            elif PLATFORMS[name].system == "Linux":
+                problems = list(binaries.musl_problems(file))
             else:
                 problems = list(binaries.pe_problems(file, python if file == module else ""))
             if problems:

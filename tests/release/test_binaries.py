@@ -57,3 +57,18 @@ def test_files_for_windows(tmp_path: pathlib.Path) -> None:
     window = "int __stdcall MessageBoxA(void*, void*, void*, unsigned); int f(void) { return MessageBoxA(0, 0, 0, 0); }"
     module = linked(tmp_path, "x86_64-windows-gnu", window, "-shared", "-luser32")
     assert list(binaries.pe_problems(module, "python311.dll")) == ["needs USER32.dll", "does not export PyInit__core"]
+
+
+def test_files_for_musl(tmp_path: pathlib.Path) -> None:
+    program = linked(tmp_path, "x86_64-linux-musl", PROGRAM, "-dynamic")
+    assert list(binaries.musl_problems(program)) == []
+    assert list(binaries.pe_problems(program, "")) == ["is no PE file for x86-64"]
+    module = linked(tmp_path, "x86_64-linux-musl", MODULE + "int Py_Call(void); int f(void) { return Py_Call(); }", "-shared")
+    assert list(binaries.musl_problems(module)) == [] and "Py_Call" in binaries.undefined_names(module)
+    assert list(binaries.musl_problems(linked(tmp_path, "x86_64-linux-gnu.2.28", PROGRAM))) == [
+        "needs libc.so.6",
+        "is loaded by /lib64/ld-linux-x86-64.so.2",
+    ]
+    assert list(binaries.musl_problems(linked(tmp_path, "x86_64-linux-musl", "int f;", "-shared"))) == [
+        "does not export PyInit__core"
+    ]

@@ -2,6 +2,7 @@
 that this machine can run: with its own Pythons and those of release/debian_python.sh, for ARM64 under qemu, for Windows under
 wine."""
 
+import json
 import os
 import pathlib
 import platform
@@ -146,7 +147,7 @@ def greedy_text(specdec: pathlib.Path, cwd: pathlib.Path) -> str:
     return run(specdec, *GREEDY, cwd=cwd)
 
 
-@pytest.mark.parametrize("wheel", made("*manylinux*.whl"), ids=lambda path: path.name)
+@pytest.mark.parametrize("wheel", made("*linux*.whl"), ids=lambda path: path.name)
 def test_a_wheel_holds_what_its_name_says(wheel: pathlib.Path) -> None:
     python, _, tag = wheel.stem.split("-")[-3:]
     names = zipfile.ZipFile(wheel).namelist()
@@ -176,6 +177,15 @@ def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: path
     assert run(python, "-c", CODE, cwd=tmp_path) in expected + "\n"
 
 
+def enter(root: pathlib.Path) -> list[str]:
+    """How a command runs in a system of its own: the root's files, its own names of processes, no network."""
+    mount = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev"'
+    unshare = ["unshare", "--map-root-user", "--mount", "--net", "--pid", "--fork", "sh", "-c"]
+    if subprocess.run([*unshare, mount, root], capture_output=True).returncode != 0:
+        pytest.skip("this machine lets nobody make namespaces")
+    return [*unshare, mount + ' && exec env -i PATH=/env/bin:/usr/bin "$(command -v chroot)" "$0" "$@"', str(root)]
+
+
 @pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
 def test_a_wheel_needs_nothing_but_python(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     version = python_version(wheel)
@@ -190,16 +200,10 @@ def test_a_wheel_needs_nothing_but_python(wheel: pathlib.Path, specdec: pathlib.
     download(
         packages, "numpy<3", version=version, tags=["manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64"]
     )
-    # A system of its own: these files, its own names of processes, no network.
-    enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && '
-    enter += 'exec env -i PATH=/env/bin:/usr/bin "$(command -v chroot)" "$0" "$@"'
-    contain = ["unshare", "--map-root-user", "--mount", "--net", "--pid", "--fork", "sh", "-c", enter, root]
 
     def inside(*command: str) -> str:
-        return run(*contain, *command, cwd=tmp_path)
+        return run(*enter(root), *command, cwd=tmp_path)
 
-    if subprocess.run([*map(str, contain), "/usr/bin/python" + version, "-c", ""], capture_output=True).returncode != 0:
-        pytest.skip("this machine lets nobody make namespaces")
     inside("python" + version, "-m", "venv", "/env")
     before = os.times()
     inside("pip", "install", "--quiet", "--no-index", "--find-links=/tmp", "specdec_native")
@@ -235,13 +239,46 @@ def models() -> list[str]:
     return ["-m", str(folder / "stdlib-target-f16.gguf"), "-md", str(folder / "stdlib-draft-f16.gguf")]
 
 
-@pytest.mark.parametrize("archive", made("specdec-*_x86_64.tar.gz"), ids=lambda path: path.name)
+@pytest.mark.parametrize("archive", made("specdec-*manylinux*_x86_64.tar.gz"), ids=lambda path: path.name)
 def test_a_program_works_unpacked(archive: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with tarfile.open(archive) as tar:
-        tar.extractall(tmp_path)
+        tar.extractall(tmp_path, filter="data")
     (program,) = tmp_path.glob("*/specdec")
     assert (program.parent / "THIRD_PARTY_LICENSES").exists() and (program.parent / "LICENSE-libcxx").exists()
     assert greedy_text(program, tmp_path) == greedy_text(specdec, tmp_path)
+
+
+def musl() -> pathlib.Path:
+    libraries = list(DEBIAN.glob("*-amd64/lib/x86_64-linux-musl/libc.so"))
+    if not libraries or platform.machine() != "x86_64":
+        pytest.skip("release/debian_python.sh has unpacked no musl")
+    return libraries[0]
+
+
+@pytest.mark.parametrize("archive", made("specdec-*musllinux*_x86_64.tar.gz"), ids=lambda path: path.name)
+def test_a_program_works_with_musl(archive: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """In a system whose only C library is musl."""
+    for folder in ("lib", "proc", "dev", "usr"):
+        (tmp_path / "root" / folder).mkdir(parents=True)
+    shutil.copy2(musl(), tmp_path / "root" / "lib" / "ld-musl-x86_64.so.1")
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.glob("specdec-*")
+    unpacked.rename(tmp_path / "root" / "usr" / "bin")
+    inside = enter(tmp_path / "root")
+    expected = greedy_text(specdec, tmp_path)
+    assert run(*inside, "specdec", *GREEDY, cwd=tmp_path) == expected
+    assert json.loads(run(*inside, "specdec", "info", "--json", "/usr/bin/models/stdlib-draft-f16.gguf", cwd=tmp_path))
+
+
+@pytest.mark.parametrize("wheel", made("*musllinux*_x86_64.whl"), ids=lambda path: path.name)
+def test_a_module_finds_its_names_in_musl(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Or in Python; no Python is to be had that musl is the C library of."""
+    binaries = pytest.importorskip("binaries")
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    (module,) = tmp_path.glob("specdec_native/_core.*.so")
+    names = {name for name in binaries.undefined_names(module) if not name.startswith(("Py", "_Py"))}
+    assert names and not names - binaries.exported_names(musl())
 
 
 @pytest.fixture(scope="module")

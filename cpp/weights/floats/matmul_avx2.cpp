@@ -18,7 +18,9 @@ constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2
 inline Vector zero() { return _mm256_setzero_ps(); }
 inline Vector load(const float* x) {
   Vector v = _mm256_loadu_ps(x);
+#ifndef __clang__
   __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add
+#endif
   return v;
 }
 inline __m128i load_words(const std::uint16_t* x) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x)); }

@@ -163,6 +163,7 @@ void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBl
       prefetch_ahead<W, B>(tile);
       dot_tile<type, W>(tile, panel, sum, low_sum);
       const __m512 weight_scale = weight_scales(tile);
+#pragma GCC unroll 16
       for (int c = 0; c < W; ++c) {
         if constexpr (type == Type::e3m2) sum[c] = _mm512_add_epi32(_mm512_slli_epi32(sum[c], 4), low_sum[c]);
         const __m512 scale = _mm512_mul_ps(weight_scale, _mm512_set1_ps(panel.template number<float>(c, 0)));
