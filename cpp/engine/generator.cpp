@@ -86,6 +86,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.kv_type = kv_type;
   context.gives_hidden_rows = target_model_->has_head() || head.kind != HeadKind::none;
   context.hidden_layers = head.target_layers;
+  context.is_shared = head.kind == HeadKind::assistant;
   if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
   target_ = std::make_unique<Context>(target_model_, threads_, context);
   if (target_->lacks_snapshots()) {

@@ -116,8 +116,9 @@ void check_ranges(const GgufFile& file, const std::string& prefix) {
     if (layers->count > max_layers) reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
     for (const GgufValue& one : layers->elements()) check_range(file, key, one, h.low, h.high);
   }
-  // Layers that predict further tokens come after those that llama.cpp runs.
-  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - 1, 0);
+  // Layers that predict further tokens come after those that llama.cpp runs; an assistant has no others.
+  const std::uint64_t others = prefix == "gemma4-assistant." ? 0 : 1;
+  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - others, 0);
 }
 
 // The largest element of an array, or the number itself.

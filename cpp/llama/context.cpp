@@ -9,6 +9,7 @@
 #include "ggml-cpu.h"
 #include "gguf/problem.h"
 #include "graph/op_failure.h"
+#include "llama-context.h"
 #include "llama-ext.h"
 #include "llama.h"
 #include "llama/absent_tensors.h"
@@ -165,9 +166,10 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
-  if (model_->head_kind() == HeadKind::mtp && options_.is_head) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+  if (options_.is_head && !is_eagle3()) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+  // For what the file lacks: embeddings, output matrix, an assistant's keys and values.
+  if (is_eagle3() || is_assistant()) params.ctx_other = options_.target->context_.get();
   if (is_eagle3()) {
-    params.ctx_other = options_.target->context_.get();  // for what the file lacks: embeddings, output matrix
     params.n_outputs_max = params.n_outputs_max_per_seq = params.n_batch;
   }
   take_backend_errors();
@@ -278,12 +280,14 @@ void Context::undo_pass() {
 }
 
 // EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the first is in the
-// cache only while it is the last.
+// cache only while it is the last. An assistant keeps nothing of what it reads, so only the last token counts; all of its drafts have the
+// position of the token that the target reads next.
 void Context::add_input(const PassInput& input) {
   int& cached = lengths_[static_cast<std::size_t>(input.slot)];
   if (is_eagle3() && cached == 1) llama_memory_seq_rm(llama_get_memory(context_.get()), input.slot, -1, -1);
   for (int i = 0; i < input.num_tokens; ++i) {
-    if (is_eagle3() && cached == 0 && input.num_tokens > 1) {
+    const bool is_last = i == input.num_tokens - 1;
+    if ((is_eagle3() && cached == 0 && !is_last) || (is_assistant() && !is_last)) {
       places_.push_back(-1);
       ++cached;
       continue;
@@ -292,19 +296,21 @@ void Context::add_input(const PassInput& input) {
     const Token token = input.tokens[i] < vocabulary_size_ ? input.tokens[i] : 0;
     const float* hidden = input.hidden == nullptr ? nullptr : input.hidden + static_cast<std::ptrdiff_t>(i) * hidden_size_;
     if (hidden_size_ > 0) places_.push_back(batch_->get().n_tokens);
-    const bool wants_row = i >= input.num_tokens - input.num_rows, is_last = i == input.num_tokens - 1;
+    const bool wants_row = i >= input.num_tokens - input.num_rows;
+    const int position = is_assistant() ? options_.target->length(input.slot) : cached;
     if (wants_row) rows_.push_back(num_made_rows_);
-    add(token, input.slot, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), hidden);
+    add(token, input.slot, position, wants_row || wants_all_rows_ || (wants_last_rows_ && is_last), hidden);
   }
 }
 
 // Padding tokens, removed from the cache after the pass.
 void Context::add_padding(int slot, int count) {
-  for (int i = 0; i < count; ++i) add(0, slot, wants_all_rows_, nullptr);
+  for (int i = 0; i < count; ++i) add(0, slot, length(slot), wants_all_rows_, nullptr);
 }
 
-void Context::add(Token token, int slot, bool makes_row, const float* hidden) {
-  batch_->add(token, lengths_[static_cast<std::size_t>(slot)]++, slot, makes_row, hidden);
+void Context::add(Token token, int slot, int position, bool makes_row, const float* hidden) {
+  batch_->add(token, position, slot, makes_row, hidden);
+  ++lengths_[static_cast<std::size_t>(slot)];
   if (makes_row) ++num_made_rows_;
 }
 
@@ -314,7 +320,7 @@ void Context::add(Token token, int slot, bool makes_row, const float* hidden) {
 bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
-  if (recurrent_ || padded > options_.batch_size) return false;
+  if (recurrent_ || is_assistant() || padded > options_.batch_size) return false;
   for (int slot = first; slot <= last; ++slot) {
     if (length(slot) + width > options_.context_length) return false;
   }
@@ -424,11 +430,13 @@ void Context::copy(int from, int to) {
   }
   llama_memory_t memory = llama_get_memory(context_.get());
   llama_memory_seq_rm(memory, to, -1, -1);
-  llama_memory_seq_cp(memory, from, to, -1, -1);  // the cells themselves are copied ahead of the next pass
+  llama_memory_seq_cp(memory, from, to, -1, -1);           // the cells themselves are copied ahead of the next pass
+  if (options_.is_shared) context_->memory_update(false);  // or now, for the pass of an assistant
   lengths_[static_cast<std::size_t>(to)] = length(from);
 }
 
 std::string Context::state(int slot) const {
+  if (is_assistant()) return "";
   std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
   auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
   bytes.resize(llama_state_seq_get_data(context_.get(), data, bytes.size(), slot));
@@ -439,7 +447,7 @@ bool Context::restore(int slot, const std::string& state, int length) {
   truncate(slot, 0);
   if (recurrent_) recurrent_->forget(slot);
   const int first = is_eagle3() ? 1 : 0;
-  if (length <= first) {
+  if (length <= first || is_assistant()) {
     lengths_[static_cast<std::size_t>(slot)] = length;
     return true;
   }

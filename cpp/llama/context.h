@@ -44,6 +44,7 @@ class Context final : public LanguageModel {
     std::vector<int> hidden_layers;   // hidden rows are the inputs of these layers, side by side; empty: the output of the last
     bool is_head = false;             // of the drafting head of the model's file (Model::has_head()) instead of its other layers
     const Context* target = nullptr;  // of a head in a file of its own; outlives it
+    bool is_shared = false;           // an assistant reads this cache
     int num_snapshots = 0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
   };
 
@@ -87,6 +88,7 @@ class Context final : public LanguageModel {
   class Batch;
   bool ask_cancelled();
   bool is_eagle3() const { return options_.is_head && model_->head_kind() == HeadKind::eagle3; }
+  bool is_assistant() const { return options_.is_head && model_->head_kind() == HeadKind::assistant; }
   void give_hidden_rows();
   void make_hidden_rows();
   void run_pass(bool wants_logits);
@@ -95,7 +97,7 @@ class Context final : public LanguageModel {
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
   void add_input(const PassInput& input);
   void add_padding(int slot, int count);
-  void add(Token token, int slot, bool makes_row, const float* hidden);
+  void add(Token token, int slot, int position, bool makes_row, const float* hidden);
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<ThreadPool> threads_;

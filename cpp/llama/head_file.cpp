@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "gguf/problem.h"
 #include "gguf/types.h"
+#include "llama/kv_cache.h"
 #include "llama/own_head.h"
 #include "platform/file.h"
 
@@ -120,6 +121,58 @@ void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& t
   }
 }
 
+// Of every layer, whether it has a sliding window; empty if the file does not say so.
+std::vector<bool> windows(const std::vector<GgufFile>& parts) {
+  const GgufArray* pattern = parts.front().array(architecture_of(parts) + ".attention.sliding_window_pattern");
+  if (pattern == nullptr || pattern->count != hyperparameter(parts, "block_count")) return {};
+  std::vector<bool> result;
+  for (const GgufValue& value : pattern->elements()) {
+    const auto* boolean = std::get_if<bool>(&value);
+    if (boolean == nullptr) return {};
+    result.push_back(*boolean);
+  }
+  return result;
+}
+
+// llama.cpp lets layers with a sliding window attend to what the target's last but one layer keeps, the others to what its last one
+// keeps, unchecked.
+void check_assistant(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
+  const std::string& target_path = target.front().path;
+  const std::string remedy = ". Use the assistant that was made for this target", of_target = architecture_of(target);
+  if (of_target != "gemma4") reject(head, "is for a Gemma 4 model; " + target_path + " is " + printable(of_target) + remedy);
+  const std::uint64_t layers = hyperparameter(head, "block_count");
+  if (hyperparameter(head, "nextn_predict_layers") != layers) {
+    reject_damaged(head, "metadata \"gemma4-assistant.nextn_predict_layers\" is not the number of layers, " + std::to_string(layers));
+  }
+  const std::vector<bool> own = windows(head);
+  std::vector<bool> others = windows(target);
+  others.resize(others.size() - std::min<std::size_t>(others.size(), hyperparameter(target, "nextn_predict_layers")));
+  const std::string pattern =
+      "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer";
+  if (own.empty()) reject_damaged(head, pattern);
+  if (others.size() < 2 || !others[others.size() - 2] || others.back()) {
+    reject(head, "reads the keys and values of a layer with a sliding window and of one without; the last two of " + target_path +
+                     " are not such layers" + remedy);
+  }
+  const auto check = [&](const std::string& what, std::uint64_t expected, std::uint64_t is) {
+    if (expected == is) return;
+    reject(head, "is for another target: its " + what + " is " + std::to_string(expected) + ", that of " + target_path + " is " +
+                     std::to_string(is) + remedy);
+  };
+  check("embedding_length_out", hyperparameter(head, "embedding_length_out"), hyperparameter(target, "embedding_length"));
+  check("attention.sliding_window", hyperparameter(head, "attention.sliding_window"), hyperparameter(target, "attention.sliding_window"));
+  const CacheShape read = CacheShape::of(head.front()), kept = CacheShape::of(target.front());
+  for (std::size_t layer = 0; layer < own.size(); ++layer) {
+    const std::size_t of = others.size() - (own[layer] ? 2 : 1);
+    const CacheShape::Head& width = own[layer] ? read.windowed : read.full;
+    const CacheShape::Head& expected = own[layer] ? kept.windowed : kept.full;
+    const std::string suffix = own[layer] ? "_swa" : "";
+    check("attention.key_length" + suffix, width.key, expected.key);
+    check("attention.value_length" + suffix, width.value, expected.value);
+    check("attention.head_count_kv", read.heads[layer], kept.heads[of]);
+  }
+}
+
 }  // namespace
 
 const char* name(HeadKind kind) {
@@ -128,6 +181,8 @@ const char* name(HeadKind kind) {
       return "eagle3";
     case HeadKind::mtp:
       return "mtp";
+    case HeadKind::assistant:
+      return "assistant";
     case HeadKind::other:
       return "other";
     default:
@@ -139,7 +194,7 @@ HeadFile head_file(const std::vector<GgufFile>& parts) {
   const std::string architecture = architecture_of(parts);
   if (architecture == "eagle3") return {HeadKind::eagle3, "an EAGLE-3 head", target_layers(parts)};
   if (architecture == "dflash") return {HeadKind::other, "a DFlash head", {}};
-  if (architecture == "gemma4-assistant") return {HeadKind::other, "a Gemma 4 assistant", {}};
+  if (architecture == "gemma4-assistant") return {HeadKind::assistant, "a Gemma 4 assistant", {}};
   const bool is_mtp = hyperparameter(parts, "nextn_predict_layers") > 0 && !has_layer(parts, 0);
   if (is_mtp) return {HeadKind::mtp, "a drafting head (multi-token prediction layers)", {}};
   return {};
@@ -162,6 +217,8 @@ void check_head_for(const std::vector<GgufFile>& head, const std::vector<GgufFil
       return check_eagle3(head, target);
     case HeadKind::mtp:
       return check_mtp(head, target);
+    case HeadKind::assistant:
+      return check_assistant(head, target);
     default:
       return reject_head_alone(head);
   }

@@ -9,10 +9,11 @@
 namespace specdec {
 
 enum class HeadKind {
-  none,    // a whole model
-  eagle3,  // a layer that reads the inputs of three of the target's layers
-  mtp,     // multi-token prediction layers of the target's architecture, without the layers before them
-  other    // kinds that cannot be used (DFlash, assistants)
+  none,       // a whole model
+  eagle3,     // a layer that reads the inputs of three of the target's layers
+  mtp,        // multi-token prediction layers of the target's architecture, without the layers before them
+  assistant,  // Gemma 4's: layers that attend to the keys and values of the target's last two, and keep none of their own
+  other       // kinds that cannot be used (DFlash)
 };
 
 const char* name(HeadKind kind);

@@ -6,14 +6,15 @@ import json
 import math
 import pathlib
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
-from tests.models.numpy_llama import eagle3_drafts
-from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, make, random_tokens, with_head
+from tests.models.numpy_llama import eagle3_drafts, gemma4_assistant_drafts
+from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, gemma4_assistant, make, random_tokens, with_head
 
 import specdec_native as sd
 
@@ -40,10 +41,13 @@ def pair_of(name: str) -> tuple[Model, Model]:
         model = with_head(architecture)
         return without_head(model), mtp_file(model)
     target = damped(make(architecture))
+    if kind == "assistant":
+        return target, gemma4_assistant(target)
     return target, eagle3_head(target, own_parts=kind == "eagle3-own")
 
 
 PAIRS = ["eagle3:llama", "eagle3-own:llama", "eagle3:qwen3", "eagle3-own:qwen35", "eagle3:gpt-oss", "eagle3:lfm2", "mtp:qwen35"]
+PAIRS += ["assistant:gemma4"]
 
 
 @pytest.fixture(scope="module", params=PAIRS)
@@ -130,11 +134,12 @@ def test_the_bundled_head() -> None:
     assert accepted["head"] > 1.1 * accepted["draft"] > 100
 
 
-def test_an_eagle3_head_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
-    """Against numpy: what is accepted of every chain of drafts. The head attends to all that it has read, about equally."""
-    target, num_drafts = damped(make("llama")), 3
-    head = eagle3_head(target)
-    head = head.with_tensors({"blk.0.attn_q.weight": 0.1 * head.tensors["blk.0.attn_q.weight"]})
+Drafts = Callable[[Model, Model, list[int], int, list[int]], list[int]]
+
+
+def check_against_numpy(target: Model, head: Model, drafts_of: Drafts, tmp_path: pathlib.Path) -> None:
+    """What is accepted of every chain of drafts."""
+    num_drafts = 3
     paths = target.write(tmp_path / "target.gguf", GgmlType.F32), head.write(tmp_path / "head.gguf", GgmlType.F32)
     gen = sd.Generator(*paths, n_threads=1, n_ctx=512, num_draft_tokens=num_drafts, suffix=False, draft_weights="file")
     totals = np.zeros(2, int)
@@ -143,13 +148,52 @@ def test_an_eagle3_head_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
         completion = gen.generate(prompt, temperature=0, **{**OPTIONS, "max_tokens": 30})
         text, length, drafted, accepted = prompt + completion.tokens, len(prompt), 0, 0
         while length < len(text):
-            drafts = eagle3_drafts(head, target, text[:length], min(num_drafts, len(text) - length - 1), [1])
+            drafts = drafts_of(head, target, text[:length], min(num_drafts, len(text) - length - 1), [1])
             same = [draft == token for draft, token in zip(drafts, text[length:], strict=False)]
             kept = (*same, False).index(False)
             drafted, accepted, length = drafted + len(drafts), accepted + kept, length + kept + 1
         assert (completion.stats.drafted, completion.stats.accepted) == (drafted, accepted), prompt
         totals += (drafted, accepted)
     assert 50 < totals[1] < totals[0] - 50
+
+
+def test_an_eagle3_head_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
+    """The head attends to all that it has read, about equally."""
+    target = damped(make("llama"))
+    head = eagle3_head(target)
+    head = head.with_tensors({"blk.0.attn_q.weight": 0.1 * head.tensors["blk.0.attn_q.weight"]})
+    check_against_numpy(target, head, eagle3_drafts, tmp_path)
+
+
+def attentive_assistant() -> tuple[Model, Model]:
+    """What it attends to decides about every other draft. The target's layers add nothing."""
+    target = make("gemma4")
+    norms = ("post_attention_norm.weight", "post_ffw_norm.weight", ".post_norm.weight")
+    changes = {name: 0 * tensor for name, tensor in target.tensors.items() if name.endswith(norms)}
+    changes |= {f"blk.{i}.layer_output_scale.weight": np.ones(1, np.float32) for i in range(2)}
+    target = target.with_tensors(changes)
+    return target, gemma4_assistant(target)
+
+
+def test_a_gemma4_assistant_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
+    check_against_numpy(*attentive_assistant(), gemma4_assistant_drafts, tmp_path)
+
+
+def test_an_assistant_attends_to_copied_cells(tmp_path: pathlib.Path) -> None:
+    """llama.cpp copies them ahead of the target's next pass, which may be too late."""
+    target, head = attentive_assistant()
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F16), head.write(tmp_path / "head.gguf", GgmlType.F16)
+    prompt = " ".join(["def the self return x the the return self def def x return the"] * 4)
+    alone = generator(*paths, suffix=False, num_draft_tokens=3).generate(prompt, temperature=0, **OPTIONS)
+    together = generator(*paths, suffix=False, num_draft_tokens=3, max_sequences=3)
+    together.generate_many(["x " * 200] * 3, temperature=0, **OPTIONS)
+    together.generate(prompt, temperature=0, **OPTIONS)
+    for copy in together.generate_many([prompt] * 3, temperature=0, **OPTIONS):
+        assert (copy.tokens, copy.stats.drafted, copy.stats.accepted) == (
+            alone.tokens,
+            alone.stats.drafted,
+            alone.stats.accepted,
+        )
 
 
 def test_a_text_may_be_stopped_after_any_token(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
@@ -304,17 +348,16 @@ def test_damaged_ids_of_the_heads_tokens(ids: list[int], tmp_path: pathlib.Path)
     check_rejected(target, other_type, "head.gguf: .*d2t.*64-bit.* again", tmp_path)
 
 
-@pytest.mark.parametrize("own_parts", [False, True])
-def test_a_tensor_that_is_missing_or_of_another_size(own_parts: bool, tmp_path: pathlib.Path) -> None:
-    target = damped(make("llama"))
-    head = eagle3_head(target, own_parts=own_parts)
+@pytest.mark.parametrize("name", ["eagle3:llama", "eagle3-own:llama", "assistant:gemma4"])
+def test_a_tensor_that_is_missing_or_of_another_size(name: str, tmp_path: pathlib.Path) -> None:
+    target, head = pair_of(name)
     path = target.write(tmp_path / "target.gguf", GgmlType.F16)
     for name, tensor in head.tensors.items():
         rest = {other: t for other, t in head.tensors.items() if other != name}
         smaller = {**rest, name: tensor[..., : tensor.shape[-1] // 2]}
         for i, tensors in enumerate((rest, smaller)):
             file = replace(head, tensors=tensors).write(tmp_path / "head.gguf")
-            if i == 0 and name in ("token_embd.weight", "d2t"):
+            if i == 0 and head.architecture == "eagle3" and name in ("token_embd.weight", "d2t"):
                 continue  # the target's are used, or all tokens
             named = name if name != "d2t" else "output.weight"  # which has more rows then
             with pytest.raises(sd.ModelError, match=rf"head.gguf: .*{named}.* again"):
@@ -347,13 +390,48 @@ def test_heads_and_rpc_servers(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
         sd.Generator(*pair, rpc="127.0.0.1:1")
 
 
-@pytest.mark.parametrize(("architecture", "name"), [("dflash", "a DFlash head"), ("gemma4-assistant", "a Gemma 4 assistant")])
-def test_other_kinds_are_refused(architecture: str, name: str, tmp_path: pathlib.Path) -> None:
-    head = replace(make("llama"), architecture=architecture)
-    check_rejected(make("llama"), head, rf"head.gguf: is {name} .*Heads of this kind are not supported", tmp_path)
+def test_other_kinds_are_refused(tmp_path: pathlib.Path) -> None:
+    head = replace(make("llama"), architecture="dflash")
+    check_rejected(make("llama"), head, "head.gguf: is a DFlash head .*Heads of this kind are not supported", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["eagle3:llama", "mtp:qwen35"])
+def test_an_assistant_of_another_target(tmp_path: pathlib.Path) -> None:
+    target = damped(make("gemma4"))
+    head, remedy = gemma4_assistant(target), ". Use the assistant that was made for this target"
+    other = f"head.gguf: a Gemma 4 assistant is for a Gemma 4 model; .*target.gguf is llama{remedy}"
+    check_rejected(damped(make("llama")), head, other, tmp_path)
+    for key, value, its in [
+        ("embedding_length_out", 96, 64),
+        ("attention.sliding_window", 32, 48),
+        ("attention.key_length", 32, 16),
+        ("attention.value_length_swa", 32, 16),
+        ("attention.head_count_kv", 4, 2),
+    ]:
+        differs = f"head.gguf: .* is for another target: its {key} is {value}, that of .*target.gguf is {its}{remedy}"
+        check_rejected(target, changed(head, **{key: value}), differs, tmp_path)
+    for pattern in ([False, True], [True, True], [False, False]):
+        path = changed(target, **{"attention.sliding_window_pattern": pattern}).write(tmp_path / "target.gguf")
+        with pytest.raises(sd.ModelError, match=f"head.gguf: .* the last two of .*target.gguf are not such layers{remedy}"):
+            generator(path, head.write(tmp_path / "head.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("nextn_predict_layers", 1),
+        ("attention.sliding_window_pattern", [True]),
+        ("attention.sliding_window_pattern", [1, 0]),
+        ("attention.sliding_window_pattern", 2),
+    ],
+)
+def test_a_damaged_assistant(key: str, value: int | list[int], tmp_path: pathlib.Path) -> None:
+    target = damped(make("gemma4"))
+    check_rejected(
+        target, changed(gemma4_assistant(target), **{key: value}), f"head.gguf: .*gemma4-assistant.{key}.* again", tmp_path
+    )
+
+
+@pytest.mark.parametrize("name", ["eagle3:llama", "mtp:qwen35", "assistant:gemma4"])
 def test_a_head_is_no_target(name: str, tmp_path: pathlib.Path) -> None:
     path = pair_of(name)[1].write(tmp_path / "head.gguf")
     with pytest.raises(sd.ModelError, match=r"head.gguf: is .*a drafting head.*not a whole model. Give it as the draft"):
@@ -371,5 +449,8 @@ def test_info_tells_heads_from_models(specdec: pathlib.Path, tmp_path: pathlib.P
     assert json.loads(info(eagle3, "--json"))["head"] == {"kind": "eagle3", "target_layers": [0, 1, 1], "usable": True}
     assert "this file is an EAGLE-3 head for another model" in info(eagle3)
     assert json.loads(info(mtp, "--json"))["head"] == {"kind": "mtp", "target_layers": [], "usable": True}
+    assistant = pair_of("assistant:gemma4")[1]
+    assert json.loads(info(assistant, "--json"))["head"] == {"kind": "assistant", "target_layers": [], "usable": True}
+    assert "this file is a Gemma 4 assistant for another model" in info(assistant)
     assert "which cannot be used" in info(replace(target, architecture="dflash"))
     assert "an EAGLE-3 head" in info(changed(eagle3, target_layers=[1]))  # damaged

@@ -22,7 +22,17 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import U32, u32
 from parsed_gguf import SIZES, Parsed
-from tests.models.tiny_models import RECIPES, SHAPES, WITH_HEADS, Shape, make, with_head
+from tests.models.tiny_models import (
+    RECIPES,
+    SHAPES,
+    WITH_HEADS,
+    Shape,
+    damped,
+    eagle3_head,
+    gemma4_assistant,
+    make,
+    with_head,
+)
 
 import specdec_native as sd
 
@@ -37,7 +47,12 @@ FACTORS = {  # of rotations, by dimension: tensors that a file need not have
     "llama+factors": ["rope_freqs.weight"],
     "phi3+factors": ["rope_factors_long.weight", "rope_factors_short.weight"],
 }
-MODELS = [*RECIPES, *(name + HEAD for name in WITH_HEADS), *FACTORS]
+HEAD_FILES = {  # drafting heads in files of their own, and their targets
+    "eagle3": ("llama", eagle3_head),
+    "eagle3+own": ("llama", functools.partial(eagle3_head, own_parts=True)),
+    "assistant": ("gemma4", gemma4_assistant),
+}
+MODELS = [*RECIPES, *(name + HEAD for name in WITH_HEADS), *FACTORS, *HEAD_FILES]
 WIDE = "/wide"  # rows of 256, the blocks of many types
 
 
@@ -47,8 +62,19 @@ def wide(name: str) -> Shape:
 
 
 @functools.cache
+def target(model: str) -> pathlib.Path:
+    """Of HEAD_FILES."""
+    path = pathlib.Path(tempfile.mkdtemp()) / "target.gguf"
+    return damped(make(HEAD_FILES[model][0])).write(path)
+
+
+@functools.cache
 def parsed(model: str) -> Parsed:
     """A sound file of MODELS, or of one of RECIPES that is wide."""
+    if model in HEAD_FILES:
+        architecture, head_of = HEAD_FILES[model]
+        with tempfile.TemporaryDirectory() as folder:
+            return Parsed.of(head_of(damped(make(architecture))).write(pathlib.Path(folder) / "m.gguf").read_bytes())
     name = re.split(r"[+/]", model)[0]
     made = with_head(name) if model.endswith(HEAD) else make(name, shape=wide(name) if model.endswith(WIDE) else None)
     factors = np.ones(made.shape.head // 2, np.float32)
@@ -96,10 +122,12 @@ def of_other_shapes() -> list[Change]:
 
 def outcome(path: pathlib.Path, change: Change) -> str:
     """ "text", or the error."""
-    draft = "mtp" if change.model.endswith(HEAD) else None
+    pair = (
+        (target(change.model), path) if change.model in HEAD_FILES else (path, "mtp" if change.model.endswith(HEAD) else None)
+    )
     try:
-        with sd.Generator(path, draft=draft, n_ctx=64, n_threads=1) as generator:
-            generator.generate("ab", max_tokens=2, seed=1)
+        with sd.Generator(*pair, n_ctx=64, n_threads=1, num_draft_tokens=2) as generator:
+            generator.generate("ab", max_tokens=3, seed=1)
     except sd.Error as error:
         return str(error)
     return "text"

@@ -47,11 +47,12 @@ def rope(x: F64Array) -> F64Array:
 
 
 def attention(q: F64Array, k: F64Array, v: F64Array) -> F64Array:
-    """q [tokens, heads, columns], k and v [tokens, kv heads, columns] -> [tokens, heads * columns]; causal."""
+    """q [tokens, heads, columns], k and v [tokens, kv heads, columns] -> [tokens, heads * columns]; causal, or one query."""
     share = q.shape[1] // k.shape[1]  # heads per key and value head
     k, v = (np.repeat(half(a), share, axis=1) for a in (k, v))
     scores = np.einsum("qhd,khd->hqk", half(q), k) / np.sqrt(q.shape[-1])
-    scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+    if len(q) > 1:
+        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     out: F64Array = np.einsum("hqk,khd->qhd", weights / weights.sum(-1, keepdims=True), v)
     return out.reshape(len(q), -1)
@@ -99,4 +100,47 @@ def eagle3_drafts(head: Model, target: Model, tokens: list[int], count: int, ban
         row[banned] = -np.inf
         drafts.append(int(row.argmax()))
         hidden = np.vstack([hidden, state])
+    return drafts
+
+
+def half_rope(x: F64Array, positions: npt.NDArray[np.int64], factors: F32Array | None) -> F64Array:
+    """RoPE as Gemma has it: x [tokens, heads, columns]; column i turns with column i + columns / 2, by angle / factors[i]."""
+    columns = x.shape[-1]
+    angles = positions[:, None, None] * 10000.0 ** (-np.arange(0, columns, 2) / columns) / (1 if factors is None else factors)
+    first, second = x[..., : columns // 2], x[..., columns // 2 :]
+    return np.concatenate(
+        [first * np.cos(angles) - second * np.sin(angles), first * np.sin(angles) + second * np.cos(angles)], -1
+    )
+
+
+def gemma4_assistant_drafts(head: Model, target: Model, tokens: list[int], count: int, banned: list[int]) -> list[int]:
+    """What a Gemma 4 assistant drafts greedily as llama.cpp uses it (common/speculative.cpp), for a target of two layers that
+    add nothing to their input. All drafts attend to the tokens before the last, from the last one's position.
+    """
+    t, own, s = target.tensors, head.tensors, target.shape
+    embedded = t["token_embd.weight"].astype(np.float64) * np.sqrt(s.width)
+    position, before = len(tokens) - 1, np.arange(len(tokens) - 1)
+    hidden = rms_norm(embedded[tokens[-2:-1]], t["output_norm.weight"])
+    drafts: list[int] = []
+    for _ in range(count):
+        x = exact(own["nextn.pre_projection.weight"], np.hstack([embedded[[(tokens + drafts)[-1]]], hidden]))
+        for i, seen in enumerate((before[position - before < s.window], before)):
+            name, factors = f"blk.{i}.", None if i == 0 else t["rope_freqs.weight"]
+            read = rms_norm(embedded[np.array(tokens)[seen]], t[name + "attn_norm.weight"])
+            k, v = (exact(t[f"{name}attn_{part}.weight"], read).reshape(len(seen), -1, s.head) for part in "kv")
+            k = half_rope(rms_norm(k, t[name + "attn_k_norm.weight"]), seen, factors)
+            q = exact(own[name + "attn_q.weight"], rms_norm(x, own[name + "attn_norm.weight"])).reshape(1, -1, s.head)
+            q = half_rope(rms_norm(q, own[name + "attn_q_norm.weight"]), np.array([position]), factors)
+            y = attention(q * np.sqrt(s.head), k, rms_norm(v, np.ones(s.head, np.float32)))  # no other scale
+            x = x + rms_norm(exact(own[name + "attn_output.weight"], y), own[name + "post_attention_norm.weight"])
+            y = rms_norm(x, own[name + "ffn_norm.weight"])
+            gate, up = (exact(own[f"{name}ffn_{part}.weight"], y) for part in ("gate", "up"))
+            gate = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+            x = x + rms_norm(exact(own[name + "ffn_down.weight"], gate * up), own[name + "post_ffw_norm.weight"])
+            x = x * own[name + "layer_output_scale.weight"]
+        row = rms_norm(x, own["output_norm.weight"])
+        logits_row = exact(own["token_embd.weight"], row)[0]
+        logits_row[banned] = -np.inf
+        drafts.append(int(logits_row.argmax()))
+        hidden = exact(own["nextn.post_projection.weight"], row)
     return drafts

@@ -881,6 +881,37 @@ def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, se
 OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
 
 
+def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
+    """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. Of a damped
+    target its drafts are accepted now and then: each token passes its embedding on, to twice the target's columns.
+    """
+    r, width, norm = Random(seed), target.shape.width, target.tensors["output_norm.weight"]
+    s = replace(target.shape, width=2 * width, layers=2)
+    recipe = Recipe("gemma4-assistant", post_norms=True, head_norms=True)
+    embeddings = target.tensors["token_embd.weight"]
+    t = {"token_embd.weight": as_f32(np.hstack([embeddings, np.zeros_like(embeddings)]))}
+    t["output_norm.weight"] = as_f32(np.hstack([norm, norm]))
+    t["nextn.pre_projection.weight"] = as_f32(np.hstack([np.eye(2 * width, width), 0.01 * r.matrix(2 * width, width)]))
+    t["nextn.post_projection.weight"] = r.matrix(width, 2 * width)
+    for layer in ("blk.0", "blk.1"):
+        own = transformer_layer(recipe, r, s, layer)
+        unused = tuple(f"{layer}.attn_{name}" for name in ("k.", "v.", "k_norm"))
+        t |= {name: tensor for name, tensor in own.items() if not name.startswith(unused)}
+        t |= {
+            f"{layer}.{name}.weight": as_f32(0.3 * t[f"{layer}.{name}.weight"])
+            for name in ("post_attention_norm", "post_ffw_norm")
+        }
+        t[f"{layer}.layer_output_scale.weight"] = as_f32([0.9])
+    t["rope_freqs.weight"] = as_f32([1.0, 1e30] * (s.head // 4))
+    keys = {
+        name: key
+        for name, key in gemma4_keys(s).items()
+        if name not in ("embedding_length_per_layer_input", "final_logit_softcapping")
+    }
+    keys |= {"embedding_length_out": width, "nextn_predict_layers": s.layers}
+    return Model("gemma4-assistant", s, common_keys(recipe, s) | keys, t, target.vocabulary)
+
+
 def damped(model: Model, outputs: tuple[str, ...] = OUTPUTS) -> Model:
     """With layers that change their input little, so that a head can predict it."""
     return model.with_tensors({name: as_f32(0.08 * t) for name, t in model.tensors.items() if name.endswith(outputs)})
