@@ -103,15 +103,17 @@ wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 	SPECDEC_WHEEL=$$(ls dist/*.whl) SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest tests/release tests/bindings/test_package.py -k "test_wheels or the_wheel"
 
 # Wheels and archives of other platforms, cross-compiled (release/wheels.py: PLATFORMS="manylinux_2_28_aarch64", PYTHONS="INTERPRETER ...");
-# then what this machine can run of them is run and compared with the program for this machine, ARM64 under qemu-user, Windows under wine.
+# then what this machine can run of them is run and compared with the program of `make build`, or the portable one for this machine: ARM64
+# under qemu-user, Windows under wine.
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
 	touch $@
 
-wheels: $(BUILD)/build.ninja $(VENV)/.wheels $(DEBIAN_PYTHONS)
-	@cmake --build $(BUILD) --target specdec
+wheels: $(VENV)/.wheels $(DEBIAN_PYTHONS)
 	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
-	SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
+	program=$$(ls $(BUILD)/specdec build/wheels/manylinux_2_28_$$(uname -m)/specdec 2>/dev/null | head -n 1); \
+	test -n "$$program" || { echo "no program to compare with: make build"; exit 1; }; \
+	SPECDEC_BINARY=$(CURDIR)/$$program SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
 
 # The C++ tests compiled for ARM64, under qemu-user.
 arm-test: $(VENV)/.wheels $(DEBIAN)/bookworm-arm64/.ready
