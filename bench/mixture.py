@@ -22,7 +22,7 @@ import specdec_native as sd
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import Shape, make
+from tests.models.tiny_models import Shape, deepened, make
 
 SHAPE = Shape(width=1024, heads=16, kv_heads=4, head=64, ffn=256, layers=20, experts=64, experts_used=8, context=2048)
 PROMPT = "def the self return"
@@ -31,14 +31,27 @@ PROMPT = "def the self return"
 def target(folder: pathlib.Path) -> pathlib.Path:
     path = folder / "mixture-q8_0.gguf"
     if not path.exists():
-        one = make("qwen3moe", shape=replace(SHAPE, layers=1))
-        tensors = {name: tensor for name, tensor in one.tensors.items() if not name.startswith("blk.")}
-        layer = {name: tensor for name, tensor in one.tensors.items() if name.startswith("blk.0.")}
-        for i in range(SHAPE.layers):
-            tensors |= {name.replace("blk.0.", f"blk.{i}."): tensor for name, tensor in layer.items()}
-        unfinished = replace(one, shape=SHAPE, tensors=tensors).write(path.with_suffix(".part"), GgmlType.Q8_0)
-        unfinished.rename(path)
+        model = deepened(make("qwen3moe", shape=replace(SHAPE, layers=2)), SHAPE.layers)
+        model.write(path.with_suffix(".part"), GgmlType.Q8_0).rename(path)
     return path
+
+
+def print_speeds(model: pathlib.Path, drafts: dict[str, pathlib.Path | str], threads: int, rounds: int, tokens: int) -> None:
+    """The table, for each of the drafts."""
+    generators = {name: sd.Generator(model, source, n_threads=threads, suffix=False) for name, source in drafts.items()}
+    speeds: dict[tuple[str, int | str], list[float]] = {}
+    for index in range(rounds + 1):
+        for name, generator in generators.items():
+            for k in (0, 1, 3, 7, "auto"):
+                stats = generator.generate(
+                    PROMPT, max_tokens=tokens, temperature=0, num_draft_tokens=k, logit_bias={1: -math.inf}
+                ).stats
+                if index > 0:  # the first round warms up, and "auto" measures
+                    speeds.setdefault((name, k), []).append(stats.tokens / stats.seconds)
+    print("| draft | plain | K = 1 | K = 3 | K = 7 | auto | auto / plain |\n|---|---|---|---|---|---|---|")
+    for name in drafts:
+        row = [statistics.median(speeds[name, k]) for k in (0, 1, 3, 7, "auto")]
+        print(f"| {name} | " + " | ".join(f"{speed:.1f}" for speed in row) + f" | {row[-1] / row[0]:.3f} |")
 
 
 def main() -> None:
@@ -53,22 +66,7 @@ def main() -> None:
         arguments.folder / "mixture-draft.gguf"
     )
     drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}
-    generators = {
-        name: sd.Generator(model, source, n_threads=arguments.threads, suffix=False) for name, source in drafts.items()
-    }
-    speeds: dict[tuple[str, int | str], list[float]] = {}
-    for index in range(arguments.rounds + 1):
-        for name, generator in generators.items():
-            for k in (0, 1, 3, 7, "auto"):
-                stats = generator.generate(
-                    PROMPT, max_tokens=arguments.tokens, temperature=0, num_draft_tokens=k, logit_bias={1: -math.inf}
-                ).stats
-                if index > 0:  # the first round warms up, and "auto" measures
-                    speeds.setdefault((name, k), []).append(stats.tokens / stats.seconds)
-    print("| draft | plain | K = 1 | K = 3 | K = 7 | auto | auto / plain |\n|---|---|---|---|---|---|---|")
-    for name in drafts:
-        row = [statistics.median(speeds[name, k]) for k in (0, 1, 3, 7, "auto")]
-        print(f"| {name} | " + " | ".join(f"{speed:.1f}" for speed in row) + f" | {row[-1] / row[0]:.3f} |")
+    print_speeds(model, drafts, arguments.threads, arguments.rounds, arguments.tokens)
 
 
 if __name__ == "__main__":

@@ -836,6 +836,17 @@ def make_not_generative(name: str) -> Model:
     return replace(model, tensors={tensor: t for tensor, t in model.tensors.items() if not tensor.startswith("output")})
 
 
+def deepened(model: Model, layers: int) -> Model:
+    """With so many layers: the first, and copies of the second. Quick to make where only the size counts."""
+    tensors = {
+        name: tensor for name, tensor in model.tensors.items() if not name.startswith("blk.") or name.startswith("blk.0.")
+    }
+    second = {name: tensor for name, tensor in model.tensors.items() if name.startswith("blk.1.")}
+    for i in range(1, layers):
+        tensors |= {name.replace("blk.1.", f"blk.{i}."): tensor for name, tensor in second.items()}
+    return replace(model, shape=replace(model.shape, layers=layers), tensors=tensors)
+
+
 def with_head(name: str, seed: int = 0, *, layers: int = 1) -> Model:
     """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
     passes the token's embedding on, so both predict mostly from the last token."""
