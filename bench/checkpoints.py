@@ -9,44 +9,26 @@ a small draft. Prints the table of bench/mixture.py for each, which says what th
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import sys
-import tempfile
 
-from mixture import print_speeds
+from mixture import model_file, parser, print_speeds
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from gguf import GGMLQuantizationType as GgmlType
-from tests.models.tiny_models import SSM, Shape, deepened, make
+from tests.models.tiny_models import SSM, Shape
 
 LAYERS = {"mamba": 48, "mamba2": 48, "rwkv7": 24}
 SSM |= {"state_size": 128, "time_step_rank": 32, "group_count": 1}  # of Mamba 2
 
 
-def target(name: str, folder: pathlib.Path) -> pathlib.Path:
-    path = folder / f"{name}-q8_0.gguf"
-    if not path.exists():
-        shape = Shape(width=1024, ffn=4096, context=2048)
-        model = deepened(make(name, shape=shape), LAYERS[name])
-        model.write(path.with_suffix(".part"), GgmlType.Q8_0).rename(path)
-    return path
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
-    parser.add_argument("--models", nargs="+", choices=list(LAYERS), default=list(LAYERS))
-    arguments = parser.parse_args()
-    shape = Shape(width=256, layers=4, context=2048, ffn=512)
-    draft = make("qwen3", 3, shape=shape).write(arguments.folder / "checkpoints-draft.gguf")
-    for name in arguments.models:
+    arguments = parser(__doc__)
+    arguments.add_argument("--models", nargs="+", choices=list(LAYERS), default=list(LAYERS))
+    options = arguments.parse_args()
+    for name in options.models:
         print(f"\n{name}\n")
-        drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}
-        print_speeds(target(name, arguments.folder), drafts, arguments.threads, arguments.rounds, arguments.tokens)
+        shape = Shape(width=1024, ffn=4096, context=2048, layers=LAYERS[name])
+        print_speeds(model_file(options.folder / f"{name}-q8_0.gguf", name, shape), options)
 
 
 if __name__ == "__main__":

@@ -28,23 +28,35 @@ SHAPE = Shape(width=1024, heads=16, kv_heads=4, head=64, ffn=256, layers=20, exp
 PROMPT = "def the self return"
 
 
-def target(folder: pathlib.Path) -> pathlib.Path:
-    path = folder / "mixture-q8_0.gguf"
+def model_file(path: pathlib.Path, name: str, shape: Shape) -> pathlib.Path:
+    """Makes the model unless the file is there. Its layers but the first are alike."""
     if not path.exists():
-        model = deepened(make("qwen3moe", shape=replace(SHAPE, layers=2)), SHAPE.layers)
+        model = deepened(make(name, shape=replace(shape, layers=2)), shape.layers)
         model.write(path.with_suffix(".part"), GgmlType.Q8_0).rename(path)
     return path
 
 
-def print_speeds(model: pathlib.Path, drafts: dict[str, pathlib.Path | str], threads: int, rounds: int, tokens: int) -> None:
-    """The table, for each of the drafts."""
-    generators = {name: sd.Generator(model, source, n_threads=threads, suffix=False) for name, source in drafts.items()}
+def parser(description: str | None) -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(description=description)
+    result.add_argument("--threads", type=int, default=2)
+    result.add_argument("--rounds", type=int, default=5)
+    result.add_argument("--tokens", type=int, default=64)
+    result.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
+    return result
+
+
+def print_speeds(model: pathlib.Path, options: argparse.Namespace) -> None:
+    """The table, with the parser's options."""
+    shape = Shape(width=256, layers=4, context=2048, ffn=512)
+    draft = make("qwen3", 3, shape=shape).write(options.folder / "mixture-draft.gguf")
+    drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}
+    generators = {name: sd.Generator(model, source, n_threads=options.threads, suffix=False) for name, source in drafts.items()}
     speeds: dict[tuple[str, int | str], list[float]] = {}
-    for index in range(rounds + 1):
+    for index in range(options.rounds + 1):
         for name, generator in generators.items():
             for k in (0, 1, 3, 7, "auto"):
                 stats = generator.generate(
-                    PROMPT, max_tokens=tokens, temperature=0, num_draft_tokens=k, logit_bias={1: -math.inf}
+                    PROMPT, max_tokens=options.tokens, temperature=0, num_draft_tokens=k, logit_bias={1: -math.inf}
                 ).stats
                 if index > 0:  # the first round warms up, and "auto" measures
                     speeds.setdefault((name, k), []).append(stats.tokens / stats.seconds)
@@ -55,18 +67,8 @@ def print_speeds(model: pathlib.Path, drafts: dict[str, pathlib.Path | str], thr
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()))
-    arguments = parser.parse_args()
-    model = target(arguments.folder)
-    draft = make("qwen3", 3, shape=Shape(width=256, layers=4, context=2048, ffn=512)).write(
-        arguments.folder / "mixture-draft.gguf"
-    )
-    drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}
-    print_speeds(model, drafts, arguments.threads, arguments.rounds, arguments.tokens)
+    options = parser(__doc__).parse_args()
+    print_speeds(model_file(options.folder / "mixture-q8_0.gguf", "qwen3moe", SHAPE), options)
 
 
 if __name__ == "__main__":

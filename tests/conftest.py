@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import sysconfig
+from collections.abc import Callable
 
 import pytest
 from tests.failing_calls import FailingCalls
@@ -27,11 +28,22 @@ def specdec() -> pathlib.Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def built(specdec: pathlib.Path) -> Callable[[str], pathlib.Path]:
+    """What the build makes for the tests, by its name there: "cli/failing_calls.so". Not every system and sanitizer has all."""
+
+    def find(name: str) -> pathlib.Path:
+        path = specdec.parent / "tests" / name
+        if not path.exists():
+            pytest.skip(f"{path} is not built")
+        return path
+
+    return find
+
+
 @pytest.fixture
-def failing_calls(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> FailingCalls:
-    library = specdec.parent / "tests" / "cli" / "failing_calls.so"
-    if not library.exists():
-        pytest.skip(f"{library} is not built: glibc only, without sanitizers")
+def failing_calls(built: Callable[[str], pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> FailingCalls:
+    library = built("cli/failing_calls.so")  # glibc only, without sanitizers
     return FailingCalls(library, tmp_path_factory.mktemp("faults"))
 
 

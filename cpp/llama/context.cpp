@@ -287,7 +287,7 @@ void Context::add_input(const PassInput& input) {
   if (is_eagle3() && cached == 1) llama_memory_seq_rm(llama_get_memory(context_.get()), input.slot, -1, -1);
   for (int i = 0; i < input.num_tokens; ++i) {
     const bool is_last = i == input.num_tokens - 1;
-    if ((is_eagle3() && cached == 0 && !is_last) || (is_assistant() && !is_last)) {
+    if (!is_last && (is_assistant() || (is_eagle3() && cached == 0))) {
       places_.push_back(-1);
       ++cached;
       continue;

@@ -104,6 +104,14 @@ void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>
   if ((embeddings == nullptr || !has_output) && width != target_width) reject_width(width);  // it uses the target's
 }
 
+// A number of the head's file that must be the target's.
+void check_same(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, const std::string& what, std::uint64_t own,
+                std::uint64_t other, const std::string& remedy) {
+  if (own == other) return;
+  reject(head, "is for another target: its " + what + " is " + std::to_string(own) + ", that of " + target.front().path + " is " +
+                   std::to_string(other) + remedy);
+}
+
 void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
   const std::string remedy = ". Use the head that was made for this target";
   const OwnHeadInfo layers = own_head(head);
@@ -114,10 +122,7 @@ void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& t
            "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " + printable(of_target) + remedy);
   }
   for (const char* name : {"embedding_length", "attention.head_count", "attention.key_length"}) {
-    const std::uint64_t own = hyperparameter(head, name), other = hyperparameter(target, name);
-    if (own == other) continue;
-    reject(head, std::string("is for another target: its ") + name + " is " + std::to_string(own) + ", that of " + target.front().path +
-                     " is " + std::to_string(other) + remedy);
+    check_same(head, target, name, hyperparameter(head, name), hyperparameter(target, name), remedy);
   }
 }
 
@@ -147,28 +152,25 @@ void check_assistant(const std::vector<GgufFile>& head, const std::vector<GgufFi
   const std::vector<bool> own = windows(head);
   std::vector<bool> others = windows(target);
   others.resize(others.size() - std::min<std::size_t>(others.size(), hyperparameter(target, "nextn_predict_layers")));
-  const std::string pattern =
-      "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer";
-  if (own.empty()) reject_damaged(head, pattern);
+  if (own.empty()) {
+    reject_damaged(head, "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer");
+  }
   if (others.size() < 2 || !others[others.size() - 2] || others.back()) {
     reject(head, "reads the keys and values of a layer with a sliding window and of one without; the last two of " + target_path +
                      " are not such layers" + remedy);
   }
-  const auto check = [&](const std::string& what, std::uint64_t expected, std::uint64_t is) {
-    if (expected == is) return;
-    reject(head, "is for another target: its " + what + " is " + std::to_string(expected) + ", that of " + target_path + " is " +
-                     std::to_string(is) + remedy);
+  const auto check = [&](const std::string& what, std::uint64_t read, std::uint64_t kept) {
+    check_same(head, target, what, read, kept, remedy);
   };
   check("embedding_length_out", hyperparameter(head, "embedding_length_out"), hyperparameter(target, "embedding_length"));
   check("attention.sliding_window", hyperparameter(head, "attention.sliding_window"), hyperparameter(target, "attention.sliding_window"));
   const CacheShape read = CacheShape::of(head.front()), kept = CacheShape::of(target.front());
   for (std::size_t layer = 0; layer < own.size(); ++layer) {
     const std::size_t of = others.size() - (own[layer] ? 2 : 1);
-    const CacheShape::Head& width = own[layer] ? read.windowed : read.full;
-    const CacheShape::Head& expected = own[layer] ? kept.windowed : kept.full;
+    const auto width = own[layer] ? &CacheShape::windowed : &CacheShape::full;
     const std::string suffix = own[layer] ? "_swa" : "";
-    check("attention.key_length" + suffix, width.key, expected.key);
-    check("attention.value_length" + suffix, width.value, expected.value);
+    check("attention.key_length" + suffix, (read.*width).key, (kept.*width).key);
+    check("attention.value_length" + suffix, (read.*width).value, (kept.*width).value);
     check("attention.head_count_kv", read.heads[layer], kept.heads[of]);
   }
 }

@@ -101,9 +101,10 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     if (!head.problem.empty()) throw ModelError(path_ + ": " + head.problem);
     num_head_layers_ = head.num_layers;
     head_rows_need_logits_ = head.rows_need_logits;
+  } else if (head_kind_ == HeadKind::assistant) {
+    head_rows_need_logits_ = true;
   } else if (head_kind_ != HeadKind::none) {
-    num_head_layers_ = head_kind_ == HeadKind::assistant ? 0 : 1;  // with keys and values
-    head_rows_need_logits_ = head_kind_ == HeadKind::assistant;
+    num_head_layers_ = 1;
   }
   for (const std::string& address : rpc_servers) RpcAddress::parse(address);  // all, before any is waited for
   cache_shape_ = CacheShape::of(parts.front());

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from collections.abc import Callable
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
@@ -14,11 +15,8 @@ from tests.models.tiny_models import RECURRENT, WITH_HEADS, make, with_head
 
 
 @pytest.fixture(scope="session")
-def program(specdec: pathlib.Path) -> pathlib.Path:
-    path = specdec.parent / "tests" / "engine" / "test_interrupted_passes"
-    if not path.exists():
-        pytest.skip(f"{path} is not built")
-    return path
+def program(built: Callable[[str], pathlib.Path]) -> pathlib.Path:
+    return built("engine/test_interrupted_passes")
 
 
 def check(program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from collections.abc import Callable
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
@@ -14,11 +15,8 @@ import specdec_native as sd
 
 
 @pytest.fixture(scope="session")
-def program(specdec: pathlib.Path) -> pathlib.Path:
-    path = specdec.parent / "tests" / "engine" / "test_little_memory"
-    if not path.exists():
-        pytest.skip(f"{path} is not built")
-    return path
+def program(built: Callable[[str], pathlib.Path]) -> pathlib.Path:
+    return built("engine/test_little_memory")
 
 
 def run(program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str, num_bytes: int) -> tuple[bool, list[str]]:

@@ -61,11 +61,10 @@ def wide(name: str) -> Shape:
     return replace(shape, width=256, heads=4, kv_heads=min(shape.kv_heads, 4), head=64, ffn=256)
 
 
-@functools.cache
-def target(model: str) -> pathlib.Path:
-    """Of HEAD_FILES."""
-    path = pathlib.Path(tempfile.mkdtemp()) / "target.gguf"
-    return damped(make(HEAD_FILES[model][0])).write(path)
+def target(model: str, folder: pathlib.Path) -> pathlib.Path:
+    """Of HEAD_FILES, written once."""
+    path = folder / f"target-of-{model}.gguf"
+    return path if path.exists() else damped(make(HEAD_FILES[model][0])).write(path)
 
 
 @functools.cache
@@ -122,9 +121,9 @@ def of_other_shapes() -> list[Change]:
 
 def outcome(path: pathlib.Path, change: Change) -> str:
     """ "text", or the error."""
-    pair = (
-        (target(change.model), path) if change.model in HEAD_FILES else (path, "mtp" if change.model.endswith(HEAD) else None)
-    )
+    pair: tuple[pathlib.Path, pathlib.Path | str | None] = (path, "mtp" if change.model.endswith(HEAD) else None)
+    if change.model in HEAD_FILES:
+        pair = (target(change.model, path.parent), path)
     try:
         with sd.Generator(*pair, n_ctx=64, n_threads=1, num_draft_tokens=2) as generator:
             generator.generate("ab", max_tokens=3, seed=1)

@@ -889,9 +889,6 @@ def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, se
     return damped(Model("eagle3", s, common_keys(recipe, s) | keys, t, v), ("fc.weight", "ffn_down.weight"))
 
 
-OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
-
-
 def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
     """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. Of a damped
     target its drafts are accepted now and then: each token passes its embedding on, to twice the target's columns.
@@ -921,6 +918,9 @@ def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
     }
     keys |= {"embedding_length_out": width, "nextn_predict_layers": s.layers}
     return Model("gemma4-assistant", s, common_keys(recipe, s) | keys, t, target.vocabulary)
+
+
+OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
 
 
 def damped(model: Model, outputs: tuple[str, ...] = OUTPUTS) -> Model:

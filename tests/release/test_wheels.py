@@ -177,6 +177,19 @@ def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: path
     assert run(python, "-c", CODE, cwd=tmp_path) in expected + "\n"
 
 
+def manylinux(machine: str) -> list[str]:
+    """The tags of packages that a system with glibc 2.28 takes."""
+    return [f"{tag}_{machine}" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
+
+
+def debian(architecture: str, version: str) -> pathlib.Path:
+    """The root of a system with this Python."""
+    roots = [path.parents[2] for path in DEBIAN.glob(f"*-{architecture}/usr/bin/python{version}")]
+    if not roots:
+        pytest.skip(f"release/debian_python.sh has unpacked no Python {version} for {architecture}")
+    return roots[0]
+
+
 def enter(root: pathlib.Path) -> list[str]:
     """How a command runs in a system of its own: the root's files, its own names of processes, no network."""
     mount = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev"'
@@ -189,17 +202,14 @@ def enter(root: pathlib.Path) -> list[str]:
 @pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
 def test_a_wheel_needs_nothing_but_python(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     version = python_version(wheel)
-    roots = [path.parents[2] for path in DEBIAN.glob(f"*-amd64/usr/bin/python{version}")]
-    if not roots or platform.machine() != "x86_64":
-        pytest.skip(f"release/debian_python.sh has unpacked no Python {version}")
+    if platform.machine() != "x86_64":
+        pytest.skip("this machine does not run it")
     root = tmp_path / "root"
-    shutil.copytree(roots[0], root, symlinks=True)
+    shutil.copytree(debian("amd64", version), root, symlinks=True)
     assert not [path for name in ("cc", "gcc", "c++", "make") for path in root.glob(f"usr/bin/*{name}")]
     packages = root / "tmp"
     shutil.copy(wheel, packages)
-    download(
-        packages, "numpy<3", version=version, tags=["manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64"]
-    )
+    download(packages, "numpy<3", version=version, tags=manylinux("x86_64"))
 
     def inside(*command: str) -> str:
         return run(*enter(root), *command, cwd=tmp_path)
@@ -217,20 +227,19 @@ def test_a_wheel_needs_nothing_but_python(wheel: pathlib.Path, specdec: pathlib.
 @pytest.mark.parametrize("wheel", made("*manylinux*_aarch64.whl"), ids=lambda path: path.name)
 def test_a_wheel_works_under_qemu(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     version = python_version(wheel)
-    roots = [path.parents[2] for path in DEBIAN.glob(f"*-arm64/usr/bin/python{version}")]
-    if not roots or shutil.which("qemu-aarch64") is None:
-        pytest.skip(f"no qemu-aarch64 (Debian: qemu-user), or release/debian_python.sh has unpacked no Python {version}")
-    tags = [f"{tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_27", "manylinux2014")]
-    download(tmp_path, "numpy<3", version=version, tags=tags)
+    root = debian("arm64", version)
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("no qemu-aarch64 (Debian: qemu-user)")
+    download(tmp_path, "numpy<3", version=version, tags=manylinux("aarch64"))
     packages = tmp_path / "packages"
     for package in [wheel, *tmp_path.glob("numpy*.whl")]:
         zipfile.ZipFile(package).extractall(packages)
-    qemu = ["qemu-aarch64", "-cpu", "max", "-L", str(roots[0])]
+    qemu = ["qemu-aarch64", "-cpu", "max", "-L", str(root)]
     expected = greedy_text(specdec, tmp_path)
     (program,) = packages.glob("*.data/scripts/specdec")
     program.chmod(0o755)
     assert run(*qemu, program, *GREEDY, *models(), cwd=tmp_path) == expected
-    python = roots[0] / "usr" / "bin" / f"python{version}"
+    python = root / "usr" / "bin" / f"python{version}"
     assert run(*qemu, python, "-c", CODE, cwd=tmp_path, PYTHONPATH=str(packages)) in expected + "\n"
 
 

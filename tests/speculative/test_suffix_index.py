@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -29,11 +29,8 @@ class Index:
 
 
 @pytest.fixture(scope="module")
-def index(specdec: pathlib.Path) -> Iterator[Index]:
-    program = specdec.parent / "tests" / "speculative" / "test_suffix_index_replay"
-    if not program.exists():
-        pytest.skip(f"{program} is not built")
-    index = Index(program)
+def index(built: Callable[[str], pathlib.Path]) -> Iterator[Index]:
+    index = Index(built("speculative/test_suffix_index_replay"))
     yield index
     assert index.process.stdin is not None
     index.process.stdin.close()
