@@ -205,12 +205,16 @@ void Generator::draft_from(LanguageModel& draft, std::shared_ptr<const CorpusInd
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
 void Generator::repack() {
-  const auto repack_model = [&](Model& model, TileWeights weights, std::uint64_t memory_to_leave) {
-    const std::string problem = model.repack(weights, threads_->size(), memory_to_leave, options_.progress);
+  const auto note = [&](const std::string& problem) {
     if (!problem.empty()) notes_.push_back(problem);
   };
-  repack_model(*target_model_, TileWeights::exact, draft_model_ ? draft_model_->weight_bytes() : 0);
-  if (draft_model_) repack_model(*draft_model_, parse_tile_weights(options_.draft_weights), 0);
+  const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
+  const int threads = threads_->size();
+  note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0, options_.progress));
+  if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
+  if (!head_ || draft_weights == TileWeights::exact) return;
+  Model& head = draft_model_ ? *draft_model_ : *target_model_;
+  note(head.shortlist_output(*target_model_, threads, options_.progress));
 }
 
 void Generator::set_cancel_check(std::function<bool()> cancelled) {

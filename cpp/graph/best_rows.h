@@ -1,4 +1,4 @@
-// The logits of a draft model in two passes: the signs of all rows, 1.1 bits per weight, tell roughly how large each logit is, and the rows
+// The logits of a draft in two passes: the signs of all rows, 1.1 bits per weight, tell roughly how large each logit is, and the rows
 // with the largest ones are multiplied again as they are. The other logits stay rough: a draft with an unlikely token costs a rejection
 // at worst, and verification is exact for any proposal. A column's logits depend neither on other columns nor on threads.
 #pragma once
@@ -13,19 +13,20 @@
 
 namespace specdec {
 
+// Tiles of 16 rows that are multiplied again, those with the largest rough logits, and those as large as the last of them. On a real
+// 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places, and among the first 64 in 99 %.
+constexpr std::int64_t num_best_tiles = 256;
+
 // Column c of activations or of a product.
 template <class Tensor>
 auto column_of(Tensor* t, std::int64_t c) {
   return row_of(t, c % t->ne[1], c / t->ne[1] % t->ne[2], c / t->ne[1] / t->ne[2]);
 }
 
-// MUL_MAT of one matrix whose BlockTiles have signs.
+// MUL_MAT of one matrix whose BlockTiles have signs. Format: of the rows that are multiplied again (matmul.h).
+template <class Format>
 class BestRows final : public ggml::cpu::tensor_traits {
  public:
-  // Tiles of 16 rows that are multiplied again, those with the largest rough logits, and those as large as the last of them. On a real
-  // 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places, and among the first 64 in 99 %.
-  static constexpr std::int64_t num_best = 256;
-
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Shape shape(op);
     size = Workspace::padded(shape.signs.panel_bytes(shape.n)) + Workspace::padded(shape.maxima_bytes()) +
@@ -35,6 +36,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
 
   bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
     const Shape shape(op);
+    if (rejected(params, op, shape.weights)) return true;
     Workspace work(params->wdata);
     char* panel = work.take<char>(shape.signs.panel_bytes(shape.n));
     float* maxima = work.take<float>(shape.maxima_bytes());
@@ -78,7 +80,10 @@ class BestRows final : public ggml::cpu::tensor_traits {
           tiles((signs.rows + blocks::tile_rows - 1) / blocks::tile_rows) {}
     std::size_t maxima_bytes() const { return static_cast<std::size_t>(n * tiles) * sizeof(float); }
 
-    BlockFormat signs, weights;
+    std::size_t scratch_bytes() const { return std::max(signs.scratch_bytes(n), weights.scratch_bytes(1)); }
+
+    BlockFormat signs;
+    Format weights;
     std::int64_t n, tiles;
   };
 
@@ -86,7 +91,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
   struct Own {
     Own(char* at, const Shape& shape, int num_threads) {
       Workspace work(at);
-      scratch = work.take<char>(shape.signs.scratch_bytes(shape.n));
+      scratch = work.take<char>(shape.scratch_bytes());
       logits = work.take<float>(logits_bytes(shape, num_threads));
       sorted = work.take<float>(static_cast<std::size_t>(shape.tiles) * sizeof(float));
       panel = work.take<char>(shape.weights.panel_bytes(1));
@@ -95,7 +100,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
       return static_cast<std::size_t>(shape.n * shape.signs.chunk_rows(num_threads)) * sizeof(float);
     }
     static std::size_t bytes(const Shape& shape, int num_threads) {
-      return Workspace::padded(shape.signs.scratch_bytes(shape.n)) + Workspace::padded(logits_bytes(shape, num_threads)) +
+      return Workspace::padded(shape.scratch_bytes()) + Workspace::padded(logits_bytes(shape, num_threads)) +
              Workspace::padded(static_cast<std::size_t>(shape.tiles) * sizeof(float)) + Workspace::padded(shape.weights.panel_bytes(1));
     }
     char* scratch;
@@ -115,11 +120,23 @@ class BestRows final : public ggml::cpu::tensor_traits {
   }
 
   static float least_of_best(const float* maxima, std::int64_t tiles, float* sorted) {
-    if (tiles <= num_best) return -std::numeric_limits<float>::infinity();
+    if (tiles <= num_best_tiles) return -std::numeric_limits<float>::infinity();
     std::copy(maxima, maxima + tiles, sorted);
-    std::nth_element(sorted, sorted + num_best - 1, sorted + tiles, std::greater<float>());
-    return sorted[num_best - 1];
+    std::nth_element(sorted, sorted + num_best_tiles - 1, sorted + tiles, std::greater<float>());
+    return sorted[num_best_tiles - 1];
   }
 };
+
+// The implementation of a product whose weights have this format.
+template <class Format>
+ggml::cpu::tensor_traits* product_traits(const ggml_tensor* op) {
+  static MatMul<Format> matmul;
+  static MatMulExperts<Format> experts;
+  static BestRows<Format> best_rows;
+  if (op->op == GGML_OP_MUL_MAT_ID) return &experts;
+  const BlockTiles* tiles = tiles_of(op->src[0]);
+  if (tiles != nullptr && tiles->signs != nullptr) return &best_rows;
+  return &matmul;
+}
 
 }  // namespace specdec

@@ -47,9 +47,6 @@ inline std::optional<blocks::Type> type_of(int type) {
   }
 }
 
-// ggml leaves `extra` of weights in ordinary memory to nobody else.
-inline const BlockTiles* tiles_of(const ggml_tensor* weights) { return static_cast<const BlockTiles*>(weights->extra); }
-
 // Also 8-bit keys and values of attention without flash attention. Rows may lie apart in any way.
 struct BlockFormat {
   explicit BlockFormat(const ggml_tensor* t)

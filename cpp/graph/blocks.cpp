@@ -5,20 +5,34 @@
 
 #include "graph/best_rows.h"
 #include "graph/block_format.h"
+#include "graph/mxfp6.h"
 
 namespace specdec {
+namespace {
+
+bool can_decode(const ggml_tensor* weights) { return is_mxfp6(weights) || ggml_get_type_traits(weights->type)->to_float != nullptr; }
+
+// values [count, k]: rows of one of the matrices.
+void decode_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values) {
+  if (is_mxfp6(weights)) return decode_mxfp6_rows(weights, matrix, first, count, values);
+  ggml_get_type_traits(weights->type)->to_float(row_of(weights, first, matrix, 0), values, count * weights->ne[0]);
+}
+
+}  // namespace
 
 bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
 
 bool can_have_tiles(const ggml_tensor* weights, int type) {
   if (!is_block_type(type) || weights->ne[0] % ggml_blck_size(static_cast<ggml_type>(type)) != 0) return false;
-  if (type != weights->type && ggml_get_type_traits(weights->type)->to_float == nullptr) return false;
+  if (type != weights->type && !can_decode(weights)) return false;
   return ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
 }
 
 bool finds_best_rows(const ggml_tensor* weights) {
-  constexpr std::int64_t least_tiles = 8 * BestRows::num_best;  // a quarter of the bytes for signs, an eighth for the best rows
-  return can_have_tiles(weights, GGML_TYPE_Q1_0) && weights->ne[2] == 1 && num_tiles(weights) >= least_tiles;
+  const bool is_ours =
+      is_block_type(weights->type) || is_mxfp6(weights) || weights->type == GGML_TYPE_F16 || weights->type == GGML_TYPE_BF16;
+  constexpr std::int64_t least_tiles = 8 * num_best_tiles;  // a quarter of the bytes for signs, an eighth for the best rows
+  return is_ours && can_have_tiles(weights, GGML_TYPE_Q1_0) && weights->ne[2] == 1 && num_tiles(weights) >= least_tiles;
 }
 
 std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }
@@ -37,7 +51,7 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
     const std::int64_t row = tile % per_matrix * blocks::tile_rows, count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
     const void* from = row_of(weights, row, tile / per_matrix, 0);
     if (rounds) {
-      ggml_get_type_traits(weights->type)->to_float(from, values.data(), count * k);
+      decode_rows(weights, tile / per_matrix, row, count, values.data());
       ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);
       from = rounded.data();
     }
@@ -46,19 +60,15 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
   }
 }
 
+// ggml leaves `extra` of weights in ordinary memory to nobody else.
 void use_tiles(ggml_tensor* weights, const BlockTiles* tiles) { weights->extra = const_cast<BlockTiles*>(tiles); }
+const BlockTiles* tiles_of(const ggml_tensor* weights) { return static_cast<const BlockTiles*>(weights->extra); }
 
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op) {
-  static MatMul<BlockFormat> matmul;
-  static MatMulExperts<BlockFormat> experts;
-  static BestRows best_rows;
-  if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return nullptr;
   const ggml_tensor* w = op->src[0];
-  if (!is_block_type(w->type) && tiles_of(w) == nullptr) return nullptr;
-  if (w->nb[0] != ggml_type_size(w->type) || !valid_activations(op->src[1])) return nullptr;
-  if (op->op == GGML_OP_MUL_MAT && tiles_of(w) != nullptr && tiles_of(w)->signs != nullptr) return &best_rows;
-  if (op->op == GGML_OP_MUL_MAT) return &matmul;
-  return &experts;
+  if (!is_product(op) || !valid_activations(op->src[1]) || w->nb[0] != ggml_type_size(w->type)) return nullptr;
+  const bool has_tiles = tiles_of(w) != nullptr && tiles_of(w)->data != nullptr;
+  return is_block_type(w->type) || has_tiles ? product_traits<BlockFormat>(op) : nullptr;
 }
 
 }  // namespace specdec

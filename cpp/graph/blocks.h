@@ -18,19 +18,21 @@ bool is_block_type(int ggml_type);
 // any other operation. Types, strides and tiles alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// A copy of one or several matrices in tiles (weights/blocks/tiles.h), which products read instead of the weights. Of their own type it
-// changes no bit; a copy of another type is a rounded one.
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights: of their own type it
+// changes no bit, a copy of another type is a rounded one. Where there are signs, of a draft's output matrix, a product reads them first
+// and then the best rows of `data` or of the weights (best_rows.h).
 struct BlockTiles {
-  int type;  // a ggml_type
-  const std::uint8_t* data;
-  const std::uint8_t* signs = nullptr;  // a second copy as Q1_0, of a draft's output matrix: products take both (best_rows.h)
+  int type;                             // of data, a ggml_type; without data that of the weights
+  const std::uint8_t* data;             // or null
+  const std::uint8_t* signs = nullptr;  // as Q1_0
 };
 bool can_have_tiles(const ggml_tensor* weights, int type);  // whether it can have a copy of this type; its views do without
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
 // Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.
 void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles);
-bool finds_best_rows(const ggml_tensor* weights);               // whether a second copy as Q1_0 saves time
+bool finds_best_rows(const ggml_tensor* weights);               // whether signs save time
 void use_tiles(ggml_tensor* weights, const BlockTiles* tiles);  // from now on; kept by the caller
+const BlockTiles* tiles_of(const ggml_tensor* weights);         // or null
 
 }  // namespace specdec

@@ -1,7 +1,7 @@
 #include "graph/floats.h"
 
 #include "base/isa.h"
-#include "graph/matmul.h"
+#include "graph/best_rows.h"
 #include "weights/floats/kernels.h"
 
 namespace specdec {
@@ -54,12 +54,8 @@ bool is_float(const ggml_tensor* w) {
 }  // namespace
 
 ggml::cpu::tensor_traits* float_traits(const ggml_tensor* op) {
-  static MatMul<FloatFormat> matmul;
-  static MatMulExperts<FloatFormat> experts;
-  if (op->op != GGML_OP_MUL_MAT && op->op != GGML_OP_MUL_MAT_ID) return nullptr;
-  if (!is_float(op->src[0]) || !valid_activations(op->src[1])) return nullptr;
-  if (op->op == GGML_OP_MUL_MAT) return &matmul;
-  return &experts;
+  if (!is_product(op) || !is_float(op->src[0]) || !valid_activations(op->src[1])) return nullptr;
+  return product_traits<FloatFormat>(op);
 }
 
 }  // namespace specdec

@@ -32,6 +32,8 @@ inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int6
   return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
 }
 
+inline bool is_product(const ggml_tensor* op) { return op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_MUL_MAT_ID; }
+
 // The conditions that ggml's own kernels assert about activations.
 inline bool valid_activations(const ggml_tensor* x) { return x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float); }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/isa.h"
-#include "graph/matmul.h"
+#include "graph/best_rows.h"
 #include "graph/op_failure.h"
 #include "weights/mxfp6/codec.h"
 #include "weights/mxfp6/kernels.h"
@@ -18,8 +18,6 @@ const mxfp6::Kernels& kernels() {
   static const mxfp6::Kernels& chosen = pick(mxfp6::all_kernels());
   return chosen;
 }
-
-bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3 || t->type == GGML_TYPE_MXFP6_E3M2; }
 
 // The weights of an operation: matrices [rows, k] in tiles, one after another.
 struct Mxfp6Format {
@@ -87,21 +85,18 @@ class GetRows final : public ggml::cpu::tensor_traits {
 
 }  // namespace
 
+bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3 || t->type == GGML_TYPE_MXFP6_E3M2; }
+
+void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values) {
+  const Mxfp6Format w(weights);
+  for (std::int64_t i = 0; i < count; ++i) mxfp6::dequantize_row(w.type, w.matrix(matrix), w.k, first + i, values + i * w.k);
+}
+
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op) {
-  static MatMul<Mxfp6Format> matmul;
-  static MatMulExperts<Mxfp6Format> experts;
   static GetRows get_rows;
   if (op->src[0] == nullptr || !is_mxfp6(op->src[0])) return nullptr;
-  switch (op->op) {
-    case GGML_OP_MUL_MAT:
-      return &matmul;
-    case GGML_OP_MUL_MAT_ID:
-      return &experts;
-    case GGML_OP_GET_ROWS:
-      return &get_rows;
-    default:
-      return nullptr;
-  }
+  if (is_product(op)) return product_traits<Mxfp6Format>(op);
+  return op->op == GGML_OP_GET_ROWS ? &get_rows : nullptr;
 }
 
 }  // namespace specdec

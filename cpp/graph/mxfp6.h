@@ -1,6 +1,8 @@
 // MXFP6 weights in llama.cpp's graphs: MUL_MAT, MUL_MAT_ID (experts) and GET_ROWS (embeddings) on our kernels.
 #pragma once
 
+#include <cstdint>
+
 struct ggml_tensor;
 
 namespace ggml::cpu {
@@ -11,6 +13,10 @@ namespace specdec {
 
 // The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in any buffer; null for any other operation.
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
+
+bool is_mxfp6(const ggml_tensor* weights);
+// values F32 [count, k]: rows of one of the matrices.
+void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values);
 
 // Throws Error when SPECDEC_ISA names kernels that do not exist or that this CPU cannot run.
 void check_mxfp6_kernels();

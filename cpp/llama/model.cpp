@@ -153,25 +153,38 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   }
 }
 
-std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress) {
-  const std::uint64_t needed = WeightTiles::bytes_of(get(), weights), available = available_memory();
-  if (needed == 0) return "";
-  const std::string not_repacked = path_ + ": the weights are not repacked, which makes passes of few tokens slower: ";
-  if (available != 0 && needed + memory_to_leave > available) {
-    return not_repacked + mebibytes(needed) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) +
-           " available";
+// copy(progress) takes these bytes. Returns why it was not done.
+std::string Model::copy_weights(const std::string& what, std::uint64_t bytes, std::uint64_t memory_to_leave,
+                                const LoadProgressCallback& progress, const std::function<void(const std::function<void(double)>&)>& copy) {
+  if (bytes == 0) return "";
+  const std::uint64_t available = available_memory();
+  const std::string problem = path_ + ": " + what + ": ";
+  if (available != 0 && bytes + memory_to_leave > available) {
+    return problem + mebibytes(bytes) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) + " available";
   }
   Watch watch(progress, "arranging the weights of", path_);
-  const auto tell = [&](double share) {
-    watch.tell(share);
-    watch.check();
-  };
   try {
-    tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell);
+    copy([&](double share) {
+      watch.tell(share);
+      watch.check();
+    });
   } catch (const std::bad_alloc&) {
-    return not_repacked + "the system gives no " + mebibytes(needed);
+    return problem + "the system gives no " + mebibytes(bytes);
   }
   return "";
+}
+
+std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress) {
+  return copy_weights("the weights are not repacked, which makes passes of few tokens slower", WeightTiles::bytes_of(get(), weights),
+                      memory_to_leave, progress,
+                      [&](const auto& tell) { tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell); });
+}
+
+std::string Model::shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress) {
+  return copy_weights("the drafting head has no shortlist of tokens, which makes its passes slower",
+                      HeadOutput::bytes_of(get(), head_kind_, target.get()), 0, progress, [&](const auto& tell) {
+                        head_output_ = std::make_unique<HeadOutput>(get(), head_kind_, target.get(), num_threads, tell);
+                      });
 }
 
 Vocabulary Model::vocabulary() const { return {llama_model_get_vocab(get()), path_}; }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gguf/gguf_file.h"
 #include "llama/head_file.h"
+#include "llama/head_output.h"
 #include "llama/kv_cache.h"
 #include "llama/load_progress.h"
 #include "llama/rpc_server.h"
@@ -59,6 +61,9 @@ class Model {
   // Cancelled.
   std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress = {});
   bool is_repacked() const { return tiles_ != nullptr; }
+  // Of a drafting head that is loaded, for this target or in the same file: makes its HeadOutput, if that helps. Otherwise as repack(),
+  // which comes first.
+  std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
  private:
@@ -66,6 +71,8 @@ class Model {
     void operator()(llama_model* model) const;
   };
   int num_local_layers() const;
+  std::string copy_weights(const std::string& what, std::uint64_t bytes, std::uint64_t memory_to_leave,
+                           const LoadProgressCallback& progress, const std::function<void(const std::function<void(double)>&)>& copy);
 
   std::string path_;
   int num_gpu_layers_;
@@ -75,6 +82,7 @@ class Model {
   CacheShape cache_shape_;
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<WeightTiles> tiles_;
+  std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<llama_model, Free> model_;
 };
 

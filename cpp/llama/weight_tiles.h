@@ -2,7 +2,6 @@
 // token's pass then reads memory from one end to the other, up to twice as fast as transposing a file's rows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "graph/blocks.h"
+#include "llama/tile_memory.h"
 
 struct llama_model;
 
@@ -27,16 +27,12 @@ class WeightTiles {
   // Bytes that the copies of this model take: of all its matrices of such types in mapped files.
   static std::uint64_t bytes_of(const llama_model* model, TileWeights weights);
 
-  // Makes the copies, of at least one matrix, on this many threads and releases the pages of the mapped file. Lives longer than the
-  // model. progress(share done), at the end 1, is called on this thread; it may throw, which ends it. Throws std::bad_alloc.
+  // Makes the copies, of at least one matrix, and releases the pages of the mapped file. Lives longer than the model. Threads, progress
+  // and errors: TileMemory.
   WeightTiles(const llama_model* model, TileWeights weights, int num_threads, const std::function<void(double)>& progress);
 
  private:
-  struct Unmap {
-    std::size_t bytes;
-    void operator()(std::uint8_t* memory) const;
-  };
-  std::unique_ptr<std::uint8_t, Unmap> memory_;
+  std::unique_ptr<TileMemory> memory_;
   std::vector<BlockTiles> tiles_;  // tensors point to these
 };
 

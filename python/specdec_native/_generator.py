@@ -67,7 +67,8 @@ class Generator:
         kernels: a faster start and memory shared with other processes, slower passes, the same logits of the target. A
         RuntimeWarning tells where memory is short for it.
     draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked,
-        F16 and BF16 too if it has more than 64 MiB: a faster draft, and the target decides as before. "file" leaves them.
+        F16 and BF16 too if it has more than 64 MiB: a faster draft, and the target decides as before. Of a large vocabulary
+        (also a drafting head's) only the rows of likely tokens are multiplied exactly. "file" leaves them, and multiplies all.
     chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one of
         llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).

@@ -14,7 +14,17 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
 from tests.models.numpy_llama import eagle3_drafts, gemma4_assistant_drafts
-from tests.models.tiny_models import Model, Vocabulary, damped, eagle3_head, gemma4_assistant, make, random_tokens, with_head
+from tests.models.tiny_models import (
+    Model,
+    Vocabulary,
+    damped,
+    eagle3_head,
+    gemma4_assistant,
+    idle_gemma4,
+    make,
+    random_tokens,
+    with_head,
+)
 
 import specdec_native as sd
 
@@ -166,12 +176,7 @@ def test_an_eagle3_head_drafts_as_in_llama_cpp(tmp_path: pathlib.Path) -> None:
 
 
 def attentive_assistant() -> tuple[Model, Model]:
-    """What it attends to decides about every other draft. The target's layers add nothing."""
-    target = make("gemma4")
-    norms = ("post_attention_norm.weight", "post_ffw_norm.weight", ".post_norm.weight")
-    changes = {name: 0 * tensor for name, tensor in target.tensors.items() if name.endswith(norms)}
-    changes |= {f"blk.{i}.layer_output_scale.weight": np.ones(1, np.float32) for i in range(2)}
-    target = target.with_tensors(changes)
+    target = idle_gemma4(make("gemma4"))
     return target, gemma4_assistant(target)
 
 

@@ -1,4 +1,4 @@
-// Products of a draft's output matrix in two passes, beside the products of both copies alone.
+// Products of a draft's output matrix in two passes, beside the products of its signs and of its rows alone.
 
 #include <algorithm>
 #include <cmath>
@@ -11,25 +11,33 @@
 
 #include "ggml_graph.h"
 #include "graph/blocks.h"
+#include "weights/mxfp6/codec.h"
 
 namespace {
 
 using namespace specdec;
 
-constexpr std::int64_t k = 256, rows = 16 * 2100 + 5, tile = 16, num_best = 256;
+constexpr std::int64_t k = 256, tile = 16, num_best = 256;
 
 using Floats = std::vector<float>;
 
-// A matrix as Q8_0 with copies as Q4_0 and of its signs.
+// A matrix with copies as Q4_0 and of its signs.
 class Output {
  public:
-  Output() : graph_(128u << 20), weights_(ggml_new_tensor_2d(graph_.get(), GGML_TYPE_Q8_0, k, rows)) {
+  // rows: of MXFP6 a multiple of 16.
+  explicit Output(ggml_type type = GGML_TYPE_Q8_0, std::int64_t rows_of_it = tile * 2100 + 5)
+      : rows(rows_of_it), graph_(128u << 20), weights_(ggml_new_tensor_2d(graph_.get(), type, k, rows)) {
     std::vector<float> x(static_cast<std::size_t>(k * rows));
     for (float& value : x) value = normal_(random_);
-    ggml_quantize_chunk(GGML_TYPE_Q8_0, x.data(), weights_->data, 0, rows, k, nullptr);
-    const auto copy = [&](int type, std::vector<std::uint8_t>& tiles) {
-      tiles.resize(tiles_bytes(weights_, type));
-      write_tiles(weights_, type, 0, num_tiles(weights_), tiles.data());
+    if (type == GGML_TYPE_MXFP6_E2M3) {
+      CHECK(mxfp6::quantize_tiles(mxfp6::Type::e2m3, mxfp6::ScaleRule::mse, x.data(), rows, k,
+                                  static_cast<std::uint8_t*>(weights_->data)) == -1);
+    } else {
+      ggml_quantize_chunk(type, x.data(), weights_->data, 0, rows, k, nullptr);
+    }
+    const auto copy = [&](int type_of_copy, std::vector<std::uint8_t>& tiles) {
+      tiles.resize(tiles_bytes(weights_, type_of_copy));
+      write_tiles(weights_, type_of_copy, 0, num_tiles(weights_), tiles.data());
     };
     copy(GGML_TYPE_Q4_0, four_bits_);
     copy(GGML_TYPE_Q1_0, signs_);
@@ -41,11 +49,13 @@ class Output {
     return x;
   }
 
-  enum Copies { four_bits, signs, both };
+  enum Copies { none, four_bits, signs, both, signs_beside_weights };
   Floats product(const Floats& x, Copies copies, int threads = 2) {
-    const BlockTiles tiles = copies == signs ? BlockTiles{GGML_TYPE_Q1_0, signs_.data()}
-                                             : BlockTiles{GGML_TYPE_Q4_0, four_bits_.data(), copies == both ? signs_.data() : nullptr};
-    use_tiles(weights_, &tiles);
+    BlockTiles tiles{weights_->type, nullptr};
+    if (copies == four_bits || copies == both) tiles = {GGML_TYPE_Q4_0, four_bits_.data()};
+    if (copies == both || copies == signs_beside_weights) tiles.signs = signs_.data();
+    if (copies == signs) tiles = {GGML_TYPE_Q1_0, signs_.data()};
+    use_tiles(weights_, copies == none ? nullptr : &tiles);
     GgmlGraph graph(64u << 20);
     ggml_tensor* columns = ggml_new_tensor_2d(graph.get(), GGML_TYPE_F32, k, static_cast<std::int64_t>(x.size()) / k);
     std::memcpy(columns->data, x.data(), x.size() * sizeof(float));
@@ -56,7 +66,38 @@ class Output {
     return result;
   }
 
-  ggml_tensor* weights() const { return weights_; }
+  // The largest rough logit of every tile.
+  Floats maxima(const float* logits) const {
+    Floats result;
+    for (std::int64_t row = 0; row < rows; row += tile) {
+      result.push_back(*std::max_element(logits + row, logits + std::min(rows, row + tile)));
+    }
+    return result;
+  }
+
+  // Whether the product with `copies` has the best rows of `best` and the other rows of the signs.
+  void check(Copies copies, Copies best) {
+    CHECK(finds_best_rows(weights_));
+    for (const std::int64_t n : {1, 2, 5}) {
+      const Floats x = activations(n);
+      const Floats rough = product(x, signs), fine = product(x, best);
+      for (const int threads : {1, 2, 3}) {
+        const Floats y = product(x, copies, threads);
+        for (std::int64_t c = 0; c < n; ++c) {
+          const Floats largest = maxima(&rough[static_cast<std::size_t>(c * rows)]);
+          Floats sorted = largest;
+          std::sort(sorted.begin(), sorted.end(), std::greater<float>());
+          for (std::int64_t row = 0; row < rows; ++row) {
+            const bool is_best = largest[static_cast<std::size_t>(row / tile)] >= sorted[num_best - 1];
+            const auto at = static_cast<std::size_t>(c * rows + row);
+            CHECK(y[at] == (is_best ? fine : rough)[at]);
+          }
+        }
+      }
+    }
+  }
+
+  const std::int64_t rows;
 
  private:
   GgmlGraph graph_;
@@ -66,42 +107,22 @@ class Output {
   std::normal_distribution<float> normal_;
 };
 
-// The largest rough logit of every tile.
-Floats maxima(const float* logits) {
-  Floats result;
-  for (std::int64_t row = 0; row < rows; row += tile)
-    result.push_back(*std::max_element(logits + row, logits + std::min(rows, row + tile)));
-  return result;
-}
-
 }  // namespace
 
-TEST(the_best_rows_are_multiplied_again_and_the_others_stay_rough) {
-  Output output;
-  CHECK(finds_best_rows(output.weights()));
-  for (const std::int64_t n : {1, 2, 5}) {
-    const Floats x = output.activations(n);
-    const Floats rough = output.product(x, Output::signs), fine = output.product(x, Output::four_bits);
-    for (const int threads : {1, 2, 3}) {
-      const Floats y = output.product(x, Output::both, threads);
-      for (std::int64_t c = 0; c < n; ++c) {
-        const Floats largest = maxima(&rough[static_cast<std::size_t>(c * rows)]);
-        Floats sorted = largest;
-        std::sort(sorted.begin(), sorted.end(), std::greater<float>());
-        for (std::int64_t row = 0; row < rows; ++row) {
-          const bool is_best = largest[static_cast<std::size_t>(row / tile)] >= sorted[num_best - 1];
-          const auto at = static_cast<std::size_t>(c * rows + row);
-          CHECK(y[at] == (is_best ? fine : rough)[at]);
-        }
-      }
-    }
+TEST(the_best_rows_are_multiplied_again_and_the_others_stay_rough) { Output().check(Output::both, Output::four_bits); }
+
+TEST(the_best_rows_of_weights_without_tiles_are_multiplied_as_without_signs) {
+  for (const ggml_type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q6_K, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+    Output(type).check(Output::signs_beside_weights, Output::none);
   }
+  Output(GGML_TYPE_MXFP6_E2M3, tile * 2100).check(Output::signs_beside_weights, Output::none);
 }
 
 // Rows like a trained model's: one of them fits the activations better than all others, by however little of its length.
 TEST(the_likeliest_token_is_found) {
   Output output;
   constexpr std::int64_t n = 40;
+  const std::int64_t rows = output.rows;
   const Floats x = output.activations(n), fine = output.product(x, Output::four_bits), y = output.product(x, Output::both);
   int same = 0;
   for (std::int64_t c = 0; c < n; ++c) {
@@ -113,6 +134,7 @@ TEST(the_likeliest_token_is_found) {
 
 TEST(a_column_does_not_depend_on_the_others) {
   Output output;
+  const std::int64_t rows = output.rows;
   const Floats x = output.activations(7), together = output.product(x, Output::both);
   for (std::int64_t c = 0; c < 7; ++c) {
     const Floats alone = output.product(Floats(x.begin() + c * k, x.begin() + (c + 1) * k), Output::both);
@@ -122,6 +144,7 @@ TEST(a_column_does_not_depend_on_the_others) {
 
 TEST(a_bad_activation_spoils_its_column_and_no_other) {
   Output output;
+  const std::int64_t rows = output.rows;
   Floats x = output.activations(3);
   const Floats clean = output.product(x, Output::both);
   x[k + 3] = std::numeric_limits<float>::quiet_NaN();
@@ -135,7 +158,8 @@ TEST(a_bad_activation_spoils_its_column_and_no_other) {
 TEST(small_matrices_are_read_once) {
   GgmlGraph graph(32u << 20);
   CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 256, 2000)));
-  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 96, 40000)));  // no blocks of 128
+  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 96, 40000)));    // no blocks of 128
+  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_IQ3_S, 256, 40000)));  // multiplied by llama.cpp
 }
 
 TEST_MAIN()

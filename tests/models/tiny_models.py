@@ -847,10 +847,13 @@ def deepened(model: Model, layers: int) -> Model:
     return replace(model, shape=replace(model.shape, layers=layers), tensors=tensors)
 
 
-def with_head(name: str, seed: int = 0, *, layers: int = 1) -> Model:
+def with_head(
+    name: str, seed: int = 0, *, layers: int = 1, shape: Shape | None = None, vocabulary: Vocabulary | None = None
+) -> Model:
     """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
     passes the token's embedding on, so both predict mostly from the last token."""
-    model = make(name, seed, shape=replace(SHAPES.get(name, Shape()), head_layers=layers))
+    shape = replace(shape or SHAPES.get(name, Shape()), head_layers=layers)
+    model = make(name, seed, shape=shape, vocabulary=vocabulary)
     layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
     projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
     projection[:, :width] += np.eye(width)
@@ -926,6 +929,14 @@ OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_
 def damped(model: Model, outputs: tuple[str, ...] = OUTPUTS) -> Model:
     """With layers that change their input little, so that a head can predict it."""
     return model.with_tensors({name: as_f32(0.08 * t) for name, t in model.tensors.items() if name.endswith(outputs)})
+
+
+def idle_gemma4(target: Model) -> Model:
+    """Whose layers add nothing, so that what its assistant attends to decides about every other draft."""
+    norms = ("post_attention_norm.weight", "post_ffw_norm.weight", ".post_norm.weight")
+    changes = {name: 0 * tensor for name, tensor in target.tensors.items() if name.endswith(norms)}
+    changes |= {f"blk.{i}.layer_output_scale.weight": np.ones(1, np.float32) for i in range(2)}
+    return target.with_tensors(changes)
 
 
 def random_tokens(model: Model, count: int, seed: int = 0) -> list[int]:

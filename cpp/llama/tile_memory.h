@@ -1,0 +1,38 @@
+// Copies of matrices in tiles (graph/blocks.h), in memory of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+struct ggml_tensor;
+
+namespace specdec {
+
+struct TileCopy {
+  const ggml_tensor* weights;
+  int type;  // a ggml_type that the weights can have tiles of
+};
+
+class TileMemory {
+ public:
+  static std::uint64_t bytes_of(const std::vector<TileCopy>& copies);
+
+  // Makes the copies on this many threads. progress(share done), at the end 1, is called on this thread; it may throw, which ends it.
+  // Throws std::bad_alloc.
+  TileMemory(const std::vector<TileCopy>& copies, int num_threads, const std::function<void(double)>& progress);
+
+  const std::uint8_t* tiles(std::size_t copy) const { return tiles_[copy]; }
+
+ private:
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::uint8_t* memory) const;
+  };
+  std::unique_ptr<std::uint8_t, Unmap> memory_;
+  std::vector<std::uint8_t*> tiles_;
+};
+
+}  // namespace specdec
