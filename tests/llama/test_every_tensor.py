@@ -1,5 +1,6 @@
 """A file in which one tensor is missing, or of another type or shape, gives text or an error that names the file: for every
-tensor of a model of each architecture. A sample of them here; all, tens of thousands, with SPECDEC_EVERY_TENSOR=1.
+tensor of a model of each architecture; the same for the metadata of drafting heads in files of their own (fuzz_generate has
+those of models). A sample of them here; all, tens of thousands, with SPECDEC_EVERY_TENSOR=1.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from gguf_bytes import U32, u32
+from gguf_bytes import ARRAY, BOOL, F32, I32, STRING, U32, U64, array, string, u32, u64
 from parsed_gguf import SIZES, Parsed
 from tests.models.tiny_models import (
     RECIPES,
@@ -88,9 +90,13 @@ class Change:
     tensor: str
     kind: int | None = None  # neither: the tensor is missing
     shape: tuple[int, ...] | None = None
+    metadata: tuple[str, int, str] | None = None  # instead: a key, the type of its value, and that in hexadecimal
 
     def file(self) -> bytes:
         sound = parsed(self.model)
+        if self.metadata is not None:
+            key, kind, value = self.metadata
+            return sound.with_entry(key, kind, bytes.fromhex(value)).build()
         if self.kind is None and self.shape is None:
             return sound.without_tensor(self.tensor).build()
         changed = sound.with_tensor(self.tensor, kind=self.kind, shape=None if self.shape is None else list(self.shape))
@@ -117,6 +123,24 @@ def of_other_types() -> list[Change]:
 def of_other_shapes() -> list[Change]:
     tensors = [(model, name, shape) for model in MODELS for name, shape, _, _ in parsed(model).tensors]
     return [Change(model, name, shape=other) for model, name, shape in tensors for other in sorted(other_shapes(shape))]
+
+
+def of_other_metadata() -> list[Change]:
+    """Of heads: what they have, but their vocabularies, and what llama.cpp looks for besides."""
+    numbers = [0, 1, 2, 3, 5, 7, 16, 31, 33, 48, 64, 128, 1000, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
+    values = [(U32, u32(number)) for number in numbers] + [(I32, u32((1 << 32) - 1)), (U64, u64(1 << 63)), (BOOL, b"\1")]
+    values += [(F32, struct.pack("<f", number)) for number in (0.0, -1.0, 1e30, math.nan)] + [(STRING, string("x"))]
+    lists = [[], [0, 1], [1, 0], [2, 2, 2], [0, 1, 1 << 31]]
+    values += [(ARRAY, array(U32, len(some), b"".join(map(u32, some)))) for some in lists]
+    values += [(ARRAY, array(BOOL, len(some), some)) for some in (b"\0\1", b"\1\0", b"\1\1")]
+    others = ("attention.shared_kv_layers", "attention.scale", "rope.scaling.type", "final_logit_softcapping", "expert_count")
+    changes = []
+    for model in HEAD_FILES:
+        entries = parsed(model).entries
+        prefix = next(key for key in entries if key.endswith(".block_count")).removesuffix("block_count")
+        keys = dict.fromkeys([*(key for key in entries if key.startswith(prefix)), *(prefix + other for other in others)])
+        changes += [Change(model, "", metadata=(key, kind, value.hex())) for key in keys for kind, value in values]
+    return changes
 
 
 def outcome(path: pathlib.Path, change: Change) -> str:
@@ -209,6 +233,12 @@ def test_another_type(tmp_path: pathlib.Path) -> None:
 def test_another_shape(tmp_path: pathlib.Path) -> None:
     counts = check(some(of_other_shapes()), tmp_path)
     assert counts["error"] > 100, counts
+
+
+def test_other_metadata_of_a_head(tmp_path: pathlib.Path) -> None:
+    changes = of_other_metadata()
+    counts = check(changes if EVERY else random.Random(18).sample(changes, SAMPLE // 5), tmp_path)
+    assert min(counts["text"], counts["error"]) > 20, counts
 
 
 if __name__ == "__main__":
