@@ -29,7 +29,7 @@ def main() -> None:
     draft = Counting(num_pred_tokens=text["num_draft_tokens"]) if text["num_draft_tokens"] else None
     threads = {"n_threads": text["threads"], "n_threads_batch": text["threads"]}
     model = Llama(text["target"], draft_model=draft, n_ctx=text["context"], seed=text["seed"], verbose=False, **threads)
-    prompt = model.tokenize(pathlib.Path(text["prompt"]).read_bytes())
+    prompt = model.tokenize(pathlib.Path(text["prompt"]).read_bytes(), special=True)
     tokens, start = -1, 0.0
     for _ in model.generate(prompt, temp=text["temperature"], top_k=40, top_p=0.95, min_p=0.05, repeat_penalty=1.0):
         tokens += 1

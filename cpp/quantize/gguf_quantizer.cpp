@@ -120,6 +120,10 @@ bool is_integer(int type) { return type == GGML_TYPE_I8 || type == GGML_TYPE_I16
 
 int ggml_type_of(mxfp6::Type type) { return type == mxfp6::Type::e2m3 ? type_id::mxfp6_e2m3 : type_id::mxfp6_e3m2; }
 
+std::uint64_t mxfp6_bytes(const GgufTensor& tensor) {
+  return tensor.elements() / (mxfp6::tile_rows * mxfp6::tile_columns) * mxfp6::tile_bytes;
+}
+
 // ---- The plan for every tensor
 
 struct Task {
@@ -162,11 +166,10 @@ std::optional<std::regex> compile(const std::string& pattern) {
 
 std::vector<Task> plan(const std::vector<GgufFile>& parts, const QuantizeOptions& options) {
   const std::optional<std::regex> keep = compile(options.keep);
-  const std::string architecture = parts.front().string("general.architecture").value_or("");
   std::vector<Task> tasks;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      Task task{&part, &tensor, reason_to_keep(tensor, architecture)};
+      Task task{&part, &tensor, reason_to_keep(tensor, parts)};
       check_input(task);  // before the expression sees the name: std::regex recurses once per character
       if (task.kept_because.empty() && keep && std::regex_search(tensor.name, *keep)) task.kept_because = "--keep";
       if (task.kept_because.empty()) check_quantizable(task, options.allow_requantize);
@@ -184,7 +187,7 @@ std::vector<GgufTensor> output_tensors(const std::vector<Task>& tasks, int type)
     GgufTensor tensor = *task.source;
     if (task.kept_because.empty()) {
       tensor.type = type;
-      tensor.bytes = tensor.elements() / (mxfp6::tile_rows * mxfp6::tile_columns) * mxfp6::tile_bytes;
+      tensor.bytes = mxfp6_bytes(tensor);
     }
     tensors.push_back(std::move(tensor));
   }
@@ -450,8 +453,9 @@ class Job {
 
 }  // namespace
 
-std::string reason_to_keep(const GgufTensor& tensor, const std::string& architecture) {
+std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>& parts) {
   const std::string& name = tensor.name;
+  const std::string architecture = parts.front().string("general.architecture").value_or("");
   if (num_dimensions(tensor) < 2) return "1 dimension";
   if (!ends_with(name, "weight")) return "not a weight";
   if (is_integer(tensor.type)) return "integers";
@@ -465,6 +469,8 @@ std::string reason_to_keep(const GgufTensor& tensor, const std::string& architec
   if (num_dimensions(tensor) > 3) return "4 dimensions";
   if (tensor.shape[0] % columns_multiple != 0) return "columns % 32 != 0";
   if (tensor.shape[1] % rows_multiple != 0) return "rows % 16 != 0";
+  if (name == "token_embd.weight" && tensor.bytes < mxfp6_bytes(tensor) && find_tensor(parts, "output.weight") != nullptr)
+    return "looked up";
   return "";
 }
 

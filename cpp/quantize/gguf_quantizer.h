@@ -81,9 +81,9 @@ struct QuantizeReport {
   double relative_error = 0.0;                      // over all quantized weights
 };
 
-// Why this tensor keeps its type: llama.cpp's own quantizer keeps it too, or its shape is not whole tiles. Empty if it is
-// quantized.
-std::string reason_to_keep(const GgufTensor& tensor, const std::string& architecture);
+// Why this tensor of a model keeps its type: llama.cpp's own quantizer keeps it too, its shape is not whole tiles, or it is an embedding
+// of fewer bits, of which passes look up rows and multiply none. Empty if it is quantized.
+std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>& parts);
 
 // `in` may be any part of a split model; `out` is one file. It is created when complete; an exception leaves no file.
 // Throws std::invalid_argument, ModelError (the input), Error (the output), Cancelled.

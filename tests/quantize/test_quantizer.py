@@ -262,6 +262,20 @@ def test_keep(specdec, tmp_path):
     assert "no tensor can be quantized" in rejection(specdec, path, "--keep", ".*")
 
 
+@pytest.mark.parametrize(
+    ("type", "names", "kept"),
+    [
+        ("Q4_0", ["token_embd.weight", "output.weight"], ["looked up", None]),
+        ("Q4_0", ["token_embd.weight", "blk.0.ffn_up.weight"], [None, None]),  # it is the output matrix, too
+        ("Q8_0", ["token_embd.weight", "output.weight"], [None, None]),
+    ],
+)
+def test_an_embedding_of_fewer_bits_is_kept(specdec, tmp_path, type, names, kept):
+    path = write(tmp_path / "m.gguf", {name: (gaussian(16, 64), GgmlType[type]) for name in names})
+    rows = table(specdec, path, "--allow-requantize")["tensors"]
+    assert [row["kept_because"] for row in rows] == kept
+
+
 # ---- Metadata and layout of the file
 
 

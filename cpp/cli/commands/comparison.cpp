@@ -36,11 +36,10 @@ std::string weight_name(const std::string& path) {
 // Bytes of the file that the quantizer makes, without its header.
 std::uint64_t quantized_bytes(const std::string& path) {
   const Parts parts = GgufFile::read_parts(path);
-  const std::string architecture = parts.front().string("general.architecture").value_or("");
   std::uint64_t bytes = parts.front().data_offset;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      bytes += reason_to_keep(tensor, architecture).empty() ? tensor.elements() / mxfp6_block * mxfp6_block_bytes : tensor.bytes;
+      bytes += reason_to_keep(tensor, parts).empty() ? tensor.elements() / mxfp6_block * mxfp6_block_bytes : tensor.bytes;
     }
   }
   return bytes;
