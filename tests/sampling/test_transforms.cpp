@@ -34,7 +34,7 @@ std::vector<float> random_logits(int size, std::uint64_t seed = 1) {
   return logits;
 }
 
-Distribution apply(const SamplingParams& params, const std::vector<float>& logits, const std::vector<Token>& history = {}) {
+Distribution distribution_of(const SamplingParams& params, const std::vector<float>& logits, const std::vector<Token>& history = {}) {
   Distribution out;
   Transforms(params).apply(logits.data(), static_cast<int>(logits.size()), history.data(), static_cast<int>(history.size()), out);
   return out;
@@ -79,7 +79,7 @@ TEST(top_k_against_sorting) {
     for (const int k : {1, 2, 3, 40, 499, 500, 501, 999, 1000}) {
       SamplingParams params = off();
       params.top_k = k;
-      CHECK(apply(params, logits).tokens == best_by_sorting(logits, k));
+      CHECK(distribution_of(params, logits).tokens == best_by_sorting(logits, k));
     }
   }
 }
@@ -90,7 +90,7 @@ TEST(top_p_of_equal_logits_counts) {
     for (int eighths = 1; eighths < 8; ++eighths) {
       params.top_p = eighths / 8.0;
       const int expected = std::max(1, (size * eighths + 7) / 8);
-      const Distribution d = apply(params, std::vector<float>(static_cast<std::size_t>(size), 3.0f));
+      const Distribution d = distribution_of(params, std::vector<float>(static_cast<std::size_t>(size), 3.0f));
       CHECK(static_cast<int>(d.tokens.size()) == expected && d.tokens.back() == expected - 1);
     }
   }
@@ -102,7 +102,7 @@ TEST(top_p_looks_at_probabilities_before_temperature) {
   for (const double temperature : {0.01, 1.0, 100.0}) {
     params.temperature = temperature;
     const std::vector<float> logits = {std::log(0.1f), std::log(0.6f), std::log(0.3f)};
-    CHECK((apply(params, logits).tokens == std::vector<Token>{1, 2}));
+    CHECK((distribution_of(params, logits).tokens == std::vector<Token>{1, 2}));
   }
 }
 
@@ -129,7 +129,7 @@ TEST(penalties_look_at_the_last_n_tokens) {
   const std::vector<Token> history = {0, 1, 2, 2};
   const auto penalised = [&](int last_n) {
     params.penalty_last_n = last_n;
-    const Distribution d = apply(params, logits, history);
+    const Distribution d = distribution_of(params, logits, history);
     std::vector<Token> below;
     for (std::size_t i = 0; i < 4; ++i) {
       if (d.probs[i] < d.probs[3]) below.push_back(d.tokens[i]);
@@ -162,9 +162,9 @@ TEST(penalties_golden_and_nothing_left_behind) {
 TEST(min_p_keeps_what_reaches_it) {
   SamplingParams params = off();
   params.min_p = 1.0;
-  CHECK((apply(params, {1, 2, 2, 1.99f}).tokens == std::vector<Token>{1, 2}));
+  CHECK((distribution_of(params, {1, 2, 2, 1.99f}).tokens == std::vector<Token>{1, 2}));
   params.min_p = std::exp(-1.5) * (1 - 1e-9);
-  CHECK((apply(params, {0.5, 0.25, 2, 0.75}).tokens == std::vector<Token>{0, 2, 3}));
+  CHECK((distribution_of(params, {0.5, 0.25, 2, 0.75}).tokens == std::vector<Token>{0, 2, 3}));
 }
 
 TEST(ids_beyond_the_row_are_ignored) {
@@ -172,32 +172,32 @@ TEST(ids_beyond_the_row_are_ignored) {
   params.repeat_penalty = 2.0;
   params.logit_bias = {{3, 5.0}, {1000000, 5.0}};
   const std::vector<float> logits = {1, 2, 3};
-  CHECK(same(apply(params, logits, {3, 99, -1}), apply(off(), logits)));
+  CHECK(same(distribution_of(params, logits, {3, 99, -1}), distribution_of(off(), logits)));
 }
 
 TEST(greedy) {
   SamplingParams params;
   params.temperature = 9.9e-6;
-  CHECK(params.greedy() && apply(params, {1, 3, 3, 2}).tokens == std::vector<Token>{1});
-  CHECK(apply(params, {1, 3, 3, 2}).probs == std::vector<double>{1.0});
+  CHECK(params.greedy() && distribution_of(params, {1, 3, 3, 2}).tokens == std::vector<Token>{1});
+  CHECK(distribution_of(params, {1, 3, 3, 2}).probs == std::vector<double>{1.0});
   params.logit_bias = {{1, -kInfinity}};
-  CHECK(apply(params, {1, 3, 3, 2}).tokens == std::vector<Token>{2});
+  CHECK(distribution_of(params, {1, 3, 3, 2}).tokens == std::vector<Token>{2});
   params.presence_penalty = 5.0;
-  CHECK(apply(params, {1, 3, 3, 2}, {2}).tokens == std::vector<Token>{3});
+  CHECK(distribution_of(params, {1, 3, 3, 2}, {2}).tokens == std::vector<Token>{3});
   params.temperature = 1e-5;
   CHECK(!params.greedy());
 }
 
 TEST(minus_infinity_is_not_in_the_support) {
   const float minus_infinity = -std::numeric_limits<float>::infinity();
-  const Distribution d = apply(off(), {minus_infinity, 1, minus_infinity, 1});
+  const Distribution d = distribution_of(off(), {minus_infinity, 1, minus_infinity, 1});
   CHECK((d.tokens == std::vector<Token>{1, 3}) && (d.probs == std::vector<double>{0.5, 0.5}));
 }
 
 TEST(what_underflows_is_not_in_the_support) {
   SamplingParams params = off();
   params.temperature = 1e-4;
-  const Distribution d = apply(params, {0.0f, 0.01f, 1.0f, -3e38f, 0.99f});
+  const Distribution d = distribution_of(params, {0.0f, 0.01f, 1.0f, -3e38f, 0.99f});
   CHECK((d.tokens == std::vector<Token>{2, 4}));
   for (const double prob : d.probs) CHECK(prob > 0.0);
 }
@@ -210,21 +210,21 @@ TEST(bad_logits) {
       params.temperature = temperature;
       params.top_k = top_k;
       std::vector<float> logits = random_logits(1000);
-      CHECK_THROWS(apply(params, {}), std::invalid_argument, "no finite logit among 0");
-      CHECK_THROWS(apply(params, std::vector<float>(7, -infinity)), std::invalid_argument, "no finite logit among 7");
+      CHECK_THROWS(distribution_of(params, {}), std::invalid_argument, "no finite logit among 0");
+      CHECK_THROWS(distribution_of(params, std::vector<float>(7, -infinity)), std::invalid_argument, "no finite logit among 7");
       logits[900] = -nan;
-      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain NaN (first at id 900)");
+      CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain NaN (first at id 900)");
       logits[17] = nan;
-      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain NaN (first at id 17)");
+      CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain NaN (first at id 17)");
       logits[5] = infinity;
-      CHECK_THROWS(apply(params, logits), std::invalid_argument, "logits contain +inf (first at id 5)");
+      CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain +inf (first at id 5)");
       params.logit_bias = {{5, -kInfinity}};  // banning the token does not hide its bad logit
-      CHECK_THROWS(apply(params, logits), std::invalid_argument, "(first at id 5)");
+      CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "(first at id 5)");
     }
   }
   SamplingParams all_banned;
   all_banned.logit_bias = {{0, -kInfinity}, {1, -kInfinity}};
-  CHECK_THROWS(apply(all_banned, {1, 2}), std::invalid_argument, "no finite logit among 2");
+  CHECK_THROWS(distribution_of(all_banned, {1, 2}), std::invalid_argument, "no finite logit among 2");
 }
 
 TEST(usable_after_an_error) {
@@ -235,7 +235,7 @@ TEST(usable_after_an_error) {
   Distribution out;
   CHECK_THROWS(transforms.apply(bad.data(), 50, nullptr, 0, out), std::invalid_argument, "NaN");
   transforms.apply(good.data(), 50, nullptr, 0, out);
-  CHECK(same(out, apply(SamplingParams(), good)));
+  CHECK(same(out, distribution_of(SamplingParams(), good)));
 }
 
 TEST(bad_parameters) {
@@ -312,7 +312,7 @@ TEST(a_mask_comes_before_penalties_and_truncation) {
       Transforms transforms(params);
       Distribution out;
       transforms.apply(logits.data(), size, history.data(), 3, out, &mask);
-      CHECK(same(out, apply(params, masked, history)));
+      CHECK(same(out, distribution_of(params, masked, history)));
       CHECK(transforms.argmax(logits.data(), size, history.data(), 3, &mask) == transforms.argmax(masked.data(), size, history.data(), 3));
     }
   }
