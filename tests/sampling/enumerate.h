@@ -68,7 +68,9 @@ inline std::vector<Distribution> rows_along(const Model& model, const Sequence& 
   return rows;
 }
 
+// NaN, 0 / 0 where a test is certain to succeed, is no breakpoint.
 inline std::vector<Cell> cells_between(std::vector<double> breakpoints) {
+  breakpoints.erase(std::remove_if(breakpoints.begin(), breakpoints.end(), [](double x) { return std::isnan(x); }), breakpoints.end());
   breakpoints.insert(breakpoints.end(), {0.0, 1.0});
   std::sort(breakpoints.begin(), breakpoints.end());
   std::vector<Cell> cells;
