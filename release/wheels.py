@@ -325,7 +325,15 @@ def main() -> None:
     for name in arguments.platforms or PLATFORMS:
         built = build(name, pythons, arguments.emulator.replace(" ", ";"))
         if arguments.emulator:
-            tests = ["ctest", "--test-dir", built, "--output-on-failure", "--no-tests=error", "--parallel", str(os.cpu_count())]
+            tests = [
+                "ctest",
+                "--test-dir",
+                str(built),
+                "--output-on-failure",
+                "--no-tests=error",
+                "--parallel",
+                str(os.cpu_count()),
+            ]
             subprocess.run(tests, check=True)
         print(pack_archive(name, built, arguments.dist))
         for version in pythons:
