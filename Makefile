@@ -64,11 +64,12 @@ lint: build
 	git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	mypy
 
-# Our own files that this machine compiles. clang-tidy brings its own headers of the compiler, and its own list of what is an error:
-# the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
-FILES ?= $(shell $(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('$(BUILD)/compile_commands.json'))}))")
-tidy: $(BUILD)/build.ninja
-	@printf '%s\n' $(FILES) | xargs -n 1 -P $(JOBS) clang-tidy -p $(BUILD) --quiet --extra-arg=-Wno-error
+# Our own files that this machine compiles, each by itself. clang-tidy brings its own headers of the compiler, and its own list of what is
+# an error: the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
+FILES ?= $$($(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('build/tidy/compile_commands.json'))}))")
+tidy: $(VENV)/.ready
+	cmake --preset tidy --log-level=WARNING
+	@printf '%s\n' $(FILES) | xargs -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
 empty :=
 space := $(empty) $(empty)
