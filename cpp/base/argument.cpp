@@ -6,8 +6,11 @@
 
 namespace specdec {
 
-ArgumentError::ArgumentError(const std::string& name, const std::string& value, std::string requirement)
-    : std::invalid_argument(name + " is " + value + "; it must be " + requirement), requirement_(std::move(requirement)) {}
+ArgumentError::ArgumentError(std::string name, const std::string& problem)
+    : std::invalid_argument(name + " " + problem), name_(std::move(name)) {}
+
+WrongValue::WrongValue(std::string name, const std::string& value, std::string requirement)
+    : ArgumentError(std::move(name), "is " + value + "; it must be " + requirement), requirement_(std::move(requirement)) {}
 
 bool Range::contains(double value) const noexcept {
   const bool above = excludes_low ? value > low : value >= low;
@@ -33,7 +36,7 @@ std::string number_text(double value) {
 }
 
 void check_range(const std::string& name, double value, const Range& range) {
-  if (!range.contains(value)) throw ArgumentError(name, number_text(value), range.text());
+  if (!range.contains(value)) throw WrongValue(name, number_text(value), range.text());
 }
 
 }  // namespace specdec

@@ -1,4 +1,4 @@
-// Valid ranges of arguments, and the error that names the argument, its value and the requirement.
+// Valid ranges of arguments, and the errors that name the argument.
 #pragma once
 
 #include <limits>
@@ -7,10 +7,20 @@
 
 namespace specdec {
 
-// "top_p is 1.5; it must be a number above 0 and at most 1". The requirement alone is for callers that name the argument otherwise.
+// "grammar is empty".
 class ArgumentError : public std::invalid_argument {
  public:
-  ArgumentError(const std::string& name, const std::string& value, std::string requirement);
+  ArgumentError(std::string name, const std::string& problem);
+  const std::string& name() const noexcept { return name_; }
+
+ private:
+  std::string name_;
+};
+
+// "top_p is 1.5; it must be a number above 0 and at most 1". The requirement alone is for callers that name the argument otherwise.
+class WrongValue : public ArgumentError {
+ public:
+  WrongValue(std::string name, const std::string& value, std::string requirement);
   const std::string& requirement() const noexcept { return requirement_; }
 
  private:
@@ -39,7 +49,7 @@ constexpr Range numbers_above(double low, double high) { return {low, high, fals
 // A number as errors show it, with up to 15 digits.
 std::string number_text(double value);
 
-// Throws ArgumentError.
+// Throws WrongValue.
 void check_range(const std::string& name, double value, const Range& range);
 
 }  // namespace specdec

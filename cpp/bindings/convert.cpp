@@ -52,7 +52,7 @@ Number fitted(const std::string& name, const py::int_& whole, const std::string&
   try {
     return py::cast<Number>(whole);
   } catch (const py::cast_error&) {
-    throw specdec::ArgumentError(name, py::cast<std::string>(py::str(whole)), requirement);
+    throw specdec::WrongValue(name, py::cast<std::string>(py::str(whole)), requirement);
   }
 }
 

@@ -90,7 +90,7 @@ Value read(const option::Description& row, const Value& present, const std::stri
       row.check(*value);
       return *value;
     }
-  } catch (const ArgumentError& error) {
+  } catch (const WrongValue& error) {
     requirement = error.requirement();  // of a part of it, perhaps
   }
   throw UsageError("expected " + requirement + (word.empty() ? "" : " or " + word) + ", got \"" + text + "\"");

@@ -20,10 +20,10 @@ void set_prompt(Request& request, const Json& json) {
     request.prompt = json.get<std::string>();
     return;
   }
-  if (!json.is_array()) throw ArgumentError("prompt", json.dump(), "a string or a list of token ids");
+  if (!json.is_array()) throw WrongValue("prompt", json.dump(), "a string or a list of token ids");
   for (const Json& token : json) {
     const bool fits = token.is_number_integer() && std::abs(token.get<double>()) <= INT32_MAX;
-    if (!fits) throw ArgumentError("a prompt token", token.dump(), "a whole number of at most 31 bits");
+    if (!fits) throw WrongValue("a prompt token", token.dump(), "a whole number of at most 31 bits");
     request.prompt_tokens.push_back(token.get<Token>());
   }
 }

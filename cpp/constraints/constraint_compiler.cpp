@@ -3,9 +3,9 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
+#include "base/argument.h"
 #include "base/error.h"
 #include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
@@ -19,8 +19,7 @@ class GrammarConstraint final : public sampling::Constraint {
  public:
   GrammarConstraint(const xgrammar::CompiledGrammar& grammar, int vocabulary_size, const std::string& prefix)
       : matcher_(grammar), vocabulary_size_(vocabulary_size) {
-    if (!prefix.empty() && !matcher_.AcceptString(prefix))
-      throw std::invalid_argument("the grammar does not begin with what the prompt ends with");
+    if (!prefix.empty() && !matcher_.AcceptString(prefix)) throw ArgumentError("grammar", "does not begin with what the prompt ends with");
   }
 
   int vocabulary_size() const override { return vocabulary_size_; }
@@ -58,14 +57,14 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
     take_xgrammar_warning();
     xgrammar::Grammar grammar = parse();
     const std::string warning = take_xgrammar_warning();
-    if (!warning.empty()) throw std::invalid_argument(name + " is not supported: " + warning);
+    if (!warning.empty()) throw ArgumentError(name, "is not supported: " + warning);
     return grammar;
-  } catch (const std::invalid_argument&) {
+  } catch (const ArgumentError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::invalid_argument(name + " is not valid: " + error.what());
+    throw ArgumentError(name, std::string("is not valid: ") + error.what());
   }
 }
 
@@ -102,7 +101,7 @@ struct ConstraintCompiler::Compiler {
     try {
       return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(grammar), vocabulary.GetVocabSize(), prefix);
     } catch (const XgrammarError& error) {
-      throw std::invalid_argument(name + " is not supported: " + error.what());
+      throw ArgumentError(name, std::string("is not supported: ") + error.what());
     }
   }
 
@@ -123,10 +122,11 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std:
   const SupportedSchema supported = supported_schema(schema);
   for (const std::string& pattern : supported.patterns) {
     if (is_automaton(parsed_schema(pattern))) continue;
-    throw std::invalid_argument(
-        "json_schema: this pattern is not supported, because it needs characters that JSON escapes, has some beyond ASCII, or counts above "
-        "128: " +
-        pattern);
+    throw ArgumentError(
+        "json_schema",
+        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond ASCII, or counts above 128, "
+        "which is not supported: " +
+            pattern);
   }
   return compiler_->compiled("json_schema", parsed_schema(supported.text));
 }

@@ -9,7 +9,7 @@
 
 namespace specdec {
 
-// The whole output must match. Methods may be called on any thread; each throws std::invalid_argument for what is not valid or not
+// The whole output must match. Methods may be called on any thread; each throws ArgumentError for what is not valid or not
 // supported, with its place where that is known, and never accepts it in part.
 class ConstraintCompiler {
  public:

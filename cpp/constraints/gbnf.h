@@ -6,7 +6,7 @@
 namespace specdec {
 
 // The grammar in xgrammar's notation, which lacks GBNF's "." (any character) and alternatives with nothing in them. Throws
-// std::invalid_argument for text that is empty, too long, not UTF-8, or nested too deeply.
+// ArgumentError for text that is empty, too long, not UTF-8, or nested too deeply.
 std::string xgrammar_text_of(const std::string& gbnf);
 
 }  // namespace specdec

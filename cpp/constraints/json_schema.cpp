@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 #include <vector>
 
+#include "base/argument.h"
 #include "base/json_depth.h"
 #include "constraints/limits.h"
 
@@ -88,7 +88,14 @@ class Checker {
 
  private:
   [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
-    throw std::invalid_argument("json_schema: " + (pointer.empty() ? "the schema" : pointer) + " " + problem);
+    throw ArgumentError("json_schema", "cannot be used: " + (pointer.empty() ? "the schema" : pointer) + " " + problem);
+  }
+  static void check_pattern(const std::string& pattern, const std::string& pointer) {
+    try {
+      check_nesting_and_counts(pointer, pattern, false);
+    } catch (const ArgumentError& error) {
+      throw ArgumentError("json_schema", std::string("cannot be used: ") + error.what());
+    }
   }
   // Any other keyword is not supported.
   static void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
@@ -241,7 +248,7 @@ class Checker {
     if (schema.contains("minLength") || schema.contains("maxLength")) return add_length(schema, pointer, out);
     if (schema.contains("pattern")) {
       if (!schema.at("pattern").is_string()) fail(pointer + "/pattern", "must be a string");
-      check_nesting_and_counts("json_schema: " + pointer + "/pattern", schema.at("pattern").get<std::string>(), false);
+      check_pattern(schema.at("pattern").get<std::string>(), pointer + "/pattern");
       add_pattern(schema.at("pattern").get<std::string>(), out);
     }
     if (!schema.contains("format")) return;
@@ -311,12 +318,12 @@ class Checker {
 
 SupportedSchema supported_schema(const std::string& text) {
   check_constraint_text("json_schema", text);
-  if (json_depth(text) > 4 * max_constraint_depth) throw std::invalid_argument("json_schema is nested too deeply");
+  if (json_depth(text) > 4 * max_constraint_depth) throw ArgumentError("json_schema", "is nested too deeply");
   Json schema;
   try {
     schema = Json::parse(text);
   } catch (const Json::exception& error) {
-    throw std::invalid_argument(std::string("json_schema is not JSON: ") + error.what());
+    throw ArgumentError("json_schema", std::string("is not JSON: ") + error.what());
   }
   if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}};
   Checker checker(schema);

@@ -12,7 +12,7 @@ struct SupportedSchema {
 };
 
 // The schema as xgrammar gets it: without annotations, "{}" as any object, and lengths of strings as patterns. Throws
-// std::invalid_argument that names the first keyword that is not supported, or is not valid, and its place as a JSON pointer.
+// ArgumentError that names the first keyword that is not supported, or is not valid, and its place as a JSON pointer.
 SupportedSchema supported_schema(const std::string& text);
 
 }  // namespace specdec

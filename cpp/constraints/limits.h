@@ -13,7 +13,7 @@ constexpr std::size_t max_regex_bytes = 4 * 1024;  // thousands of optional part
 constexpr int max_constraint_depth = 32;
 constexpr std::int64_t max_counted_places = 512;  // in all: classes of characters times {n,m}; maxLength, maxItems
 
-// Each throws std::invalid_argument that calls the text by its name.
+// Each throws ArgumentError of this name.
 
 // For a text that is empty, too long, not UTF-8, or has a null character.
 void check_constraint_text(const std::string& name, const std::string& text, std::size_t max_bytes = max_constraint_bytes);

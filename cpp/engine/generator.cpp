@@ -40,8 +40,8 @@ HeadFile head_of(const std::vector<GgufFile>& draft, const std::vector<GgufFile>
   if (head.kind == HeadKind::none) return head;
   check_head_for(draft, target);
   if (is_remote) {
-    throw ArgumentError("draft", "\"" + draft.front().path + "\"",
-                        "another draft with RPC servers, where every draft of the head would wait for the network");
+    throw WrongValue("draft", "\"" + draft.front().path + "\"",
+                     "another draft with RPC servers, where every draft of the head would wait for the network");
   }
   return head;
 }
@@ -111,7 +111,7 @@ void Generator::load_target(const std::vector<GgufFile>& parts, Model::Options m
   const auto note = [&](const std::string& problem) { notes_.push_back("drafts do not come from the model's own head: " + problem); };
   const bool is_asked = std::holds_alternative<OwnHead>(options_.draft), is_remote = !options_.rpc_servers.empty();
   if (is_asked && is_remote) {
-    throw ArgumentError("draft", "\"mtp\"", "another draft with RPC servers, where every draft of the head would wait for the network");
+    throw WrongValue("draft", "\"mtp\"", "another draft with RPC servers, where every draft of the head would wait for the network");
   }
   const bool is_open = std::holds_alternative<AutomaticDraft>(options_.draft) || !has_draft(options_.draft);
   if (!is_open || options_.num_draft_tokens == 0 || is_remote) return load(is_asked);
@@ -144,8 +144,8 @@ std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) 
   if (options_.draft_corpus.empty()) return nullptr;
   const bool has_model = draft_path(options_.draft) != nullptr || std::holds_alternative<OwnHead>(options_.draft);
   if (!is_suffix && !(has_model && options_.suffix)) {
-    throw ArgumentError("draft_corpus", "\"" + options_.draft_corpus + "\"",
-                        "left out, or used with draft=\"suffix\" or with a draft model and suffix decoding beside it");
+    throw WrongValue("draft_corpus", "\"" + options_.draft_corpus + "\"",
+                     "left out, or used with draft=\"suffix\" or with a draft model and suffix decoding beside it");
   }
   DraftCorpus corpus = load_corpus(options_.draft_corpus, target_model_->vocabulary(), options_.progress);
   if (!corpus.note.empty()) notes_.push_back(corpus.note);
@@ -287,10 +287,12 @@ std::vector<Token> Generator::chat_tokens(const Conversation& conversation, cons
 void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
   std::set<Token> banned;
   for (const auto& [token, bias] : logit_bias) {
-    check_range("a token of logit_bias", token, token_ids());
+    if (!token_ids().contains(token)) {
+      throw ArgumentError("logit_bias", "has the token " + std::to_string(token) + "; it must be " + token_ids().text());
+    }
     if (std::isinf(bias)) banned.insert(token);
   }
-  if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw std::invalid_argument("logit_bias bans every token");
+  if (static_cast<int>(banned.size()) == target_->vocabulary_size()) throw ArgumentError("logit_bias", "bans every token");
 }
 
 // control_tokens: those that are text, see Request.

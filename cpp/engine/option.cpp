@@ -88,10 +88,10 @@ std::string Description::requirement() const { return std::visit(Requirement(), 
 
 void Description::check(const Value& value) const {
   if (std::holds_alternative<std::monostate>(value)) {
-    if (!is_optional) throw ArgumentError(name, "missing", requirement());
+    if (!is_optional) throw WrongValue(name, "missing", requirement());
   } else if (!std::visit(Valid(value), type)) {
     const std::string quote = std::holds_alternative<std::string>(value) ? "\"" : "";
-    throw ArgumentError(name, quote + text(value) + quote, requirement());
+    throw WrongValue(name, quote + text(value) + quote, requirement());
   }
 }
 

@@ -58,7 +58,7 @@ struct Description {
   bool is_optional = false;              // takes monostate
   bool changes_texts = true;             // false: a text is the same whatever it is
   std::string requirement() const;       // "a whole number from 0 to 63"
-  void check(const Value& value) const;  // its type is right. Throws ArgumentError
+  void check(const Value& value) const;  // its type is right. Throws WrongValue
 };
 
 template <class Owner>
@@ -79,7 +79,7 @@ const Option<Owner>* find(const Table<Owner>& table, const std::string& name) {
   return nullptr;
 }
 
-// Throws ArgumentError.
+// Throws WrongValue.
 template <class Owner>
 void check(const Table<Owner>& table, const Owner& owner) {
   for (const Option<Owner>& row : table) row.check(row.get(owner));

@@ -57,7 +57,8 @@ const char* name(FinishReason reason) {
 void Request::validate() const {
   option::check(request_options(), *this);
   if (grammar.has_value() + json_schema.has_value() + regex.has_value() > 1) {
-    throw std::invalid_argument("of grammar, json_schema and regex at most one can be given");
+    throw ArgumentError(grammar ? "grammar" : "json_schema",
+                        std::string("is given with ") + (regex ? "regex" : "json_schema") + "; at most one of them can be");
   }
   if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }

@@ -32,7 +32,7 @@ struct Request {
   std::optional<std::string> json_schema;
   std::optional<std::string> regex;
 
-  void validate() const;  // throws ArgumentError or another std::invalid_argument
+  void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong
 
   // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same output with
   // any draft, any number of drafts, or none.

@@ -43,11 +43,11 @@ class Reader {
     sampling::LogitBias biases;
     for (const auto& [token, bias] : json_.items()) {
       if (token.empty() || token.size() > 9 || token.find_first_not_of("0123456789") != std::string::npos) {
-        throw std::invalid_argument(name_ + " has the token id \"" + token + "\"; it must be a whole number");
+        throw ArgumentError(name_, "has the token id \"" + token + "\"; it must be a whole number");
       }
       if (bias == "-inf") biases.emplace_back(std::stoi(token), -std::numeric_limits<double>::infinity());
       else if (bias.is_number()) biases.emplace_back(std::stoi(token), bias.get<double>());
-      else throw ArgumentError(name_ + "[" + token + "]", bias.dump(), "a number or \"-inf\"");
+      else throw WrongValue(name_ + "[" + token + "]", bias.dump(), "a number or \"-inf\"");
     }
     return biases;
   }
@@ -78,7 +78,7 @@ class Reader {
 void set_option(Request& request, const RequestOption& option, const Json& json) {
   if (json.is_null()) return;
   const std::optional<Value> value = std::visit(Reader(option.name, json), option.type);
-  if (!value) throw ArgumentError(option.name, json.dump(), option.requirement());
+  if (!value) throw WrongValue(option.name, json.dump(), option.requirement());
   option.check(*value);
   option.set(request, *value);
 }

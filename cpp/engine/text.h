@@ -17,7 +17,7 @@ namespace specdec {
 
 class Text {
  public:
-  // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws std::invalid_argument for an empty stop
+  // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for an empty stop
   // string.
   Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 

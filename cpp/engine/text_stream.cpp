@@ -1,9 +1,9 @@
 #include "engine/text_stream.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
+#include "base/argument.h"
 #include "base/utf8.h"
 
 namespace specdec {
@@ -21,7 +21,7 @@ std::size_t partial_match(const std::string& text, const std::string& stop) {
 
 TextStream::TextStream(std::vector<std::string> stop) : stop_(std::move(stop)) {
   for (const std::string& s : stop_) {
-    if (s.empty()) throw std::invalid_argument("stop: a stop string is empty; each must have at least one character");
+    if (s.empty()) throw ArgumentError("stop", "has an empty string; each must have at least one character");
   }
   bytes_.reserve(256);  // more than a token and a stop string usually have, so that tokens do not allocate
   held_.reserve(256);

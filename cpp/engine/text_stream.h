@@ -8,7 +8,7 @@ namespace specdec {
 
 class TextStream {
  public:
-  // Throws std::invalid_argument for an empty stop string.
+  // Throws ArgumentError for an empty stop string.
   explicit TextStream(std::vector<std::string> stop);
 
   // Adds the bytes of one token and returns the text that is now final. Holds back an incomplete character, and a suffix that

@@ -13,7 +13,7 @@ template <class Value>
   std::ostringstream text;
   text.precision(15);
   text << value;
-  throw ArgumentError(name, text.str(), requirement);
+  throw WrongValue(name, text.str(), requirement);
 }
 
 template <class Value>

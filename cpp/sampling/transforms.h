@@ -27,7 +27,7 @@ constexpr Range penalty_last_n = whole_numbers(-1, std::numeric_limits<int>::max
 
 // Added to the logit of an id >= 0; finite, or -inf: ban.
 using LogitBias = std::vector<std::pair<Token, double>>;
-void check_logit_bias(const LogitBias& logit_bias);  // throws ArgumentError
+void check_logit_bias(const LogitBias& logit_bias);  // throws WrongValue
 
 // Defaults are llama.cpp's.
 struct SamplingParams {
@@ -42,7 +42,7 @@ struct SamplingParams {
   LogitBias logit_bias;
 
   bool greedy() const noexcept { return temperature < 1e-5; }
-  void validate() const;  // throws ArgumentError
+  void validate() const;  // throws WrongValue
 };
 
 // A row in which no token has a probability above zero.

@@ -1,33 +1,16 @@
 #include "server/api_error.h"
 
-#include <algorithm>
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "base/argument.h"
 #include "base/error.h"
-#include "engine/request_options.h"
 
 namespace specdec::server {
 
 ApiError invalid_request(const std::string& field, const std::string& message) {
   return ApiError(400, "invalid_request_error", message, field);
 }
-
-namespace {
-
-// The option that a message of the engine is about, which it names first: "stop: ...", "a token of logit_bias is ...".
-std::string option_in(const std::string& message) {
-  constexpr const char* letters = "abcdefghijklmnopqrstuvwxyz_";
-  for (std::size_t begin = message.find_first_of(letters), end = 0; begin != std::string::npos;
-       begin = message.find_first_of(letters, end)) {
-    end = std::min(message.find_first_not_of(letters, begin), message.size());
-    const std::string word = message.substr(begin, end - begin);
-    if (option::find(request_options(), word) != nullptr) return word;
-  }
-  return "";
-}
-
-}  // namespace
 
 ApiError to_api_error(const std::exception_ptr& error) {
   try {
@@ -36,8 +19,10 @@ ApiError to_api_error(const std::exception_ptr& error) {
     return known;
   } catch (const ClientGone& gone) {
     return ApiError(499, "client_closed_request", gone.what());
+  } catch (const ArgumentError& wrong) {
+    return invalid_request(wrong.name(), wrong.what());
   } catch (const std::invalid_argument& wrong) {
-    return invalid_request(option_in(wrong.what()), wrong.what());
+    return invalid_request("", wrong.what());
   } catch (const ContextFull& full) {
     ApiError too_long(400, "exceed_context_size_error", std::string(full.what()) + ": it exceeds the available context size");
     too_long.full = ApiError::Full{full.num_tokens, full.n_ctx};

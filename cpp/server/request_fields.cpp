@@ -89,7 +89,7 @@ void set(const Service& service, Request& request, const RequestOption& option, 
     if (json.is_null() && option.name == "seed") request.seed.reset();
     if (!json.is_null() && constrains(option.name)) check_no_constraint(request, body.path(field));
     set_option(request, option, json);
-  } catch (const ArgumentError& error) {
+  } catch (const WrongValue& error) {
     throw wrong_value(body.path(field), *value, error.requirement());
   } catch (const std::invalid_argument& error) {
     throw invalid_request(body.path(field), error.what());

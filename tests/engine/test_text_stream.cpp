@@ -64,6 +64,6 @@ TEST(the_earliest_of_several_stop_strings_counts) {
 
 TEST(stop_strings_may_hold_characters_of_several_bytes) { CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf"); }
 
-TEST(an_empty_stop_string_is_rejected) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop string is empty"); }
+TEST(an_empty_stop_string_is_rejected) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop has an empty string"); }
 
 TEST_MAIN()
