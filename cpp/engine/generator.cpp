@@ -252,7 +252,7 @@ MarkedText Generator::chat_prompt(const Conversation& conversation) const {
 
 std::shared_ptr<const ChatOutputParser> Generator::prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                                   Request& request) const {
-  if (request.grammar || request.json_schema || request.regex) {  // then all text is the content that was asked for
+  if (request.constraint() != nullptr) {  // then all text is the content that was asked for
     if (tool_use.is_required) throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
     return nullptr;
   }
@@ -316,7 +316,7 @@ const ConstraintCompiler& Generator::constraint_compiler(const std::vector<Token
 }
 
 std::unique_ptr<sampling::Constraint> Generator::constraint_of(const Request& request) {
-  if (!request.grammar && !request.json_schema && !request.regex) return nullptr;
+  if (request.constraint() == nullptr) return nullptr;
   const ConstraintCompiler& compiler = constraint_compiler(request.control_tokens);
   if (request.grammar) return compiler.grammar(*request.grammar, request.grammar_prefix);
   return request.json_schema ? compiler.json_schema(*request.json_schema) : compiler.regex(*request.regex);

@@ -54,11 +54,12 @@ const char* name(FinishReason reason) {
   }
 }
 
+const char* Request::constraint() const { return grammar ? "grammar" : json_schema ? "json_schema" : regex ? "regex" : nullptr; }
+
 void Request::validate() const {
   option::check(request_options(), *this);
   if (grammar.has_value() + json_schema.has_value() + regex.has_value() > 1) {
-    throw ArgumentError(grammar ? "grammar" : "json_schema",
-                        std::string("is given with ") + (regex ? "regex" : "json_schema") + "; at most one of them can be");
+    throw ArgumentError(constraint(), std::string("is given with ") + (regex ? "regex" : "json_schema") + "; at most one of them can be");
   }
   if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }

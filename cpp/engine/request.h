@@ -31,6 +31,7 @@ struct Request {
   std::string grammar_prefix;  // what the prompt ends with and matches the grammar's beginning
   std::optional<std::string> json_schema;
   std::optional<std::string> regex;
+  const char* constraint() const;  // the name of the one that is given; null: none
 
   void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong
 

@@ -10,6 +10,7 @@ using namespace option;
 using sampling::SamplingParams;
 namespace ranges = sampling::ranges;
 
+constexpr const char* constraints = "Constraints";
 constexpr int max_int = std::numeric_limits<int>::max();
 constexpr int max_top_logprobs = 20;  // as in OpenAI's API
 
@@ -99,23 +100,21 @@ const Table<Request>& request_options() {
           {"top_logprobs",
            Whole{whole_numbers(0, max_top_logprobs)},
            {"Output", {"--top-logprobs"}, "N", "with every token the N most likely ones in its place and their log-probabilities"}}),
-      request_row<&Request::grammar>({"grammar",
-                                      String{},
-                                      {"Constraints",
-                                       {"--grammar"},
-                                       "TEXT",
-                                       "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
-                                      true}),
+      request_row<&Request::grammar>(
+          {"grammar",
+           String{},
+           {constraints, {"--grammar"}, "TEXT", "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
+           true}),
       request_row<&Request::json_schema>({"json_schema",
                                           Schema{},
-                                          {"Constraints",
+                                          {constraints,
                                            {"-j", "--json-schema"},
                                            "JSON",
                                            "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
                                            "not enforced are an error"},
                                           true}),
       request_row<&Request::regex>(
-          {"regex", String{}, {"Constraints", {"--regex"}, "TEXT", "the whole output matches this regular expression"}, true}),
+          {"regex", String{}, {constraints, {"--regex"}, "TEXT", "the whole output matches this regular expression"}, true}),
       // On the command line it is the Generator's.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",
@@ -137,5 +136,7 @@ const Table<Request>& request_options() {
   };
   return table;
 }
+
+bool is_constraint(const RequestOption& option) { return option.flags.group == constraints; }
 
 }  // namespace specdec

@@ -2,10 +2,12 @@
 // is parsed anew for every piece, which takes half a millisecond for 16 kB.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/request.h"
 #include "llama/chat_output.h"
 #include "server/json_body.h"
 
@@ -16,15 +18,23 @@ class AssistantMessage {
   // parser: null if all text is content.
   explicit AssistantMessage(std::shared_ptr<const ChatOutputParser> parser) : parser_(std::move(parser)) {}
 
-  // Adds text. Returns what the message has more by that, each as a "delta". is_whole: the model has ended it.
-  std::vector<Json> add(const std::string& text, bool is_whole);
+  // Adds the next tokens. Returns what the message has more by them, each as a "delta".
+  std::vector<Json> add(const Piece& piece);
+  std::vector<Json> add(const std::vector<Piece>& pieces);
 
   Json json() const;
+  std::size_t num_tokens() const { return ends_.size(); }
+  std::size_t num_reasoning_tokens() const;  // those before content or a call, with the marks around the reasoning
   bool has_tool_calls() const { return !ids_.empty(); }
 
  private:
+  void append(const Piece& piece);
+  std::vector<Json> new_deltas();
+
   const std::shared_ptr<const ChatOutputParser> parser_;
   std::string text_;
+  std::vector<std::size_t> ends_;  // of each token's text in text_
+  bool is_whole_ = false;          // the model has ended it
   ChatOutput output_;
   ChatOutputStream stream_;
   std::vector<std::string> ids_;  // of the calls

@@ -39,33 +39,35 @@ Options read_reply_options(const Fields& body) {
   return options;
 }
 
-Usage usage_of(const Generation& generation, const std::vector<std::size_t>& num_tokens) {
+Usage usage_of(const Generation& generation, const std::vector<AssistantMessage>& messages) {
   Usage usage;
   usage.prompt_tokens = generation.stats(0).prompt_tokens;
   usage.cached_tokens = generation.stats(0).prompt_cached_tokens;
-  for (const std::size_t count : num_tokens) usage.completion_tokens += static_cast<std::int64_t>(count);
+  for (const AssistantMessage& message : messages) {
+    usage.completion_tokens += static_cast<std::int64_t>(message.num_tokens());
+    usage.reasoning_tokens += static_cast<std::int64_t>(message.num_reasoning_tokens());
+  }
   return usage;
 }
 
 HttpReply collected(Service& service, Generation& generation, const Options& options) {
   Json reply = reply_heading(service, "chatcmpl-", "chat.completion");
   Json choices = Json::array();
-  std::vector<std::size_t> num_tokens;
+  std::vector<AssistantMessage> messages;
   for (const Answer& answer : collect(generation)) {
     Json logprobs = nullptr;
     if (options.has_logprobs) {
       logprobs = {{"content", Json::array()}};
       for (const Piece& piece : answer.pieces) logprobs["content"].push_back(logprob_json(service.generator(), piece));
     }
-    AssistantMessage message(options.parser);
-    message.add(answer.text, is_whole(answer.finish_reason));
+    AssistantMessage& message = messages.emplace_back(options.parser);
+    message.add(answer.pieces);
     Json reason = finish_reason_of(message, answer.finish_reason);
     if (reason.is_null()) reason = "length";  // max_tokens is 0
     choices.push_back({{"index", choices.size()}, {"message", message.json()}, {"logprobs", logprobs}, {"finish_reason", reason}});
-    num_tokens.push_back(answer.pieces.size());
   }
   reply["choices"] = choices;
-  reply["usage"] = to_json(usage_of(generation, num_tokens));
+  reply["usage"] = to_json(usage_of(generation, messages));
   reply["timings"] = timings_json(generation.all_stats());
   return json_reply(reply);
 }
@@ -79,7 +81,6 @@ class Chunks {
         options_(options),
         events_(events),
         heading_(reply_heading(service, "chatcmpl-", "chat.completion.chunk")),
-        num_tokens_(generation.num_choices()),
         messages_(generation.num_choices(), AssistantMessage(options.parser)) {}
 
   void send_all() {
@@ -99,11 +100,10 @@ class Chunks {
  private:
   void add(const Generation::Item& item) {
     const Piece& piece = item.piece;
-    ++num_tokens_[item.choice];
     Json logprobs = nullptr;
     if (options_.has_logprobs) logprobs = {{"content", Json::array({logprob_json(service_.generator(), piece)})}};
     AssistantMessage& message = messages_[item.choice];
-    std::vector<Json> deltas = message.add(piece.text, is_whole(piece.finish_reason));
+    std::vector<Json> deltas = message.add(piece);
     if (deltas.empty() && options_.has_logprobs) deltas.push_back({{"content", ""}});
     for (const Json& delta : deltas) {
       send(item.choice, delta, logprobs, nullptr, piece.origin);
@@ -118,7 +118,7 @@ class Chunks {
     if (origin != DraftOrigin::none) chunk["choices"][0]["draft_source"] = name(origin);
     const bool is_last = !reason.is_null() && !options_.stream.include_usage;
     if (options_.stream.include_usage) chunk["usage"] = nullptr;
-    const bool has_begun = num_tokens_[index] > 0;
+    const bool has_begun = messages_[index].num_tokens() > 0;
     if (is_last || (options_.timings_per_token && has_begun)) chunk["timings"] = timings_json(generation_.stats(index));
     events_.send(chunk);
   }
@@ -126,7 +126,7 @@ class Chunks {
   void send_usage() {
     Json chunk = heading_;
     chunk["choices"] = Json::array();
-    chunk["usage"] = to_json(usage_of(generation_, num_tokens_));
+    chunk["usage"] = to_json(usage_of(generation_, messages_));
     chunk["timings"] = timings_json(generation_.all_stats());
     events_.send(chunk);
   }
@@ -136,8 +136,7 @@ class Chunks {
   const Options& options_;
   EventStream& events_;
   const Json heading_;
-  std::vector<std::size_t> num_tokens_;  // of each choice
-  std::vector<AssistantMessage> messages_;
+  std::vector<AssistantMessage> messages_;  // of each choice
 };
 
 }  // namespace

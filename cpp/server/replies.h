@@ -23,9 +23,9 @@ Json reply_heading(const Service& service, const std::string& id_prefix, const c
 // Of the OpenAI API: "stop" or "length"; null: not finished.
 Json finish_reason_json(const std::optional<FinishReason>& reason);
 
-// {"prompt_tokens": ...}. The answers to one prompt read it once.
+// {"prompt_tokens": ...}. The answers to one prompt read it once. reasoning_tokens: of completion_tokens.
 struct Usage {
-  std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
 };
 Json to_json(const Usage& usage);
 

@@ -55,16 +55,9 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
   return biases;
 }
 
-bool constrains(const std::string& option) { return option == "grammar" || option == "json_schema" || option == "regex"; }
-
-// Of what constrains the text already; or null.
-const char* constraint_in(const Request& request) {
-  return request.grammar ? "grammar" : request.json_schema ? "json_schema" : request.regex ? "regex" : nullptr;
-}
-
 // Before `field` constrains the text, too.
 void check_no_constraint(const Request& request, const std::string& field) {
-  const char* other = constraint_in(request);
+  const char* other = request.constraint();
   if (other != nullptr) throw invalid_request(field, field + " and " + other + " both constrain the text; give one of them");
 }
 
@@ -87,7 +80,7 @@ void set(const Service& service, Request& request, const RequestOption& option, 
   try {
     const Json json = adapted(service.generator(), option.name, field, *value);
     if (json.is_null() && option.name == "seed") request.seed.reset();
-    if (!json.is_null() && constrains(option.name)) check_no_constraint(request, body.path(field));
+    if (!json.is_null() && is_constraint(option)) check_no_constraint(request, body.path(field));
     set_option(request, option, json);
   } catch (const WrongValue& error) {
     throw wrong_value(body.path(field), *value, error.requirement());

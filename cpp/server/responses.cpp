@@ -191,7 +191,7 @@ class Response {
     if (options_.has_logprobs) {
       for (const Piece& piece : answer.pieces) add(piece);
     } else {
-      add(answer.text, answer.finish_reason);
+      add(message_.add(answer.pieces));
     }
     return finished(answer);
   }
@@ -214,10 +214,10 @@ class Response {
 
   void add(const Piece& piece) {
     if (options_.has_logprobs) output_.add_logprob(logprob_json(service_.generator(), piece));
-    add(piece.text, piece.finish_reason);
+    add(message_.add(piece));
   }
-  void add(const std::string& text, const std::optional<FinishReason>& reason) {
-    for (const Json& delta : message_.add(text, !is_cut(reason))) output_.add(delta);
+  void add(const std::vector<Json>& deltas) {
+    for (const Json& delta : deltas) output_.add(delta);
   }
 
   Json response(const char* status) const {
@@ -244,7 +244,7 @@ class Response {
     json["usage"] = {{"input_tokens", answer.stats.prompt_tokens},
                      {"input_tokens_details", {{"cached_tokens", answer.stats.prompt_cached_tokens}}},
                      {"output_tokens", num_tokens},
-                     {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                     {"output_tokens_details", {{"reasoning_tokens", message_.num_reasoning_tokens()}}},
                      {"total_tokens", answer.stats.prompt_tokens + num_tokens}};
     json["timings"] = timings_json(answer.stats);
     return json;

@@ -11,7 +11,7 @@ from tests.server.running import PROMPT, Server, serving
 import specdec_native as sd
 
 CHAT = {"messages": [{"role": "user", "content": PROMPT}]}
-USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"}
+USAGE = {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"}
 TIMINGS = {
     "prompt_n",
     "prompt_ms",

@@ -67,6 +67,20 @@ def test_a_streamed_call_is_the_same(caller: Server, logprobs: bool) -> None:
         assert count == len(PIECES) + 1  # and the end
 
 
+@pytest.mark.parametrize("max_tokens", [0, 1, 2, 3, 4, 9, 40])
+def test_tokens_of_the_reasoning_are_counted(caller: Server, max_tokens: int) -> None:
+    reasoning = PIECES.index("</think>") + 1
+    body = {"messages": MESSAGES, "tools": TOOLS, "n": 2, "max_tokens": max_tokens}
+    streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
+    for usage in (
+        caller.post("/v1/chat/completions", body).json["usage"],
+        caller.post("/v1/chat/completions", streamed).events[-1]["usage"],
+    ):
+        assert usage["completion_tokens"] == 2 * min(max_tokens, len(PIECES) + 1)
+        expected = 0 if max_tokens < 2 else min(max_tokens, reasoning)  # "<think>" alone has no reasoning yet
+        assert usage["completion_tokens_details"] == {"reasoning_tokens": 2 * expected}
+
+
 def test_without_tools_it_is_content(caller: Server) -> None:
     for options in ({}, {"tools": TOOLS, "tool_choice": "none"}):
         choice = chat(caller, **options)
@@ -181,6 +195,7 @@ def test_a_call_in_a_response(caller: Server) -> None:
     client = openai.OpenAI(api_key="none", base_url=caller.url + "/v1", max_retries=0)
     reply = client.responses.create(model="any", input="How is the weather?", tools=RESPONSE_TOOLS)
     assert reply.status == "completed"
+    assert reply.usage and reply.usage.output_tokens_details.reasoning_tokens == PIECES.index("</think>") + 1
     thoughts, message, call = reply.output
     assert thoughts.type == "reasoning" and thoughts.content and thoughts.content[0].text == "Hm."
     assert message.type == "message" and reply.output_text.strip() == "I look."

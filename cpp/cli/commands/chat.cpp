@@ -302,8 +302,7 @@ class Chat {
   // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" for an option that may be absent.
   static void change(Request& request, const RequestOption& option, const std::string& text) {
     using Json = nlohmann::ordered_json;
-    const bool is_constraint = option.flags.group == "Constraints";
-    if (is_constraint) request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
+    if (is_constraint(option)) request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
     const option::Value absent = option.get(Request{});
     if (text == "none" && option::text(absent).empty()) return option.set(request, absent);
     if (!option.flags.word.empty() && text == option.flags.word) return option.set(request, option.flags.word_value);
