@@ -112,6 +112,7 @@ $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
 
 wheels: $(VENV)/.wheels $(DEBIAN_PYTHONS)
 	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
+	test ! -e $(BUILD)/specdec || cmake --build $(BUILD) --target specdec
 	program=$$(ls $(BUILD)/specdec build/wheels/manylinux_2_28_$$(uname -m)/specdec 2>/dev/null | head -n 1); \
 	test -n "$$program" || { echo "no program to compare with: make build"; exit 1; }; \
 	SPECDEC_BINARY=$(CURDIR)/$$program SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest -v tests/release/test_wheels.py
