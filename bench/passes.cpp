@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   std::unique_ptr<specdec::WeightTiles> tiles;
   const bool repack = argc == 6 && std::strcmp(argv[5], "repack") == 0, as_draft = argc == 6 && std::strcmp(argv[5], "draft") == 0;
   if (repack || as_draft) {
-    const specdec::TileWeights weights = as_draft ? specdec::TileWeights::four_bits : specdec::TileWeights::exact;
+    const specdec::TileWeights weights = as_draft ? specdec::TileWeights::automatic : specdec::TileWeights::exact;
     tiles = std::make_unique<specdec::WeightTiles>(model, weights, std::atoi(argv[2]), [](double) {});
   }
 #endif

@@ -103,13 +103,14 @@ const Table<GeneratorOptions>& generator_options() {
             "a faster start and memory shared with other processes, slower passes, the same logits of the target"}}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
-           Choice{{"4-bit", "file"}},
+           Choice{{"auto", "4-bit", "file"}},
            {"Models",
             {"--draft-weights"},
-            "4-bit|file",
-            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 too), for faster drafts "
-            "that are accepted almost as often, or as the file has them. Of a large vocabulary (also a drafting head's) 4-bit multiplies "
-            "the rows of likely tokens only"}}),
+            "auto|4-bit|file",
+            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 too), for faster "
+            "drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but floats in 8.5 bits and others as they "
+            "are in models of less than 200M weights. Of a large vocabulary (also a drafting head's) all but \"file\" multiply the rows "
+            "of likely tokens only"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

@@ -26,7 +26,7 @@ struct GeneratorOptions {
   std::optional<int> n_gpu_layers;
   bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;                        // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
-  std::string draft_weights = "4-bit";       // of repacked weights of a draft model; or file: as they are
+  std::string draft_weights = "auto";        // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
   std::string kv_type = "f16";               // of both models' caches: f16, q8_0
   std::string draft_corpus;                  // a file that suffix decoding copies from, too (engine/draft_corpus.h)
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (llama/chat_template.h)

@@ -28,11 +28,14 @@ bool can_have_tiles(const ggml_tensor* weights, int type) {
   return ggml_is_contiguous(weights) && weights->ne[3] == 1 && weights->view_src == nullptr;
 }
 
+bool has_our_products(const ggml_tensor* weights) {
+  return is_block_type(weights->type) || is_mxfp6(weights) || weights->type == GGML_TYPE_F16 || weights->type == GGML_TYPE_BF16;
+}
+
 bool finds_best_rows(const ggml_tensor* weights) {
-  const bool is_ours =
-      is_block_type(weights->type) || is_mxfp6(weights) || weights->type == GGML_TYPE_F16 || weights->type == GGML_TYPE_BF16;
   constexpr std::int64_t least_tiles = 8 * num_best_tiles;  // a quarter of the bytes for signs, an eighth for the best rows
-  return is_ours && can_have_tiles(weights, GGML_TYPE_Q1_0) && weights->ne[2] == 1 && num_tiles(weights) >= least_tiles;
+  return weights->type != GGML_TYPE_Q1_0 && has_our_products(weights) && can_have_tiles(weights, GGML_TYPE_Q1_0) && weights->ne[2] == 1 &&
+         num_tiles(weights) >= least_tiles;
 }
 
 std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }

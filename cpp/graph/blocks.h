@@ -13,6 +13,7 @@ namespace specdec {
 
 // Whether our kernels multiply weights of this type (a ggml_type). Rounding then does not depend on the number of columns.
 bool is_block_type(int ggml_type);
+bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F16 and BF16
 
 // The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32 activations; null for
 // any other operation. Types, strides and tiles alone decide, never the number of tokens.

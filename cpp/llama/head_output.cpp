@@ -33,7 +33,7 @@ bool can_have_signs(const ggml_tensor* matrix) {
 }  // namespace
 
 std::uint64_t HeadOutput::bytes_of(llama_model* head, HeadKind kind, const llama_model* target) {
-  const ggml_tensor* matrix = output_of(head, kind, target).matrix;
+  ggml_tensor* const matrix = output_of(head, kind, target).matrix;
   return can_have_signs(matrix) ? TileMemory::bytes_of({{matrix, GGML_TYPE_Q1_0}}) : 0;
 }
 

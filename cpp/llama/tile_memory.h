@@ -12,7 +12,7 @@ struct ggml_tensor;
 namespace specdec {
 
 struct TileCopy {
-  const ggml_tensor* weights;
+  ggml_tensor* weights;
   int type;  // a ggml_type that the weights can have tiles of
 };
 

@@ -15,12 +15,13 @@ struct llama_model;
 
 namespace specdec {
 
-// exact: of the file's types, with the same bits of all products. four_bits: types of more than 4.5 bits per weight are rounded to
-// Q4_0, F16 and BF16 too in models of more than 64 MiB, whose output matrix also gets a copy of its signs if it has many rows: logits are
-// then found in two passes (graph/best_rows.h). A draft model then proposes almost the same tokens in less time; verification
-// is exact for any proposal.
-enum class TileWeights { exact, four_bits };
-TileWeights parse_tile_weights(const std::string& text);  // "file", "4-bit"; throws std::invalid_argument
+// exact: of the file's types, with the same bits of all products. The others are for drafts, which propose almost the same tokens in less
+// time; verification is exact for any proposal. four_bits: types of more than 4.5 bits per weight are rounded to Q4_0, F16, BF16 and MXFP6
+// too in models of more than 64 MiB, whose output matrix, if it has many rows, gets a copy of its signs instead: logits are then found in
+// two passes (graph/best_rows.h). automatic: the same, but of models of less than 200 million weights, output matrix apart, only floats are
+// rounded, to Q8_0: 4 bits cost these more drafts than they gain time.
+enum class TileWeights { exact, four_bits, automatic };
+TileWeights parse_tile_weights(const std::string& text);  // "file", "4-bit", "auto"; throws std::invalid_argument
 
 class WeightTiles {
  public:

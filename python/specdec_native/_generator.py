@@ -67,8 +67,10 @@ class Generator:
         kernels: a faster start and memory shared with other processes, slower passes, the same logits of the target. A
         RuntimeWarning tells where memory is short for it.
     draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked,
-        F16 and BF16 too if it has more than 64 MiB: a faster draft, and the target decides as before. Of a large vocabulary
-        (also a drafting head's) only the rows of likely tokens are multiplied exactly. "file" leaves them, and multiplies all.
+        F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before. "auto" does that
+        unless it has less than 200 million weights beside the output matrix: then only floats are rounded, to Q8_0. Of a large
+        vocabulary (also a drafting head's) both multiply only the rows of likely tokens exactly. "file" leaves the weights,
+        and multiplies all.
     chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one of
         llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
@@ -102,7 +104,7 @@ class Generator:
         rpc: str | Sequence[str] = (),
         mmap: bool = True,
         repack: bool = True,
-        draft_weights: str = "4-bit",
+        draft_weights: str = "auto",
         chat_template: str | None = None,
         kv_type: str = "f16",
         max_sequences: int = 1,

@@ -8,7 +8,8 @@ import pathlib
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from gguf.quants import dequantize
-from tests.models.tiny_models import SHAPES, Model, Shape, encoded, is_weight, make, random_tokens
+from tests.models.mxfp6_files import decoded_tensors, quantize
+from tests.models.tiny_models import SHAPES, Model, Shape, Vocabulary, encoded, is_weight, make, random_tokens
 
 import specdec_native as sd
 from specdec_native import _core
@@ -47,25 +48,72 @@ def test_four_bits_are_q4_0(name: str, tmp_path: pathlib.Path) -> None:
     assert (_core.evaluate(path, tokens, [90], repack="file") != expected).any()
 
 
-@pytest.mark.parametrize("type", ["F16", "BF16"])
-def test_four_bits_of_floats(type: str, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("type", ["F16", "BF16", "MXFP6"])
+def test_four_bits_of_floats_and_mxfp6(type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """In models of more than 64 MiB; smaller ones lie in the processor's caches."""
-    for ffn, is_rounded in [(96 * 256, True), (256, False)]:
+    for ffn, is_rounded in [((224 if type == "MXFP6" else 96) * 256, True), (256, False)]:
         model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=ffn, head=64))
-        path = str(model.write(tmp_path / "16.gguf", GgmlType[type]))
-        values = {
-            name: dequantize(encoded(tensor, GgmlType[type]), GgmlType[type]) if is_weight(name, tensor) else tensor
-            for name, tensor in model.tensors.items()
-        }
-        written = dataclasses.replace(model, tensors=values)
-        rounded = written.write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
+        if type == "MXFP6":
+            path = quantize(specdec, model.write(tmp_path / "16.gguf", GgmlType.F16))
+            values = decoded_tensors(path)
+        else:
+            path = model.write(tmp_path / "16.gguf", GgmlType[type])
+            values = {
+                name: dequantize(encoded(tensor, GgmlType[type]), GgmlType[type])
+                for name, tensor in model.tensors.items()
+                if is_weight(name, tensor)
+            }
+        rounded = model.with_tensors(values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
         tokens = random_tokens(model, 20)
         if is_rounded:
             expected = _core.evaluate(str(rounded), tokens, [20])
-            assert (_core.evaluate(path, tokens, [8, 1], 2, repack="4-bit") == expected).all()
+            assert (_core.evaluate(str(path), tokens, [8, 1], 2, repack="4-bit") == expected).all()
             continue
         with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
-            _core.evaluate(path, tokens, [20], repack="4-bit")
+            _core.evaluate(str(path), tokens, [20], repack="4-bit")
+
+
+def test_small_drafts_are_rounded_in_8_bits_if_at_all(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """ "auto": quantized weights of a model of less than 200 million stay, floats become Q8_0."""
+    model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=224 * 256, head=64))
+    tokens = random_tokens(model, 20)
+    half = model.write(tmp_path / "16.gguf", GgmlType.F16)
+    names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
+    values = {name: dequantize(encoded(model.tensors[name], GgmlType.F16), GgmlType.F16) for name in names}
+    rounded = model.with_tensors(values).write(tmp_path / "8.gguf", GgmlType.Q8_0, kept={"token_embd.weight"})
+    expected = _core.evaluate(str(rounded), tokens, [20], 2)
+    for path in (half, rounded):
+        assert (_core.evaluate(str(path), tokens, [20], 2, repack="auto") == expected).all()
+    with pytest.raises(sd.ModelError, match="no weights that can be repacked"):
+        _core.evaluate(str(quantize(specdec, half)), tokens, [20], repack="auto")
+
+
+def test_large_drafts_are_rounded_in_4_bits(tmp_path: pathlib.Path) -> None:
+    """ "auto": of 200 million weights and more as with "4-bit"."""
+    model = make("llama", shape=dataclasses.replace(Shape(), width=256, ffn=512 * 256, head=64))
+    assert sum(tensor.size for name, tensor in model.tensors.items() if name.startswith("blk.")) > 200_000_000
+    path = str(model.write(tmp_path / "16.gguf", GgmlType.F16))
+    tokens = random_tokens(model, 20)
+    automatic, four_bits, exact = (_core.evaluate(path, tokens, [20], 2, repack=how) for how in ("auto", "4-bit", ""))
+    assert (automatic == four_bits).all()
+    assert (automatic != exact).any()
+
+
+def test_likely_logits_are_those_of_the_output_matrix_in_the_file(tmp_path: pathlib.Path) -> None:
+    """The layers are rounded; of the output matrix only the signs have a copy."""
+    shape = dataclasses.replace(Shape(), width=256, ffn=96 * 256, head=64)
+    model = make("llama", shape=shape, vocabulary=Vocabulary(size=33_000))
+    tokens = random_tokens(model, 20)
+    path = str(model.write(tmp_path / "16.gguf", GgmlType.F16))
+    names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
+    values = {name: dequantize(encoded(model.tensors[name], GgmlType.F16), GgmlType.F16) for name in names}
+    kept = {"token_embd.weight", "output.weight"}
+    rounded = model.with_tensors(values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept=kept)
+    expected, logits = _core.evaluate(str(rounded), tokens, [20], 2), _core.evaluate(path, tokens, [20], 2, repack="4-bit")
+    is_same = logits == expected
+    assert (is_same.sum(1) >= 256 * 16).all() and not is_same.all()
+    likeliest = is_same[range(len(tokens)), expected.argmax(1)]
+    assert likeliest.sum() > 0.7 * len(tokens), likeliest  # random matrices' signs say less than real ones'
 
 
 def test_four_bits_leave_narrow_types_alone(tmp_path: pathlib.Path) -> None:
@@ -116,5 +164,5 @@ def test_a_draft_in_four_bits_changes_no_text(tmp_path: pathlib.Path) -> None:
 
 
 def test_draft_weights_of_no_kind(target_path: pathlib.Path) -> None:
-    with pytest.raises(ValueError, match='draft_weights is "2-bit"; it must be 4-bit or file'):
+    with pytest.raises(ValueError, match='draft_weights is "2-bit"; it must be auto, 4-bit or file'):
         sd.Generator(target_path, draft_weights="2-bit")
