@@ -85,7 +85,9 @@ TileWeights parse_tile_weights(const std::string& text) {
   throw std::invalid_argument("must be \"auto\", \"4-bit\" or \"file\"");
 }
 
-std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weights) { return TileMemory::bytes_of(copies_of(model, weights)); }
+std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weights) {
+  return TileMemory::bytes_of(copies_of(model, weights));
+}
 
 WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_threads, const std::function<void(double)>& progress) {
   const std::vector<TileCopy> copies = copies_of(model, weights);
