@@ -210,7 +210,7 @@ def evaluate(path: str, tokens: collections.abc.Sequence[typing.SupportsInt | ty
     kv_type: "f16" or "q8_0", the type of the KV cache
     mmap: False reads the weights into memory instead of mapping the file
     repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
-        those of more than 4.5 bits to Q4_0; ModelError if there are none, or if less than memory_to_leave bytes would be left
+        those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
     
     ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
     ModelError: a file that cannot be used.
