@@ -16,13 +16,7 @@ constexpr int tile_columns = 3;
 constexpr int rows_at_once(int columns) { return columns == 1 ? 4 : columns == 2 ? 3 : 2; }
 
 inline Vector zero() { return _mm256_setzero_ps(); }
-inline Vector load(const float* x) {
-  Vector v = _mm256_loadu_ps(x);
-#ifndef __clang__
-  __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add
-#endif
-  return v;
-}
+inline Vector load(const float* x) { return _mm256_loadu_ps(x); }
 inline __m128i load_words(const std::uint16_t* x) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x)); }
 inline Vector load_f16(const std::uint16_t* x) { return _mm256_cvtph_ps(load_words(x)); }
 inline Vector load_bf16(const std::uint16_t* x) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_words(x)), 16)); }

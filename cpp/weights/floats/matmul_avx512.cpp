@@ -16,13 +16,7 @@ constexpr int tile_columns = 8;
 constexpr int rows_at_once(int columns) { return columns <= 3 ? 8 : columns == 4 ? 6 : columns <= 6 ? 4 : 3; }
 
 inline Vector zero() { return _mm512_setzero_ps(); }
-inline Vector load(const float* x) {
-  Vector v = _mm512_loadu_ps(x);
-#ifndef __clang__
-  __asm__("" : "+v"(v));  // otherwise gcc reloads it for every multiply-add, and loads become the bottleneck
-#endif
-  return v;
-}
+inline Vector load(const float* x) { return _mm512_loadu_ps(x); }
 inline __m256i load_words(const std::uint16_t* x) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)); }
 inline Vector load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(load_words(x)); }
 inline Vector load_bf16(const std::uint16_t* x) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_words(x)), 16)); }

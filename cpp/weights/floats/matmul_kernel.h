@@ -5,13 +5,21 @@
 //   tile_columns: the most columns of a tile, at most 8, and rows_at_once(columns): tiles that fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
+// Keeps gcc from loading a vector again for every multiply-add that uses it: loads would become the bottleneck.
+inline Vector in_register(Vector v) {
+#if defined(__x86_64__) && !defined(__clang__)
+  if constexpr (width > 1) __asm__("" : "+v"(v));
+#endif
+  return v;
+}
+
 constexpr int weight_bytes(Type type) { return type == Type::f32 ? 4 : 2; }
 
 template <Type type>
 inline Vector load_weights(const char* w) {
   if constexpr (type == Type::f16) return load_f16(reinterpret_cast<const std::uint16_t*>(w));
   if constexpr (type == Type::bf16) return load_bf16(reinterpret_cast<const std::uint16_t*>(w));
-  if constexpr (type == Type::f32) return load(reinterpret_cast<const float*>(w));
+  if constexpr (type == Type::f32) return in_register(load(reinterpret_cast<const float*>(w)));
 }
 
 // Adds the products of one block (16 weights) of `rows` rows with the same block of `columns` columns.
@@ -25,14 +33,14 @@ inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t
       for (int r = 0; r < rows; ++r) left[r] = load_weights<type>(w + r * row_bytes);
 #pragma GCC unroll 8
       for (int c = 0; c < columns; ++c) {
-        const Vector right = load(x + c * lanes);
+        const Vector right = in_register(load(x + c * lanes));
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) sums[r][c].part[part] = fused(left[r], right, sums[r][c].part[part]);
       }
     } else {
       Vector right[columns];
 #pragma GCC unroll 8
-      for (int c = 0; c < columns; ++c) right[c] = load(x + c * lanes);
+      for (int c = 0; c < columns; ++c) right[c] = in_register(load(x + c * lanes));
 #pragma GCC unroll 8
       for (int r = 0; r < rows; ++r) {
         const Vector left = load_weights<type>(w + r * row_bytes);
