@@ -1,6 +1,6 @@
 # make demo: set up, build, plain beside speculative decoding.   make test: set up, build, run every test.
 # The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, fuzz-parsers, wheel-check.
-# make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers.py).
+# make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
 
 VENV := .venv
@@ -53,10 +53,10 @@ test: build $(VENV)/.ray
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(VENV)/bin/python -m pytest
 
-# Downloads 1.6 GB the first time (bench/real_models.py); REAL_MODELS names another folder for them.
+# Downloads 1.6 GB the first time (bench/common/real_models.py); REAL_MODELS names another folder for them.
 REAL_MODELS ?= $(CURDIR)/.cache/real-models
 test-real: build
-	$(VENV)/bin/python bench/real_models.py --to "$(REAL_MODELS)"
+	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
 	SPECDEC_REAL_MODELS="$(REAL_MODELS)" $(VENV)/bin/python -m pytest -v tests/real
 
 lint: build
@@ -187,12 +187,12 @@ convert-check: build $(CONVERT_VENV)/.ready
 BENCH_BUILD = cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON -DSPECDEC_BENCH=ON && cmake --build $(BUILD)
 bench: $(BUILD)/build.ninja
 	@$(BENCH_BUILD)
-	$(VENV)/bin/python bench/peers.py $(if $(QUICK),--quick) $(PEERS)
+	$(VENV)/bin/python -m bench.peers.peers $(if $(QUICK),--quick) $(PEERS)
 bench-real: $(BUILD)/build.ninja
 	@$(BENCH_BUILD)
-	$(VENV)/bin/python bench/real_models.py --to "$(REAL_MODELS)"
-	$(VENV)/bin/python bench/real_pair.py --models "$(REAL_MODELS)" $(REAL)
-	$(VENV)/bin/python bench/stock_types.py
+	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
+	$(VENV)/bin/python -m bench.real_pair.real_pair --models "$(REAL_MODELS)" $(REAL)
+	$(VENV)/bin/python -m bench.products.stock_types
 
 clean:
 	rm -rf build python/specdec_native/*.so

@@ -60,7 +60,7 @@ NAMED = {  # layers, width, ffn, heads, kv heads; heads are 64 wide in the bundl
     "1.1b": (22, 2048, 5632, 32, 4),
     "115m": (12, 768, 2816, 12, 12),
 }
-# Acceptance rate of the bundled draft for itself perturbed: strength. Measured by bench/acceptance.py.
+# Acceptance rate of the bundled draft for itself perturbed: strength. Measured by bench/acceptance/acceptance.py.
 STRENGTHS = {0.5: 0.12, 0.6: 0.09, 0.7: 0.064, 0.8: 0.044, 0.9: 0.019, 0.95: 0.0099}
 
 

@@ -7,7 +7,7 @@
 namespace specdec {
 
 // Number of physical cores among these logical processors of Linux, by its numbers. Of a hybrid processor only performance cores
-// count, if one of them is among them: the others wait for a slow core (bench/uneven_cores.py). 0: the system tells nothing.
+// count, if one of them is among them: the others wait for a slow core (bench/machines/uneven_cores.py). 0: the system tells nothing.
 // `root`: where sys/ and proc/ lie; tests name another one.
 int physical_cores(const std::vector<int>& processors, const std::filesystem::path& root = "/");
 

@@ -1,5 +1,5 @@
 // The constants of num_draft_tokens = "auto", all in one place. docs/draft-length.md derives the rule that they belong to;
-// bench/RESULTS-auto-constants.md shows what halving and doubling each of them does (bench/auto_constants.cpp).
+// bench/draft_length/CONSTANTS.md shows what halving and doubling each of them does (bench/draft_length/auto_constants.cpp).
 #pragma once
 
 namespace specdec {

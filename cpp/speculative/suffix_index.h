@@ -17,7 +17,7 @@ namespace specdec {
 // time latest. The state is a function of the text alone, however it was made by push() and truncate().
 //
 // Time: push() visits at most max_depth nodes, truncate() about twice as many per token dropped. Memory: 90 to 330
-// bytes per token of source code and English (bench/suffix.cpp), at most 1500, for a text of two equal halves.
+// bytes per token of source code and English (bench/copies/suffix.cpp), at most 1500, for a text of two equal halves.
 class SuffixIndex final : public TextIndex {
  public:
   SuffixIndex();

@@ -1,18 +1,11 @@
-"""bench/real_models.py: which files it takes out of a package."""
+"""bench/common/real_models.py: which files it takes out of a package."""
 
 from __future__ import annotations
 
-import importlib
-import pathlib
-
-import pytest
-
-BENCH = pathlib.Path(__file__).parents[2] / "bench"
+from bench.common.real_models import data_files
 
 
-def test_pieces_of_both_kinds_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
-    data_files = importlib.import_module("real_models").data_files
+def test_pieces_of_both_kinds_are_found() -> None:
     others = ["m/__init__.py", "m/partial.py", "m-1.0.dist-info/RECORD"]
     assert data_files([*others, "m/data/part002.bin", "m/data/part001.bin"]) == ["m/data/part001.bin", "m/data/part002.bin"]
     assert data_files([*others, "m/data/m.gguf.part00"]) == ["m/data/m.gguf.part00"]

@@ -1,14 +1,14 @@
-"""bench/real_pair.py: the table of what was measured in pieces."""
+"""bench/real_pair/real_pair.py: the table of what was measured in pieces."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import pathlib
 
 import pytest
+from bench.real_pair import real_pair
 
-BENCH = pathlib.Path(__file__).parents[2] / "bench"
+
 # Row, prompt, tokens per second of each round.
 MEASURED = [
     ("llama.cpp, plain", "merge", [19.0, 20.0, 90.0]),
@@ -22,7 +22,6 @@ MEASURED = [
 def test_tables_of_all_that_was_measured(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
     results = tmp_path / "results.jsonl"
     lines = [
         {"row": row, "temperature": 0.7, "prompt": prompt, "tokens_per_second": speed}
@@ -31,7 +30,7 @@ def test_tables_of_all_that_was_measured(
     ]
     results.write_text("".join(json.dumps(line) + "\n" for line in lines))
     monkeypatch.setattr("sys.argv", ["real_pair.py", "--report", "--results", str(results), "--temperatures", "0.7"])
-    importlib.import_module("real_pair").main()
+    real_pair.main()
     shown = capsys.readouterr().out.splitlines()
     assert shown[3:8] == [
         "| | merge | bug | median |",

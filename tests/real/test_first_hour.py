@@ -1,4 +1,4 @@
-"""The first hour with the pair that bench/real_models.py downloads: `make test-real`."""
+"""The first hour with the pair that bench/common/real_models.py downloads: `make test-real`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server with a target of bench/real_models.py, whose passes are long enough to be watched: `make test-real`."""
+"""The server with a target of bench/common/real_models.py, whose passes are long enough to be watched: `make test-real`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short run of bench/serve_load.py: clients that leave, are slow or break off; no wrong text, no lost slot."""
+"""A short run of bench/serve/serve_load.py: clients that leave, are slow or break off; no wrong text, no lost slot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def test_load(specdec: pathlib.Path) -> None:
     options = ["--clients", "16", "--slots", "4", "--seconds", "10", "--threads", "1", "--only", "specdec, draft"]
-    script = [sys.executable, str(ROOT / "bench" / "serve_load.py"), "--specdec", str(specdec)]
-    result = subprocess.run([*script, *options], capture_output=True, text=True, timeout=300)
+    script = [sys.executable, "-m", "bench.serve.serve_load", "--specdec", str(specdec)]
+    result = subprocess.run([*script, *options], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "specdec, draft" in result.stdout

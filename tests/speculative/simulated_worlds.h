@@ -1,4 +1,4 @@
-// The simulated worlds that the adaptive draft length is tested in, and that bench/auto_constants.cpp measures its constants in.
+// The simulated worlds that the adaptive draft length is tested in, and that bench/draft_length/auto_constants.cpp measures its constants in.
 #pragma once
 
 #include <algorithm>

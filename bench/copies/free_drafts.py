@@ -1,0 +1,74 @@
+"""Drafts that need no model, on texts whose answers are known: `bench/copies/free_drafts.py TARGET.gguf`.
+
+Prompts and answers are made from the standard library, tokenized by the target, and decoded in simulated time
+(bench/copies/replay.cpp, -DSPECDEC_BENCH=ON), so the speed relative to plain decoding does not depend on this
+machine. Prints for three cost curves of the target: speed over all tasks (of the slowest one), tokens per target
+pass, accepted drafts.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+from bench.common.paths import BUILD, ROOT
+
+import specdec_native as sd
+
+LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"])
+FILES = ["heapq", "bisect", "textwrap", "fnmatch", "shlex", "queue", "sched", "statistics"]
+FILES += ["argparse", "ast", "dataclasses", "configparser"]
+COMMENTS = ["Checks the input first.", "This handles the common case.", "Returns early.", "Note the order here."]
+
+
+def rename(text: str) -> tuple[str, str]:
+    """The name in the text that occurs most often gets a new name."""
+    names = {name for pair in re.findall(r"\bdef (\w+)|\bself\.(\w+)", text) for name in pair if len(name) > 3}
+    name = max(sorted(names), key=lambda n: len(re.findall(rf"\b{n}\b", text)))
+    answer = re.sub(rf"\b{name}\b", "new_" + name[::-1], text)
+    return f"Return this file with {name} renamed to new_{name[::-1]}:\n```python\n{text}\n```\n", f"```python\n{answer}\n```\n"
+
+
+def comment(text: str) -> tuple[str, str]:
+    """Every twelfth line gets a comment above it."""
+    rng = random.Random(1)
+    lines: list[str] = []
+    for line in text.splitlines():
+        if rng.random() < 1 / 12:
+            lines.append(line[: len(line) - len(line.lstrip())] + "# " + rng.choice(COMMENTS))
+        lines.append(line)
+    return f"Add comments:\n```python\n{text}\n```\n", "```python\n" + "\n".join(lines) + "\n```\n"
+
+
+def main() -> None:
+    gen = sd.Generator(sys.argv[1], n_ctx=64, repack=False)
+    code = [(LIBRARY / f"{name}.py").read_text()[:12000] for name in FILES]
+    prose = [path.read_text()[:12000] for path in sorted((ROOT / "docs").glob("*.md"))]
+    kinds = {
+        "rename a function": [rename(text) for text in code],
+        "add comments": [comment(text) for text in code],
+        "code, continued": [(text[:1000], text[1000:]) for text in code],
+        "English, continued": [(text[:500], text[500:]) for text in prose],
+    }
+
+    def ids(text: str) -> str:
+        pieces = [text[i : i + 5000] for i in range(0, len(text), 5000)]
+        return " ".join(str(token) for piece in pieces for token in gen.tokenize(piece))
+
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, tasks in kinds.items():
+            paths = []
+            for number, (prompt, answer) in enumerate(tasks):
+                paths.append(pathlib.Path(folder) / f"{number}.txt")
+                paths[-1].write_text(f"{ids(prompt)}\n{ids(answer)}\n")
+            print(kind, flush=True)
+            subprocess.run([BUILD / "bench" / "bench_replay", *paths], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Milliseconds per pass of n tokens: ours against llama.cpp with its default build options, interleaved in one run.
+
+python -m bench.passes.passes [--shape 1.1b | --files MODEL.gguf ...] [--threads 2] [--tokens 1 2 4 8] [--cached 4096]
+    [--kv f16 q8_0] [--rounds 9]
+
+Every row is a process with a loaded model; the rows take turns, so that changes in the machine's speed affect all of
+them. Files are made once in FOLDER (about 4 GB for 1.1b): F16 with random weights (shapes.py), Q8_0 and Q6_K by
+llama.cpp's own quantizer, MXFP6 by ours. With --files the rows are those files in both engines, ours repacked and as
+the file has them. Prints a markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+from bench.common import shapes
+from bench.common.paths import BUILD, MADE
+
+REPEATS = 3  # passes timed in a row
+
+
+class Passes:
+    """A process that times single passes."""
+
+    def __init__(
+        self,
+        binary: pathlib.Path,
+        model: pathlib.Path,
+        threads: int,
+        context: int,
+        kv: str,
+        environment: dict[str, str],
+        load: str,
+    ) -> None:
+        self.process = subprocess.Popen(
+            [str(binary), str(model), str(threads), str(context), kv, load],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        self.answer()  # "ready"
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended")
+        return line
+
+    def milliseconds(self, tokens: int, cached: int) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{tokens} {cached}\n")
+        self.process.stdin.flush()
+        return float(self.answer())
+
+    def prioritise(self, wanted: bool) -> None:
+        """Real-time priority for all threads, so that other programs do not interrupt a pass."""
+        policy, level = (os.SCHED_FIFO, 10) if wanted else (os.SCHED_OTHER, 0)
+        for thread in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            os.sched_setscheduler(int(thread.name), policy, os.sched_param(level))
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def make_models(shape: str, folder: pathlib.Path, build: pathlib.Path) -> dict[str, pathlib.Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {kind: folder / f"{shape}-{kind}.gguf" for kind in ("f16", "q8_0", "q6_k", "mxfp6_e2m3", "mxfp6_e3m2")}
+    if not files["f16"].exists():
+        shapes.write(shapes.SHAPES[shape], files["f16"])
+    for kind in ("q8_0", "q6_k"):
+        if not files[kind].exists():
+            command = [build / "bench" / "bench_llama_quantize", files["f16"], files[kind], kind]
+            subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    for kind in ("mxfp6_e2m3", "mxfp6_e3m2"):
+        if not files[kind].exists():
+            command = [build / "specdec", "quantize", files["f16"], files[kind], "--type", kind]
+            subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    return files
+
+
+Row = tuple[pathlib.Path, pathlib.Path, dict[str, str], str]  # binary, model, environment, how weights are loaded
+
+
+def rows_of_shape(files: dict[str, pathlib.Path], ours: pathlib.Path, stock: pathlib.Path) -> dict[str, Row]:
+    return {
+        "F16, llama.cpp": (stock, files["f16"], {}, "mmap"),
+        "Q8_0, llama.cpp": (stock, files["q8_0"], {}, "mmap"),
+        "Q6_K, llama.cpp": (stock, files["q6_k"], {}, "mmap"),
+        "Q6_K, llama.cpp, --no-mmap": (stock, files["q6_k"], {}, "no-mmap"),
+        "Q6_K, llama.cpp, untiled": (stock, files["q6_k"], {"GGML_CPU_TILED_MM": "0"}, "mmap"),
+        "Q8_0, ours": (ours, files["q8_0"], {}, "repack"),
+        "Q6_K, ours": (ours, files["q6_k"], {}, "repack"),
+        "F16, ours": (ours, files["f16"], {}, "mmap"),
+        "F16, ours, avx2": (ours, files["f16"], {"SPECDEC_ISA": "avx2"}, "mmap"),
+        "MXFP6 E2M3": (ours, files["mxfp6_e2m3"], {}, "mmap"),
+        "MXFP6 E2M3, --no-mmap": (ours, files["mxfp6_e2m3"], {}, "no-mmap"),
+        "MXFP6 E3M2": (ours, files["mxfp6_e3m2"], {}, "mmap"),
+        "MXFP6 E2M3, avx2": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx2"}, "mmap"),
+        "MXFP6 E2M3, 256-bit VNNI": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx512vl_vnni"}, "mmap"),
+    }
+
+
+def rows_of_files(files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.Path) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for file in files:
+        rows[f"{file.stem}, llama.cpp"] = (stock, file, {}, "mmap")
+        rows[f"{file.stem}, ours"] = (ours, file, {}, "repack")
+        rows[f"{file.stem}, ours, as a draft"] = (ours, file, {}, "draft")
+        rows[f"{file.stem}, ours, --no-repack"] = (ours, file, {}, "mmap")
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
+    parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--cached", type=int, default=0, help="tokens in the cache before the pass; above 512 a multiple of it")
+    parser.add_argument("--kv", nargs="+", choices=("f16", "q8_0"), default=["f16"], help="types of the KV cache")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--realtime", action="store_true", help="timed passes run before other programs (Linux, as root)")
+    parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
+    parser.add_argument("--models", type=pathlib.Path, default=MADE)
+    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
+    arguments = parser.parse_args()
+    ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
+    if arguments.files:
+        rows, title = rows_of_files(arguments.files, ours, stock), "Files as downloaded"
+    else:
+        files = make_models(arguments.shape, arguments.models, arguments.build)
+        rows, title = rows_of_shape(files, ours, stock), f"{arguments.shape} llama shape"
+    if arguments.rows:
+        rows = {name: row for name, row in rows.items() if any(part in name for part in arguments.rows)}
+    context = max(arguments.tokens) + arguments.cached + 64
+    processes = {
+        f"{name}, {kv} KV" if len(arguments.kv) > 1 else name: Passes(
+            binary, file, arguments.threads, context, kv, environment, load
+        )
+        for name, (binary, file, environment, load) in rows.items()
+        for kv in arguments.kv
+    }
+    times: dict[tuple[str, int], list[float]] = {}
+    for round_ in range(arguments.rounds + 1):
+        for n in arguments.tokens:
+            turns = list(processes.items())
+            for name, process in turns if round_ % 2 == 0 else reversed(turns):
+                time.sleep(0.2)  # the previous process's worker threads poll for a while: wait until they sleep
+                process.milliseconds(n, arguments.cached)  # wakes the threads of this one
+                if arguments.realtime:
+                    process.prioritise(True)
+                elapsed = [process.milliseconds(n, arguments.cached) for _ in range(REPEATS)]
+                if arguments.realtime:
+                    process.prioritise(False)
+                if round_ > 0:  # the first touches the file
+                    times.setdefault((name, n), []).extend(elapsed)
+        print(f"round {round_} of {arguments.rounds}", file=sys.stderr, flush=True)
+    for process in processes.values():
+        process.close()
+
+    first, last = arguments.tokens[0], arguments.tokens[-1]
+    print(f"{title}, {arguments.threads} threads, {arguments.cached} cached tokens, medians (best) in ms\n")
+    print("| weights | " + " | ".join(f"n={n}" for n in arguments.tokens) + f" | t({last})/t({first}) |")
+    print("|---|" + "---|" * (len(arguments.tokens) + 1))
+    for name in processes:
+        medians = [statistics.median(times[name, n]) for n in arguments.tokens]
+        cells = [f"{median:.1f} ({min(times[name, n]):.1f})" for n, median in zip(arguments.tokens, medians, strict=True)]
+        print(f"| {name} | " + " | ".join(cells) + f" | {medians[-1] / medians[0]:.2f} |")
+
+    def per_round(name: str, n: int) -> list[float]:
+        elapsed = times[name, n]
+        return [statistics.median(elapsed[i : i + REPEATS]) for i in range(0, len(elapsed), REPEATS)]
+
+    base, *others = processes
+    print(f"\nTimes as fast as {base}, in the same round: median (quartiles) over the rounds\n")
+    print("| weights | " + " | ".join(f"n={n}" for n in arguments.tokens) + " |")
+    print("|---|" + "---|" * len(arguments.tokens))
+    for name in others if arguments.rounds > 1 else ():
+        cells = []
+        for n in arguments.tokens:
+            ratios = [slow / fast for slow, fast in zip(per_round(base, n), per_round(name, n), strict=True)]
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
