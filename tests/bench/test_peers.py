@@ -46,9 +46,7 @@ def test_outputs_of_llama_cpp(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("output", "status", "message"), [("bad model", 1, "bad model"), ("nothing", 0, "n_predict")])
-def test_a_failing_program_leaves_its_row_out(
-    tmp_path: pathlib.Path, output: str, status: int, message: str
-) -> None:
+def test_a_failing_program_leaves_its_row_out(tmp_path: pathlib.Path, output: str, status: int, message: str) -> None:
     with pytest.raises(engines.Unavailable, match="is missing"):
         engines.LlamaCpp(tmp_path).with_draft(text(tmp_path))
     program(tmp_path / "llama-speculative-simple", output, status)
