@@ -315,7 +315,7 @@ def main() -> int:
         about += f"{arguments.threads} thread{'s' * (arguments.threads != 1)}, "
         about += f"{arguments.target.name} with {arguments.draft.name}; {platform.machine()}."
         text = f"# Servers under load\n\n{about} What is measured and how: `python -m bench.serve.serve_load --help`.\n\n"
-        (ROOT / "bench" / "RESULTS-serve.md").write_text(text + "\n".join(lines) + "\n")
+        (ROOT / "bench" / "serve" / "RESULTS.md").write_text(text + "\n".join(lines) + "\n")
     return int(is_bad)
 
 
