@@ -1,31 +1,41 @@
-# cmake -P BuildOnce.cmake SOURCE BUILD TARGETS(a;b) OPTIONS...: configures and builds a project in a folder shared by several
-# build trees, one at a time. A complete build is not touched, even if a tree has another cmake or ninja: the folder's name
-# contains the hash of its sources.
+# cmake -P BuildOnce.cmake SOURCE BUILD TARGETS(a;b) FILES(c;d) OPTIONS...: configures and builds a project in a folder shared by
+# several build trees, one at a time. A complete build that has all FILES is not touched, even if a tree has another cmake or ninja:
+# the folder's name contains the hash of its sources.
 set(source "${CMAKE_ARGV3}")
 set(build "${CMAKE_ARGV4}")
 set(targets "${CMAKE_ARGV5}")
+set(files "${CMAKE_ARGV6}")
 set(options "")
 math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE 6 ${last})
+foreach(i RANGE 7 ${last})
   list(APPEND options "${CMAKE_ARGV${i}}")
 endforeach()
 
 # Inputs of the build that are not in BUILD's name: these options, and SOURCE's own top-level files.
 set(recipe "${targets};${options}")
 list(FILTER recipe EXCLUDE REGEX "^-DCMAKE_MAKE_PROGRAM=")
-file(GLOB files "${source}/*.txt" "${source}/*.cpp")
-foreach(file IN LISTS files)
+file(GLOB own_files "${source}/*.txt" "${source}/*.cpp")
+foreach(file IN LISTS own_files)
   file(MD5 "${file}" hash)
   list(APPEND recipe "${hash}")
 endforeach()
 
 file(MAKE_DIRECTORY "${build}")
 file(LOCK "${build}/.lock" TIMEOUT 3600)
+set(is_complete OFF)
 if(EXISTS "${build}/.complete")
   file(READ "${build}/.complete" complete)
   if(complete STREQUAL recipe)
-    return()
+    set(is_complete ON)
   endif()
+endif()
+foreach(file IN LISTS files)
+  if(NOT EXISTS "${file}")  # deleted, or not all was copied
+    set(is_complete OFF)
+  endif()
+endforeach()
+if(is_complete)
+  return()
 endif()
 file(REMOVE "${build}/.complete" "${build}/CMakeCache.txt")  # the cache names the source tree, which may be another one's
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${build}" ${options} --log-level=WARNING COMMAND_ERROR_IS_FATAL ANY)

@@ -87,7 +87,7 @@ endforeach()
 function(add_llama_cpp_build build targets archives)  # options
   add_custom_command(
     OUTPUT ${archives}
-    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${build}" "${targets}"
+    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${LLAMA_SOURCE}" "${build}" "${targets}" "${archives}"
       -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=${build}/lib" ${ARGN}
     COMMENT "Building llama.cpp (once; a few minutes)"
     USES_TERMINAL VERBATIM
