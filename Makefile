@@ -1,4 +1,5 @@
-# make demo: set up, build, plain beside speculative decoding.   make test: set up, build, run every test.
+# make: set up, build the program and the Python extension.   make demo: the program alone, then plain beside speculative decoding.
+# make test: the tests' programs, too; run every test.
 # The checks of .ci/run, each by itself: make lint, tidy (FILES=cpp/engine/scheduler.cpp: only that), asan, tsan, fuzz-parsers, wheel-check.
 # make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
@@ -10,21 +11,32 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
+.PHONY: all build program demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
-$(VENV)/.ready: requirements/build.txt requirements/test.txt
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+$(VENV)/.ready: requirements/build.txt
+	@echo "setting up $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/build.txt -r requirements/test.txt
+	$(INSTALL) -r requirements/build.txt
 	$(VENV)/bin/python -c "import pathlib, sysconfig; pathlib.Path(sysconfig.get_path('purelib'), 'specdec_native.pth').write_text('$(CURDIR)/python\n')"
+	touch $@
+
+# Tests, linters and what make their inputs.
+$(VENV)/.test: requirements/test.txt $(VENV)/.ready
+	$(INSTALL) -r requirements/test.txt
 	touch $@
 
 $(BUILD)/build.ninja: $(VENV)/.ready CMakePresets.json
 	cmake --preset $(PRESET) --log-level=WARNING
 
+# The program and the extension; with SPECDEC_BENCH also the programs of bench.
 build: $(BUILD)/build.ninja
 	@cmake --build $(BUILD)
+
+program: $(BUILD)/build.ninja
+	@cmake --build $(BUILD) --target specdec
 
 # The bundled target with the shape, and so the time per pass, of a 1.1B model: 0.8 GB that are kept, made in half a minute (3 GB of disk).
 # Where the disk has less it is a 115M one, a tenth of that.
@@ -33,33 +45,34 @@ DEMO_LARGE := $(BUILD)/demo-1.1b-mxfp6.gguf
 DEMO_FREE_KB ?= $(shell df -Pk . | awk 'NR == 2 { print $$4 }')
 DEMO_SHAPE ?= $(shell test -e $(DEMO_LARGE) || test "0$(DEMO_FREE_KB)" -gt 3100000 && echo 1.1b || echo 115m)
 DEMO_MODEL ?= $(BUILD)/demo-$(DEMO_SHAPE)-mxfp6.gguf
-$(DEMO_MODEL): models/widen.py models/stdlib-target-f16.gguf | build
+$(DEMO_MODEL): models/widen.py models/stdlib-target-f16.gguf | program
 	@echo "making the demo's target: the bundled model with the shape of a $(DEMO_SHAPE) one, then its MXFP6 version"
 	@trap 'rm -f "$@.f16" "$@.part"' EXIT; \
 	  $(VENV)/bin/python models/widen.py $(DEMO_SHAPE) "$@.f16" && $(SPECDEC) quantize "$@.f16" "$@.part" | tail -n 2 && mv "$@.part" "$@"
 
-demo: build $(DEMO_MODEL)
+demo: program $(DEMO_MODEL)
 	@test $(DEMO_SHAPE) != 115m || echo "(A 1.1B target shows more: with 3 GB of free disk it is made, or by make demo DEMO_SHAPE=1.1b.)"
 	@echo "Temperature 0, the same weights, without and with a draft; accepted drafts are green (copies cyan), the text is the same. The target costs what a"
 	@echo "$(DEMO_SHAPE) model costs and writes what the bundled 7M one writes, so look at the speed; specdec race -m YOURS -md DRAFT compares yours."
 	@$(SPECDEC) race -m "$(DEMO_MODEL)" -md models/stdlib-draft-f16.gguf -p "def bfs(graph, start):" -n 100 --temp 0
 
 $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/ray.txt || \
+	$(INSTALL) -r requirements/ray.txt || \
 	  echo "no ray for this Python or platform: its test is skipped"
 	touch $@
 
-test: build $(VENV)/.ray
+test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
+	@cmake --build $(BUILD) --target all test_programs
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 	$(VENV)/bin/python -m pytest
 
 # Downloads 1.6 GB the first time (bench/common/real_models.py); REAL_MODELS names another folder for them.
 REAL_MODELS ?= $(CURDIR)/.cache/real-models
-test-real: build
+test-real: build $(VENV)/.test
 	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
 	SPECDEC_REAL_MODELS="$(REAL_MODELS)" $(VENV)/bin/python -m pytest -v tests/real
 
-lint: build
+lint: $(VENV)/.test
 	ruff check . && ruff format --check .
 	git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
 	mypy
@@ -67,7 +80,7 @@ lint: build
 # Our own files that this machine compiles, each by itself. clang-tidy brings its own headers of the compiler, and its own list of what is
 # an error: the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
 FILES ?= $$($(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('build/tidy/compile_commands.json'))}))")
-tidy: $(VENV)/.ready
+tidy: $(VENV)/.test
 	cmake --preset tidy --log-level=WARNING
 	@printf '%s\n' $(FILES) | xargs -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
@@ -77,7 +90,7 @@ space := $(empty) $(empty)
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
 ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
   decoder drafting_head ngram_proposer suffix_index suffix_proposer text_stream pass_times scheduler scheduler_random graph_mxfp6 graph_floats graph_blocks graph_best_rows graph_attention fuzz_models fuzz_generate
-asan: $(VENV)/.ready
+asan: $(VENV)/.test
 	cmake --preset asan --log-level=WARNING
 	@cmake --build build/asan --target $(addprefix test_,$(ASAN_TESTS))
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) \
@@ -98,7 +111,7 @@ $(DEBIAN)/%/.ready: release/debian_python.sh
 	release/debian_python.sh $(@D) $(subst -, ,$*) && touch $@ || echo "no Python of Debian $* (its apt-get is needed): no wheel is run with it"
 
 # This machine's part of `make wheels`: the wheel in an environment of its own, and the archive.
-wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
+wheel-check: build $(VENV)/.test $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 	rm -rf dist
 	$(VENV)/bin/python release/wheels.py manylinux_2_28_$$(uname -m) --pythons $(VENV)/bin/python
 	SPECDEC_WHEEL=$$(ls dist/*.whl) SPECDEC_WHEELS=dist $(VENV)/bin/python -m pytest tests/release tests/bindings/test_package.py -k "test_wheels or the_wheel"
@@ -107,10 +120,10 @@ wheel-check: build $(VENV)/.wheels $(DEBIAN)/bookworm-amd64/.ready
 # then what this machine can run of them is run and compared with the program of `make build`, or the portable one for this machine: ARM64
 # under qemu-user, Windows under wine.
 $(VENV)/.wheels: requirements/wheels.txt $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/wheels.txt
+	$(INSTALL) -r requirements/wheels.txt
 	touch $@
 
-wheels: $(VENV)/.wheels $(DEBIAN_PYTHONS)
+wheels: $(VENV)/.test $(VENV)/.wheels $(DEBIAN_PYTHONS)
 	$(VENV)/bin/python release/wheels.py $(PLATFORMS) $(if $(PYTHONS),--pythons $(PYTHONS))
 	test ! -e $(BUILD)/specdec || cmake --build $(BUILD) --target specdec
 	program=$$(ls $(BUILD)/specdec build/wheels/manylinux_2_28_$$(uname -m)/specdec 2>/dev/null | head -n 1); \
@@ -125,7 +138,7 @@ arm-test: $(VENV)/.wheels $(DEBIAN)/bookworm-arm64/.ready
 # Completes dist, where wheels are: source package, bill of materials, checksums; checked as PyPI would. python release/release.py --cut
 # 0.2.0 before it changes the version; URL=https://...: also Homebrew's formula of the programs, which will be downloaded from there. .github/workflows/release.yml makes the wheels of all platforms first.
 $(VENV)/.release: requirements/release.txt $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/release.txt
+	$(INSTALL) -r requirements/release.txt
 	touch $@
 
 release: $(VENV)/.release
@@ -133,13 +146,13 @@ release: $(VENV)/.release
 
 # The documentation as a site: build/docs/index.html.
 $(VENV)/.docs: requirements/docs.txt $(VENV)/.ready
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	$(INSTALL) -r requirements/docs.txt
 	touch $@
 
 docs: $(VENV)/.docs
 	$(VENV)/bin/mkdocs build --strict --quiet
 
-stubs: build
+stubs: build $(VENV)/.test
 	$(VENV)/bin/python tests/bindings/make_stubs.py python
 
 # Coverage-guided fuzzing with clang's libFuzzer, under the address and undefined behaviour sanitizers: a short run of every program,
@@ -147,7 +160,7 @@ stubs: build
 # tests/figures.jsonl). llama.cpp is built once more for it. fuzz-parsers: a short run of those that need no llama.cpp; `make test` and
 # `make asan` run samples of the others.
 FUZZ_TARGET := fuzzers
-fuzz fuzz-parsers: $(VENV)/.ready
+fuzz fuzz-parsers: $(VENV)/.test
 	cmake --preset fuzz --log-level=WARNING
 	@cmake --build build/fuzz --target $(FUZZ_TARGET)
 	PYTHONPATH=. $(VENV)/bin/python tests/fuzz/run.py --build build/fuzz $(FUZZ)
@@ -156,15 +169,15 @@ fuzz-parsers: FUZZ := gguf requests prompts constraints results
 
 # Mixed requests on Generators that come and go; six hours, which may be run in parts (Ctrl-C). They are added to tests/figures.jsonl.
 SOAK_SECONDS ?= 21600
-soak: build
+soak: build $(VENV)/.test
 	PYTHONPATH=python:. $(VENV)/bin/python tests/soak/soak.py --seconds $(SOAK_SECONDS) --record
 
 # llama.cpp's own hand-made bad files through our reader; downloads its source package.
-gguf-check: build
+gguf-check: build $(VENV)/.test
 	$(VENV)/bin/python tests/gguf/check_llama_cpp_files.py
 
 # llama.cpp's own server tests, from the pinned source, against `specdec serve`.
-server-check: build
+server-check: build $(VENV)/.test
 	$(VENV)/bin/python tests/server/llama_server_tests.py
 
 # Environments of their own, of requirements/NAME.txt: build/NAME-venv.
@@ -175,20 +188,20 @@ build/%-venv/.ready: requirements/%.txt
 
 # Clients that others wrote (lm-eval, llm, langchain-openai) against `specdec serve`, in an environment of their own.
 CLIENTS_VENV := build/clients-venv
-clients-check: build $(CLIENTS_VENV)/.ready
+clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready
 	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py
 
 # A checkpoint in safetensors becomes F16, then MXFP6, with llama.cpp's own script, as docs/models.md has it; torch and CUDA need 6 GB.
 CONVERT_VENV := build/convert-venv
-convert-check: build $(CONVERT_VENV)/.ready
+convert-check: build $(VENV)/.test $(CONVERT_VENV)/.ready
 	SPECDEC_CONVERT="$(CURDIR)/$(CONVERT_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/real/test_conversion.py
 
 # Peers on pairs made for the purpose; bench-real: on the real pair as downloaded (hours; REAL="--rounds 1" for fewer).
 BENCH_BUILD = cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON -DSPECDEC_BENCH=ON && cmake --build $(BUILD)
-bench: $(BUILD)/build.ninja
+bench: $(BUILD)/build.ninja $(VENV)/.test
 	@$(BENCH_BUILD)
 	$(VENV)/bin/python -m bench.peers.peers $(if $(QUICK),--quick) $(PEERS)
-bench-real: $(BUILD)/build.ninja
+bench-real: $(BUILD)/build.ninja $(VENV)/.test
 	@$(BENCH_BUILD)
 	$(VENV)/bin/python -m bench.common.real_models --to "$(REAL_MODELS)"
 	$(VENV)/bin/python -m bench.real_pair.real_pair --models "$(REAL_MODELS)" $(REAL)

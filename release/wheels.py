@@ -188,7 +188,8 @@ def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Pat
     environment = os.environ | {"ZIG_GLOBAL_CACHE_DIR": str(ROOT / ".cache" / "zig"), "CCACHE_COMPILERCHECK": "content"}
     how = ["-G", "Ninja", "--log-level=WARNING", *definitions]
     subprocess.run(["cmake", "-S", ROOT, "-B", folder, *how], check=True, env=environment)
-    subprocess.run(["cmake", "--build", folder], check=True, env=environment)
+    targets = ["all", "test_programs"] if emulator else ["all"]
+    subprocess.run(["cmake", "--build", folder, "--target", *targets], check=True, env=environment)
     return folder
 
 

@@ -1,8 +1,10 @@
-"""Every target of the Makefile has rules for all that it needs, also where nothing was built yet."""
+"""Every target of the Makefile has rules for all that it needs, also in a fresh clone, and builds no more than it runs."""
 
+import os
 import pathlib
 import re
 import subprocess
+import sysconfig
 
 import pytest
 
@@ -16,10 +18,43 @@ def targets() -> list[str]:
     return " ".join(found).split()
 
 
-@pytest.mark.parametrize("target", targets())
-def test_make_has_the_rules_of(target: str, tmp_path: pathlib.Path) -> None:
+def planned(target: str, tmp_path: pathlib.Path) -> str:
+    """The commands that `make` would run in a fresh clone."""
     for entry in ROOT.iterdir():
         if entry.name not in MADE:
             (tmp_path / entry.name).symlink_to(entry)
-    planned = subprocess.run(["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert planned.returncode == 0, planned.stderr
+    made = subprocess.run(["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return made.stdout
+
+
+@pytest.mark.parametrize("target", targets())
+def test_make_has_the_rules_of(target: str, tmp_path: pathlib.Path) -> None:
+    planned(target, tmp_path)
+
+
+BUILDS = [("demo", [" --target specdec"]), ("build", [""]), ("test", [" --target all test_programs"]), ("lint", [])]
+
+
+@pytest.mark.parametrize(("target", "built"), BUILDS)
+def test_make_builds_no_more_than_needed(target: str, built: list[str], tmp_path: pathlib.Path) -> None:
+    assert re.findall(r"^cmake --build build/default(.*)$", planned(target, tmp_path), re.MULTILINE) == built
+
+
+def inputs(specdec: pathlib.Path, target: str) -> str:
+    ninja = pathlib.Path(sysconfig.get_path("scripts")) / "ninja"
+    if not ninja.exists() or not (specdec.parent / "build.ninja").exists():
+        pytest.skip("no build tree of Ninja")
+    command = [ninja, "-C", specdec.parent, "-t", "inputs", target]
+    return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_program_and_all_are_built_without_tests(specdec: pathlib.Path) -> None:
+    """`make demo` and `make`; `make test` builds test_programs, too."""
+    program, everything, tests = (inputs(specdec, target) for target in ("specdec", "all", "test_programs"))
+    assert "cpp/cli/" in program and "cpp/cli/" in everything
+    assert "cpp/bindings/" not in program
+    assert not re.search(r"^tests/", program + everything, re.MULTILINE)
+    # Every folder with programs, and what tests load or start.
+    for name in ("base/test_isa", "weights/mxfp6/test_mxfp6", "engine/test_interrupted_passes", "fuzz/test_fuzz_models"):
+        assert re.search(rf"^tests/{name}", tests, re.MULTILINE), name

@@ -187,7 +187,7 @@ def test_make_demo(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = tmp_path / "demo.gguf"
     names = {"SPECDEC": specdec, "DEMO_SHAPE": "115m", "DEMO_MODEL": model, "VENV": virtual_environment}
     settings = [f"{name}={value}" for name, value in names.items()]
-    make: list[str | pathlib.Path] = ["make", "--silent", "-C", root, "-o", "build", *settings, "demo"]
+    make: list[str | pathlib.Path] = ["make", "--silent", "-C", root, "-o", "program", *settings, "demo"]
     shown = subprocess.run(make, capture_output=True, text=True, timeout=300, check=True).stdout
     parts = re.split(r"^== (.*)\n", shown, flags=re.MULTILINE)
     assert parts[1::2] == ["MXFP6", "MXFP6 + speculation"]
@@ -201,7 +201,7 @@ def test_make_demo(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_the_demo_fits_the_disk(free: object, shape: str) -> None:
     root = pathlib.Path(__file__).parents[2]
     settings = [f"DEMO_FREE_KB={free}", "DEMO_LARGE=/none", "VENV=/venv", "SPECDEC=/specdec"]
-    command = ["make", "-n", "-C", root, "-o", "build", "-o", "/venv/.ready", *settings, "BUILD=/none", "demo"]
+    command = ["make", "-n", "-C", root, "-o", "program", "-o", "/venv/.ready", *settings, "BUILD=/none", "demo"]
     planned = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert f"models/widen.py {shape} " in planned and f'race -m "/none/demo-{shape}-mxfp6.gguf"' in planned
 
