@@ -9,6 +9,7 @@ MAY_USE = {
     "base": set(),
     "platform": {"base"},
     "gguf": {"base", "platform"},
+    "model_file": {"base", "platform", "gguf"},
     "hub": {"base", "platform", "gguf"},
     "weights": {"base"},
     "attention": {"base"},
@@ -16,13 +17,15 @@ MAY_USE = {
     "constraints": {"base", "sampling"},
     "speculative": {"base", "sampling"},
     "graph": {"base", "weights", "attention"},
-    "llama": {"base", "platform", "gguf", "graph", "speculative", "sampling"},
+    "llama": {"base", "platform", "gguf", "model_file", "graph", "speculative", "sampling"},
+    "chat": {"base", "llama"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
-    "engine": {"base", "platform", "gguf", "llama", "speculative", "sampling", "constraints"},
-    "server": {"base", "llama", "sampling", "speculative", "engine"},
-    "bindings": {"base", "platform", "gguf", "hub", "weights", "sampling", "speculative", "llama", "quantize", "engine"},
-    "cli": {"base", "platform", "gguf", "hub", "graph", "weights", "sampling", "speculative", "llama", "quantize", "engine"}
-    | {"server"},
+    "engine": {"base", "platform", "gguf", "model_file", "llama", "chat", "speculative", "sampling", "constraints"},
+    "server": {"base", "llama", "chat", "sampling", "speculative", "engine"},
+    "bindings": {"base", "platform", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
+    | {"quantize", "engine"},
+    "cli": {"base", "platform", "gguf", "model_file", "hub", "graph", "weights", "sampling", "speculative", "llama", "chat"}
+    | {"quantize", "engine", "server"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
 # Headers of operating systems, and the macros that tell these apart.
@@ -87,7 +90,7 @@ def test_folders_use_only_what_they_may() -> None:
 
 def test_few_folders_name_llama_cpp() -> None:
     for folder, path in sources():
-        if folder not in {"graph", "llama", "quantize"}:
+        if folder not in {"graph", "llama", "chat", "quantize"}:
             assert not [name for name in includes(path) if UPSTREAM.fullmatch(name)], path
         if folder != "bindings":
             assert not [name for name in includes(path) if name.startswith("pybind11")], path

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "simulated_decoding.h"
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 

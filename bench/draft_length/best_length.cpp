@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "speculative/adaptive_draft_length.h"
-#include "speculative/simulated_worlds.h"
+#include "speculative/auto/adaptive_draft_length.h"
+#include "speculative/auto/simulated_worlds.h"
 
 namespace {
 

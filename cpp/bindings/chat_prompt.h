@@ -5,8 +5,8 @@
 
 #include <memory>
 
+#include "chat/chat_output.h"
 #include "engine/request.h"
-#include "llama/chat_output.h"
 
 struct ChatPrompt {
   specdec::Request request;                                 // with its options

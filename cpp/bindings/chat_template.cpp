@@ -1,5 +1,5 @@
 // Chat templates without a model, for the tests.
-#include "llama/chat_template.h"
+#include "chat/chat_template.h"
 
 #include <pybind11/stl.h>
 
@@ -10,8 +10,8 @@
 
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
-#include "llama/chat_output.h"
-#include "llama/jinja_template.h"
+#include "chat/chat_output.h"
+#include "chat/jinja_template.h"
 
 namespace py = pybind11;
 using namespace py::literals;

@@ -4,7 +4,7 @@
 #include "bindings/register.h"
 #include "hub/companions.h"
 #include "hub/model_name.h"
-#include "llama/own_head.h"
+#include "model_file/own_head.h"
 
 namespace py = pybind11;
 using namespace py::literals;

@@ -16,7 +16,7 @@
 #include "engine/bundled_models.h"
 #include "engine/request_options.h"
 #include "hub/model_name.h"
-#include "llama/own_head.h"
+#include "model_file/own_head.h"
 #include "platform/console.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"

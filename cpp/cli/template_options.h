@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "chat/chat_template.h"
 #include "cli/options.h"
-#include "llama/chat_template.h"
 
 namespace specdec::cli {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 
 namespace specdec {
 

@@ -16,7 +16,7 @@
 #include "engine/prompt.h"
 #include "gguf/fingerprint.h"
 #include "llama/backend.h"
-#include "llama/own_head.h"
+#include "model_file/own_head.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
 #include "speculative/combined_proposer.h"

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "chat/chat_template.h"
 #include "constraints/constraint_compiler.h"
 #include "engine/drafting_report.h"
 #include "engine/executor.h"
@@ -21,10 +22,9 @@
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/text.h"
-#include "llama/chat_template.h"
 #include "llama/context.h"
 #include "llama/model.h"
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/corpus_index.h"
 #include "speculative/decoder.h"
 #include "speculative/drafting_head.h"

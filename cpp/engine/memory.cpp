@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gguf/gguf_file.h"
-#include "llama/kv_cache.h"
+#include "model_file/kv_cache.h"
 
 namespace specdec {
 namespace {

@@ -1,5 +1,5 @@
 // Estimates from file headers how much memory a Generator needs, before its models are loaded: their weights and, by
-// llama/kv_cache.h, their caches. What the system has available is in platform/memory.h.
+// model_file/kv_cache.h, their caches. What the system has available is in platform/memory.h.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "graph/blocks.h"
-#include "llama/head_file.h"
 #include "llama/tile_memory.h"
+#include "model_file/head_file.h"
 
 struct ggml_tensor;
 struct llama_model;

@@ -11,8 +11,8 @@
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
-#include "llama/own_head.h"
 #include "llama/tensor_types.h"
+#include "model_file/own_head.h"
 #include "platform/file.h"
 #include "platform/memory.h"
 

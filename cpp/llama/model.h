@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "gguf/gguf_file.h"
-#include "llama/head_file.h"
 #include "llama/head_output.h"
-#include "llama/kv_cache.h"
 #include "llama/load_progress.h"
 #include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
+#include "model_file/head_file.h"
+#include "model_file/kv_cache.h"
 
 struct llama_model;
 

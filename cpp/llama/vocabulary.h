@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "llama/marked_text.h"
+#include "base/marked_text.h"
 #include "sampling/distribution.h"
 
 struct llama_vocab;

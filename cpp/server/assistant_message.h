@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_output.h"
 #include "engine/request.h"
-#include "llama/chat_output.h"
 #include "server/json_body.h"
 
 namespace specdec::server {

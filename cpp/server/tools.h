@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "llama/chat_output.h"
+#include "chat/chat_output.h"
 #include "server/json_body.h"
 #include "server/service.h"
 

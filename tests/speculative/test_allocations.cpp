@@ -7,7 +7,7 @@
 
 #include "allocations.h"
 #include "check.h"
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"

@@ -12,7 +12,7 @@
 #include "check.h"
 #include "draft_rule.h"
 #include "sampling/gumbel_max.h"
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/copies.h"
 #include "speculative/decoder.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "chat/chat_template.h"
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
 #include "cli/options.h"
@@ -24,7 +25,6 @@
 #include "cli/terminal/output.h"
 #include "engine/generator.h"
 #include "engine/request_json.h"
-#include "llama/chat_template.h"
 #include "platform/file.h"
 #include "platform/interrupt.h"
 

@@ -9,7 +9,7 @@
 #include "cli/terminal/output.h"
 #include "engine/memory.h"
 #include "gguf/types.h"
-#include "llama/own_head.h"
+#include "model_file/own_head.h"
 #include "platform/memory.h"
 #include "quantize/gguf_quantizer.h"
 

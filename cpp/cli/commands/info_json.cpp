@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "graph/kernels.h"
-#include "llama/head_file.h"
-#include "llama/own_head.h"
 #include "llama/rollback.h"
+#include "model_file/head_file.h"
+#include "model_file/own_head.h"
 #include "platform/huge_pages.h"
 
 namespace specdec::cli {

@@ -9,9 +9,9 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "graph/kernels.h"
-#include "llama/head_file.h"
-#include "llama/own_head.h"
 #include "llama/rollback.h"
+#include "model_file/head_file.h"
+#include "model_file/own_head.h"
 #include "platform/huge_pages.h"
 
 namespace specdec::cli {

@@ -1,4 +1,4 @@
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
 
 #include <algorithm>
 #include <cmath>

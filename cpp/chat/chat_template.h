@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "llama/chat_output.h"
-#include "llama/chat_output_parsers.h"
-#include "llama/jinja_template.h"
-#include "llama/marked_text.h"
+#include "base/marked_text.h"
+#include "chat/chat_output.h"
+#include "chat/chat_output_parsers.h"
+#include "chat/jinja_template.h"
 #include "llama/model.h"
 
 namespace specdec {

@@ -1,10 +1,10 @@
 // The parts of an output that a stream sends: their sum is the output.
 #include <string>
 
+#include "chat/chat_output.h"
+#include "chat/chat_output_parsers.h"
+#include "chat/chat_template.h"
 #include "check.h"
-#include "llama/chat_output.h"
-#include "llama/chat_output_parsers.h"
-#include "llama/chat_template.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
-#include "llama/chat_output_parsers.h"
+#include "chat/chat_output_parsers.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "llama/chat_template.h"
-#include "llama/jinja_template.h"
+#include "chat/chat_template.h"
+#include "chat/jinja_template.h"
 
 namespace specdec {
 namespace {

@@ -1,8 +1,8 @@
 // The adaptive draft length in simulated time (simulated_decoding.h, simulated_worlds.h), and the models it learns.
 #include "check.h"
-#include "draft_rule.h"
-#include "simulated_worlds.h"
-#include "speculative/adaptive_draft_length.h"
+#include "speculative/auto/adaptive_draft_length.h"
+#include "speculative/auto/simulated_worlds.h"
+#include "speculative/draft_rule.h"
 
 namespace {
 

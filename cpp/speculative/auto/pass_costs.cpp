@@ -1,4 +1,4 @@
-#include "speculative/pass_costs.h"
+#include "speculative/auto/pass_costs.h"
 
 #include <algorithm>
 #include <cmath>

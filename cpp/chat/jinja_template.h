@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "llama/marked_text.h"
+#include "base/marked_text.h"
 
 namespace specdec {
 

@@ -1,7 +1,7 @@
 // Predicts the probability that a draft is accepted from the proposer's confidence in it.
 #pragma once
 
-#include "speculative/auto_options.h"
+#include "speculative/auto/auto_options.h"
 
 namespace specdec {
 

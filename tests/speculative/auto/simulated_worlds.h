@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulated_decoding.h"
+#include "speculative/simulated_decoding.h"
 
 namespace simulated {
 

@@ -1,4 +1,4 @@
-#include "llama/chat_output.h"
+#include "chat/chat_output.h"
 
 #include <algorithm>
 #include <exception>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "chat.h"
+#include "chat/chat_template.h"
+#include "chat/jinja_limits.h"
 #include "llama/backend.h"
-#include "llama/chat_template.h"
-#include "llama/jinja_limits.h"
 
 namespace specdec {
 namespace {

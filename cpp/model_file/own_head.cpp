@@ -1,4 +1,4 @@
-#include "llama/own_head.h"
+#include "model_file/own_head.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "speculative/acceptance_model.h"
-#include "speculative/auto_options.h"
+#include "speculative/auto/acceptance_model.h"
+#include "speculative/auto/auto_options.h"
+#include "speculative/auto/pass_costs.h"
 #include "speculative/draft_length.h"
-#include "speculative/pass_costs.h"
 
 namespace specdec {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "speculative/auto_options.h"
+#include "speculative/auto/auto_options.h"
 
 namespace specdec {
 

@@ -1,4 +1,4 @@
-#include "speculative/acceptance_model.h"
+#include "speculative/auto/acceptance_model.h"
 
 #include <algorithm>
 #include <cmath>

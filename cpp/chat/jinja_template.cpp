@@ -1,14 +1,14 @@
-#include "llama/jinja_template.h"
+#include "chat/jinja_template.h"
 
 #include <cstddef>
 #include <exception>
 
+#include "chat/jinja_limits.h"
 #include "jinja/lexer.h"
 #include "jinja/limits.h"
 #include "jinja/parser.h"
 #include "jinja/runtime.h"
 #include "json.h"
-#include "llama/jinja_limits.h"
 
 namespace specdec {
 namespace {

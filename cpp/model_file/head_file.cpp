@@ -1,4 +1,4 @@
-#include "llama/head_file.h"
+#include "model_file/head_file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include "base/utf8.h"
 #include "gguf/problem.h"
 #include "gguf/types.h"
-#include "llama/kv_cache.h"
-#include "llama/own_head.h"
+#include "model_file/kv_cache.h"
+#include "model_file/own_head.h"
 #include "platform/file.h"
 
 namespace specdec {

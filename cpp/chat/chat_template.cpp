@@ -1,4 +1,4 @@
-#include "llama/chat_template.h"
+#include "chat/chat_template.h"
 
 #include <algorithm>
 #include <cstddef>

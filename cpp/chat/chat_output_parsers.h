@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "llama/chat_output.h"
+#include "chat/chat_output.h"
 
 namespace specdec {
 

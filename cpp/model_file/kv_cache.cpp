@@ -1,4 +1,4 @@
-#include "llama/kv_cache.h"
+#include "model_file/kv_cache.h"
 
 #include <algorithm>
 #include <numeric>
