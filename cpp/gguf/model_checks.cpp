@@ -49,6 +49,7 @@ constexpr Hyperparameter hyperparameters[] = {
     {"attention.q_lora_rank", 0, 1 << 20},
     {"attention.sliding_window", 0, 1 << 30},
     {"attention.group_norm_groups", 0, 1 << 16},
+    {"attention.compress_ratios", 0, 1 << 16},  // tokens of a block; llama.cpp allocates this many cells for each
     {"expert_count", 0, max_experts},
     {"expert_used_count", 0, max_experts},
     {"expert_shared_count", 0, max_experts},
@@ -137,11 +138,16 @@ void check_heads(const GgufFile& file, const std::string& prefix) {
   if (heads > 0 && kv_heads > heads) reject(file, key, "is " + to_string(kv_heads) + " with " + to_string(heads) + " query heads");
 }
 
-// Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed number.
-void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
+// The numbers of a key; 0: there is no attention.
+std::uint64_t head_size(const GgufFile& file, const std::string& prefix) {
   const std::uint64_t heads = largest(file, prefix + "attention.head_count");
   const std::uint64_t of_width = heads == 0 ? 0 : largest(file, prefix + "embedding_length") / heads;
-  const std::uint64_t head = file.integer(prefix + "attention.key_length").value_or(of_width);
+  return file.integer(prefix + "attention.key_length").value_or(of_width);
+}
+
+// Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed number.
+void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
+  const std::uint64_t head = head_size(file, prefix);
   if (head == 0) return;  // no attention: nothing is rotated
   const struct {
     const char* key;
@@ -198,19 +204,28 @@ void check_needs(const GgufFile& file, const std::string& architecture) {
   }
 }
 
-// Of multi-dimensional positions: ggml wants one of the first three, and divides by the sum.
+// The sections of multi-dimensional positions. ggml needs one of the first three, divides by the sum, and aborts the process in the
+// middle of a pass if the sum exceeds the head.
 void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.dimension_sections";
   if (file.find(key) == nullptr) return;
   const GgufArray* sections = file.array(key);
   if (sections == nullptr || sections->count > 4) reject(file, key, "is not an array of up to 4 numbers");
-  std::uint64_t sum = 0;  // of the first three
+  std::uint64_t sum = 0, first_three = 0;
   int index = 0;
   for (const GgufValue& section : sections->elements()) {
     check_range(file, key, section, 0, 1 << 16);
-    if (index++ < 3) sum += natural(section).value_or(0);
+    sum += natural(section).value_or(0);
+    if (index++ < 3) first_three = sum;
   }
-  if (sum == 0) reject(file, key, "has no section of at least one dimension");
+  if (first_three == 0) reject(file, key, "has no section of at least one dimension");
+  const std::uint64_t head = head_size(file, prefix);
+  const std::uint64_t rotated = file.integer(prefix + "rope.dimension_count").value_or(head);
+  const std::uint64_t in_windows = file.integer(prefix + "rope.dimension_count_swa").value_or(rotated);
+  const std::uint64_t most = std::min(rotated, in_windows);
+  if (head > 0 && sum > most) {
+    reject(file, key, "adds up to " + to_string(sum) + " dimensions, more than the " + to_string(most) + " that are rotated");
+  }
 }
 
 void check_experts(const GgufFile& file, const std::string& prefix) {

@@ -81,10 +81,10 @@ class Download {
   // What the cache had of "main" when it was last asked for.
   std::string from_cache(const std::string& reason) const {
     const std::optional<std::string> commit = cache_.main_commit();
-    std::vector<std::string> paths;
-    if (commit) paths = cache_.paths(*commit);
     try {
-      return (cache_.snapshot(*commit) / choose_model_files(name_, paths).front()).string();
+      if (!commit) throw ModelError(name_.repository + " was never downloaded");
+      const std::vector<std::string> files = choose_model_files(name_, cache_.paths(*commit));
+      return (cache_.snapshot(*commit) / files.front()).string();
     } catch (const ModelError&) {
       throw Error(name_.text() + " is not in the cache " + cache_.folder().parent_path().string() + ", and " + reason);
     }

@@ -404,6 +404,22 @@ ASSERTED = {
         model(entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, bytes(12) + u32(1)))),
         "has no section of at least one dimension",
     ),
+    "sections of positions that exceed a head": (
+        model(*heads(4, 64), entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, u32(8) + u32(4) + u32(4) + u32(1)))),
+        '"llama.rope.dimension_sections" adds up to 17 dimensions, more than the 16 that are rotated',
+    ),
+    "sections of positions that exceed the rotated part of a head": (
+        model(
+            *heads(4, 64),
+            number("rope.dimension_count", 8),
+            entry("llama.rope.dimension_sections", ARRAY, array(I32, 3, u32(3) + u32(3) + u32(3))),
+        ),
+        "adds up to 9 dimensions, more than the 8 that are rotated",
+    ),
+    "a block of 2^32-1 tokens": (
+        model(entry("llama.attention.compress_ratios", ARRAY, array(U32, 2, u32(4) + u32(2**32 - 1)))),
+        '"llama.attention.compress_ratios" is 4294967295, expected 0 to 65536',
+    ),
     "no heads, by which llama.cpp divides": (
         Gguf(entries=[entry("general.architecture", STRING, string("olmo2"))]),
         '"olmo2.attention.head_count" is missing or 0',
