@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <set>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
+#include "chat-peg-parser.h"
 #include "chat.h"
 #include "chat/chat_template.h"
 #include "chat/jinja_limits.h"
@@ -63,6 +66,65 @@ std::string more(std::string& sent, const std::string& all) {
   return added;
 }
 
+// The strings at which content and reasoning can end, in llama.cpp's parser of an answer. Known only if each ends at such a string or
+// with the answer.
+struct Marks {
+  std::vector<std::string> texts;
+  bool are_known = true;
+};
+
+class MarkCollector {
+ public:
+  explicit MarkCollector(const common_peg_arena& arena) : arena_(arena) {}
+
+  Marks collect() {
+    for (common_peg_parser_id id = 0; id < arena_.size(); ++id) {
+      const auto* tagged = std::get_if<common_peg_tag_parser>(&arena_.get(id));
+      if (tagged == nullptr || (tagged->tag != common_chat_peg_builder::CONTENT && tagged->tag != common_chat_peg_builder::REASONING))
+        continue;
+      seen_.clear();
+      if (!has_end(tagged->child)) marks_.are_known = false;
+    }
+    return std::move(marks_);
+  }
+
+ private:
+  // Collects the marks of the parser and its children. Returns whether it has any, or takes all that is left.
+  bool has_end(common_peg_parser_id id) {
+    if (!seen_.insert(id).second) return false;
+    const common_peg_parser_variant& parser = arena_.get(id);
+    if (const auto* until = std::get_if<common_peg_until_parser>(&parser)) {
+      marks_.texts.insert(marks_.texts.end(), until->delimiters.begin(), until->delimiters.end());
+      return true;
+    }
+    if (const auto* reference = std::get_if<common_peg_ref_parser>(&parser)) return has_end(arena_.get_rule(reference->name));
+    if (const auto* sequence = std::get_if<common_peg_sequence_parser>(&parser)) return any_has_end(sequence->children);
+    if (const auto* choice = std::get_if<common_peg_choice_parser>(&parser)) return any_has_end(choice->children);
+    if (const auto* repetition = std::get_if<common_peg_repetition_parser>(&parser)) return has_end(repetition->child);
+    if (const auto* rule = std::get_if<common_peg_rule_parser>(&parser)) return has_end(rule->child);
+    if (const auto* atomic = std::get_if<common_peg_atomic_parser>(&parser)) return has_end(atomic->child);
+    if (const auto* tagged = std::get_if<common_peg_tag_parser>(&parser)) return has_end(tagged->child);
+    if (const auto* grammar = std::get_if<common_peg_gbnf_parser>(&parser)) return has_end(grammar->child);
+    return false;
+  }
+  bool any_has_end(const std::vector<common_peg_parser_id>& children) {
+    bool any = false;
+    for (const common_peg_parser_id child : children) any = has_end(child) || any;
+    return any;
+  }
+
+  const common_peg_arena& arena_;
+  std::set<common_peg_parser_id> seen_;
+  Marks marks_;
+};
+
+// Where the longest end of `text` begins that is the beginning of `mark`, from byte `from` on.
+std::size_t partial_mark(const std::string& text, std::size_t from, const std::string& mark) {
+  std::size_t size = std::min(mark.size() - 1, text.size() - from);
+  while (size > 0 && text.compare(text.size() - size, size, mark, 0, size) != 0) --size;
+  return text.size() - size;
+}
+
 }  // namespace
 
 std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
@@ -81,6 +143,7 @@ struct ChatOutputParser::Parser {
   common_chat_parser_params params;
   std::vector<std::string> control_tokens;
   Grammar grammar;
+  Marks marks;
 };
 
 ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
@@ -119,6 +182,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     parser->params.reasoning_format = inputs.reasoning_format;
     parser->params.parse_tool_calls = !inputs.tools.empty();
     if (!found.parser.empty()) parser->params.parser.load(found.parser);
+    parser->marks = MarkCollector(parser->params.parser).collect();
     parser->control_tokens = found.preserved_tokens;
     if (tool_use.is_required && !found.grammar_lazy) parser->grammar = {without_text_before_call(found.grammar), answer_start};
     parser->is_understood = true;
@@ -137,6 +201,16 @@ ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = def
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
 const ChatOutputParser::Grammar& ChatOutputParser::grammar() const { return parser_->grammar; }
+
+ChatOutputParser::PlainText ChatOutputParser::plain_text(const std::string& text, std::size_t from) const {
+  if (!parser_->marks.are_known) return {from, true};
+  PlainText plain{text.size(), false};
+  for (const std::string& mark : parser_->marks.texts) {
+    if (mark.empty() || text.find(mark, from) != std::string::npos) return {from, true};
+    plain.end = std::min(plain.end, partial_mark(text, from, mark));
+  }
+  return plain;
+}
 
 ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) const {
   ChatOutput output;
@@ -171,6 +245,13 @@ ChatOutputDelta ChatOutputStream::advance(const ChatOutput& output) {
     if (is_new) delta.tool_calls.push_back({i, {call.id, call.name, std::move(arguments)}});
     else if (!arguments.empty()) delta.tool_calls.push_back({i, {"", "", std::move(arguments)}});
   }
+  return delta;
+}
+
+ChatOutputDelta ChatOutputStream::append(std::string ChatOutput::* part, const std::string& added) {
+  sent_.*part += added;
+  ChatOutputDelta delta;
+  (part == &ChatOutput::content ? delta.content : delta.reasoning_content) = added;
   return delta;
 }
 

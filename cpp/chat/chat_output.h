@@ -54,6 +54,14 @@ class ChatOutputParser {
   };
   const Grammar& grammar() const;
 
+  // Text from byte `from` on, where content or reasoning is open: how far it certainly continues that part, and whether what follows is
+  // more than the beginning of a mark at which the part can end.
+  struct PlainText {
+    std::size_t end;
+    bool is_followed_by_mark;
+  };
+  PlainText plain_text(const std::string& text, std::size_t from) const;
+
   // The whole output, or (is_partial) its beginning. Text that is not as the template has it is content. Does not throw but for memory.
   ChatOutput parse(const std::string& text, bool is_partial) const;
 
@@ -77,6 +85,9 @@ struct ChatOutputDelta {
 class ChatOutputStream {
  public:
   ChatOutputDelta advance(const ChatOutput& output);
+  // The same for an output that only has `added` more in one part, which has_sent() before.
+  ChatOutputDelta append(std::string ChatOutput::* part, const std::string& added);
+  bool has_sent(const ChatOutput& output, std::string ChatOutput::* part) const { return sent_.*part == output.*part; }
   std::size_t num_tool_calls() const { return sent_.tool_calls.size(); }
 
  private:
