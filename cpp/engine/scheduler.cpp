@@ -11,14 +11,13 @@ namespace {
 
 constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait, or two calls of progress
 constexpr int no_limit = std::numeric_limits<int>::max();
-constexpr int worth_copying = 32;  // tokens; reading fewer is faster than copying a slot
 
 bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)) {}
+    : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)), slot_choice_(num_slots) {}
 
 void Scheduler::add(std::shared_ptr<Text> text) {
   if (text->sequence().remaining == 0 && !text->sequence().prompt_score) {
@@ -87,36 +86,30 @@ bool Scheduler::read_prompts(int max_tokens) {
   return any;
 }
 
-// The number of prompt tokens that a slot has cached. The prompt's last token is always read again, and all that are to be scored.
-int Scheduler::common_prefix(const Text* cached, const Text& text) const {
-  if (cached == nullptr || text.sequence().prompt_score) return 0;
-  const std::vector<Token>& wanted = text.sequence().tokens;
-  const std::vector<Token>& tokens = cached->sequence().tokens;
-  const auto length = static_cast<std::ptrdiff_t>(
-      std::min({wanted.size() - 1, tokens.size(), static_cast<std::size_t>(decoder_.num_cached(cached->sequence().slot))}));
-  return static_cast<int>(std::mismatch(tokens.begin(), tokens.begin() + length, wanted.begin()).first - tokens.begin());
+int Scheduler::num_cached(std::size_t slot) const { return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0; }
+
+// The prompt's last token is always read again, and all that are to be scored.
+std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const Text& text) {
+  std::vector<SlotChoice::Slot> slots;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const std::shared_ptr<Text>& cached = slots_[i];
+    slots.push_back({!is_active(cached), cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
+  }
+  const std::vector<Token>& prompt = text.sequence().tokens;
+  return slot_choice_.choose(prompt, text.sequence().prompt_score ? 0 : static_cast<int>(prompt.size()) - 1, slots);
 }
 
-// Assigns a free slot to the next request, with the longest prefix of its prompt that is cached in any slot.
 void Scheduler::begin_next_text() {
   if (waiting_.empty()) return;
   const std::shared_ptr<Text> text = waiting_.front();
-  int free = -1, free_prefix = -1, best = -1, best_prefix = 0;
-  for (int slot = 0; slot < num_slots(); ++slot) {
-    const std::shared_ptr<Text>& cached = slots_[static_cast<std::size_t>(slot)];
-    const int prefix = common_prefix(cached.get(), *text);
-    if (prefix > best_prefix) best = slot, best_prefix = prefix;
-    if (!is_active(cached) && prefix > free_prefix) free = slot, free_prefix = prefix;
-  }
-  if (free < 0) return;
+  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*text);
+  if (!chosen) return;
   waiting_.pop_front();
-  text->begin_reading(free);
-  if (best_prefix >= free_prefix + worth_copying) {
-    decoder_.copy_prefix(best, free, best_prefix);
-    free_prefix = best_prefix;
-  }
-  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(free, free_prefix);
-  slots_[static_cast<std::size_t>(free)] = text;
+  text->begin_reading(chosen->slot);
+  if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, chosen->slot, chosen->source_prefix);
+  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(chosen->slot, std::max(chosen->prefix, chosen->source_prefix));
+  slots_[static_cast<std::size_t>(chosen->slot)] = text;
+  slot_choice_.use(chosen->slot);
 }
 
 // Returns the number of tokens read.
@@ -174,15 +167,31 @@ void Scheduler::close_gaps() {
     const auto last = std::find_if(slots_.rbegin(), slots_.rend(), is_active);
     const auto slot = static_cast<std::size_t>(slots_.rend() - last) - 1;
     if (slot < gap) return;
+    keep_elsewhere(gap);
     decoder_.move((*last)->sequence(), static_cast<int>(gap));
     slots_[gap] = std::move(*last);
     last->reset();
+    slot_choice_.move(static_cast<int>(slot), static_cast<int>(gap));
+  }
+}
+
+// Copies what an idle slot caches, which another request overwrites next, to an empty slot, if there is one.
+void Scheduler::keep_elsewhere(std::size_t gap) {
+  if (num_cached(gap) == 0) return;
+  for (std::size_t i = slots_.size(); i-- > 0;) {
+    if (is_active(slots_[i]) || num_cached(i) > 0) continue;
+    decoder_.copy_prefix(static_cast<int>(gap), static_cast<int>(i), num_cached(gap));
+    slots_[gap]->sequence().slot = static_cast<int>(i);
+    slots_[i] = std::move(slots_[gap]);
+    slot_choice_.move(static_cast<int>(gap), static_cast<int>(i));
+    return;
   }
 }
 
 void Scheduler::finish(Text& text) {
   text.end();
   decoder_.truncate(text.sequence(), text.num_delivered());
+  slot_choice_.use(text.sequence().slot);
   if (remembers_outputs_) decoder_.remember(text.sequence(), static_cast<int>(text.sequence().stats.prompt_tokens));
 }
 
@@ -217,6 +226,7 @@ void Scheduler::adopt(std::shared_ptr<Text> text) {
   text->begin_reading(0);
   text->end();
   slots_.front() = std::move(text);
+  slot_choice_.use(0);
 }
 
 void Scheduler::cancel_all() {

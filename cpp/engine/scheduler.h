@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/slot_choice.h"
 #include "engine/text.h"
 #include "speculative/decoder.h"
 
@@ -58,13 +59,15 @@ class Scheduler {
 
  private:
   void begin_next_text();
-  int common_prefix(const Text* cached, const Text& text) const;
+  std::optional<SlotChoice::Chosen> choose_slot(const Text& text);
+  int num_cached(std::size_t slot) const;
   bool any_is(Text::State state) const;
   bool read_prompts(int max_tokens);
   int read_prompt(Text& text, int max_tokens);
   void cycle();
   void run_cycle();
   void close_gaps();
+  void keep_elsewhere(std::size_t gap);
   void finish(Text& text);
   void fail(Text& text, std::exception_ptr error);
   void end_without_piece(Text& text);
@@ -73,7 +76,8 @@ class Scheduler {
   Vocabulary vocabulary_;
   std::deque<std::shared_ptr<Text>> waiting_;
   std::vector<std::shared_ptr<Text>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
-  std::deque<std::shared_ptr<Text>> ended_;   // ended without a last piece, not reported yet
+  SlotChoice slot_choice_;
+  std::deque<std::shared_ptr<Text>> ended_;  // ended without a last piece, not reported yet
   bool remembers_outputs_ = true;
   std::size_t next_slot_ = 0;  // the slot whose pieces are delivered next
   std::vector<Sequence*> running_, group_;

@@ -308,6 +308,52 @@ TEST(a_prefix_that_another_text_has_is_copied) {
   CHECK(one.outcomes[1] == alone({wishes[0].prompt + one.outcomes[0].tokens, 9}));
 }
 
+TEST(conversations_keep_their_prefix) {
+  const auto cached_of = [](Engine& engine, const Wish& wish) {
+    const auto text = engine.add(wish);
+    engine.run();
+    CHECK(engine.outcomes.back() == alone(wish));
+    return text->sequence().stats.prompt_cached_tokens;
+  };
+  const auto next_turn = [](const Wish& wish, const Engine& engine, std::uint64_t seed) {
+    return Wish{wish.prompt + engine.outcomes.back().tokens + prompt_of(9, seed), wish.max_tokens};
+  };
+  const Tokens shared = prompt_of(3, 9);  // a chat template's
+  const Wish side{shared + prompt_of(20, 3), 5};
+  Engine engine(4);
+  Wish a{shared + prompt_of(200, 1), 12};
+  CHECK(cached_of(engine, a) == 0);
+  const auto kept = static_cast<std::int64_t>(a.prompt.size() + 12 - 1);
+  a = next_turn(a, engine, 4);
+  CHECK(cached_of(engine, side) == 0);
+  CHECK(cached_of(engine, a) == kept);
+
+  // Two that take turns.
+  Wish b{shared + prompt_of(150, 2), 12};
+  cached_of(engine, b);
+  Wish next_b = next_turn(b, engine, 5);
+  for (int turn = 0; turn < 4; ++turn) {
+    CHECK(cached_of(engine, a) >= static_cast<std::int64_t>(a.prompt.size()) - 22);
+    a = next_turn(a, engine, 6);
+    CHECK(cached_of(engine, next_b) >= static_cast<std::int64_t>(next_b.prompt.size()) - 22);
+    next_b = next_turn(next_b, engine, 7);
+  }
+}
+
+TEST(closing_a_gap_keeps_what_an_idle_slot_caches) {
+  const std::vector<Wish> wishes = {{prompt_of(5, 1), 30}, {prompt_of(200, 2), 4}, {prompt_of(7, 3), 60}};
+  Engine engine(4);
+  for (const Wish& wish : wishes) engine.add(wish);
+  engine.run();
+  const auto slot = [&](std::size_t i) { return engine.texts[i]->sequence().slot; };
+  CHECK(slot(0) == 0 && slot(2) == 1 && slot(1) == 3);
+  CHECK(engine.scheduler.is_cached(*engine.texts[1]));
+  engine.add({wishes[1].prompt + engine.outcomes[1].tokens, 6});
+  engine.run();
+  CHECK(engine.texts[3]->sequence().stats.prompt_cached_tokens == 200 + 4 - 1);
+  for (std::size_t i = 0; i < wishes.size(); ++i) CHECK(engine.outcomes[i] == alone(wishes[i]));
+}
+
 TEST(gaps_are_closed_once_none_waits) {
   const std::vector<Wish> wishes = {{prompt_of(5, 1), 4}, {prompt_of(6, 2), 40}, {prompt_of(7, 3), 4}, {prompt_of(8, 4), 60}};
   Engine engine(4);

@@ -53,6 +53,18 @@ def wait_until_idle(gen: sd.Generator) -> None:
             return
 
 
+def test_requests_between_its_turns_do_not_cost_a_conversation_its_prefix() -> None:
+    with roomy(max_sequences=2) as gen:
+        texts = ["import os\n" + "print(name)\n" * 40, "class Stack:\n" + "    pass\n" * 30]
+        reads = []
+        for _ in range(4):
+            for i, text in enumerate(texts):
+                handle = gen.submit(text, max_tokens=6, seed=1)
+                texts[i] += handle.text() + "\n"
+                reads.append(handle.stats.prompt_tokens - handle.stats.prompt_cached_tokens)
+        assert min(reads[:2]) > 50 and max(reads[2:]) < 20
+
+
 def test_many_threads_get_what_each_request_gives_alone(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
     wrong: list[object] = []
 

@@ -1,0 +1,64 @@
+#include "engine/slot_choice.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace specdec {
+namespace {
+
+int prefix_in(const SlotChoice::Slot& slot, const std::vector<Token>& tokens, int most) {
+  return slot.tokens == nullptr ? 0 : common_prefix(*slot.tokens, tokens, std::min(most, slot.length));
+}
+
+// Of a slot's cached tokens, how many other slots hold, too.
+int held_elsewhere(const std::vector<SlotChoice::Slot>& slots, std::size_t slot) {
+  int most = 0;
+  for (std::size_t other = 0; other < slots.size(); ++other) {
+    if (other != slot && slots[slot].tokens != nullptr) {
+      most = std::max(most, prefix_in(slots[other], *slots[slot].tokens, slots[slot].length));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+int common_prefix(const std::vector<Token>& a, const std::vector<Token>& b, int most) {
+  const auto end = a.begin() + std::min({static_cast<std::ptrdiff_t>(a.size()), static_cast<std::ptrdiff_t>(b.size()),
+                                         static_cast<std::ptrdiff_t>(std::max(0, most))});
+  return static_cast<int>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
+}
+
+std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots,
+                                                     int stored) {
+  std::vector<int> prefixes;
+  for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, usable));
+  const auto source = std::max_element(prefixes.begin(), prefixes.end());
+  const int longest = std::max(*source, stored);
+
+  using Cost = std::tuple<std::int64_t, bool, std::int64_t>;  // equal costs: an empty slot, then the least recently used
+  std::optional<Chosen> chosen;
+  std::int64_t ages_to = lost_;
+  Cost least;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].is_free) continue;
+    const std::int64_t lost = slots[i].length - std::min(slots[i].length, std::max(prefixes[i], held_elsewhere(slots, i)));
+    const std::int64_t value = std::max<std::int64_t>(0, uses_[i].lost + lost - lost_);
+    const Cost cost(value + std::min(longest - prefixes[i], worth_copying), slots[i].length > 0, uses_[i].number);
+    if (chosen && cost >= least) continue;
+    least = cost;
+    ages_to = lost_ + value;
+    chosen = Chosen{static_cast<int>(i), prefixes[i], -1, -1};
+  }
+  if (!chosen) return std::nullopt;
+  lost_ = ages_to;
+  if (*source >= chosen->prefix + worth_copying) {
+    chosen->source = static_cast<int>(source - prefixes.begin());
+    chosen->source_prefix = *source;
+  }
+  return chosen;
+}
+
+void SlotChoice::use(int slot) { uses_[static_cast<std::size_t>(slot)] = {++num_uses_, lost_}; }
+
+}  // namespace specdec
