@@ -1,5 +1,5 @@
 # Parts of LLAMA_SOURCE's common/ as static libraries: llama::jinja, its Jinja engine, patched; llama::chat, which derives from a chat
-# template how a model writes calls of tools, and parses its output.
+# template how a model writes tool calls, and parses its output.
 
 set(jinja_source "${PROJECT_BINARY_DIR}/jinja")
 specdec_patched_copy(jinja "${jinja_source}")

@@ -405,7 +405,7 @@ def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
 
 
 def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Callable[[float], None]) -> None:
-    """Writes a temporary file beside `out` in one pass and renames it when it is complete."""
+    """Writes a temporary file next to `out` in one pass and renames it when it is complete."""
     check(small, shape)
     plan = list(tensors(small, shape))
     size = sum(tensor.bytes for tensor in plan)

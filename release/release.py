@@ -1,4 +1,4 @@
-"""What a release holds beside its wheels: the source package, the bill of materials, checksums of all; then twine's check.
+"""What a release holds besides its wheels: the source package, the bill of materials, checksums of all; then twine's check.
 
 python release/release.py [FOLDER]     `make release`: completes the folder of wheels, by default dist
     --url https://...                  also Homebrew's formula of the programs, which will be downloaded from there

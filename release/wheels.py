@@ -221,7 +221,7 @@ def program(built: pathlib.Path) -> pathlib.Path:
 
 
 def pack_archive(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
-    """The program beside the bundled models, where it looks for them, and the licences."""
+    """The program, the bundled models where it looks for them, and the licences."""
     top = f"specdec-{sbom.project_version()}-{name}"
     files = {program(built).name: program(built)} | licences(PLATFORMS[name])
     files |= {f"models/{path.name}": path for path in (*ROOT.glob("models/*-f16.gguf"), ROOT / "models" / "README.md")}

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 CPP = pathlib.Path(__file__).parents[1] / "cpp"
-# In the order of the layers; what a folder may include beside itself.
+# In the order of the layers; what a folder may include besides itself.
 MAY_USE = {
     "base": set(),
     "platform": {"base"},

@@ -132,7 +132,7 @@ void run(const char* path) {
     std::vector<Token> tokens = vocabulary.tokenize(one.output, false);
     if (vocabulary.adds_bos()) tokens.erase(tokens.begin());
     tokens.push_back(ends.front());
-    const specdec::ConstraintCompiler compiler(pieces, ends);  // anew: it keeps what it has compiled
+    const specdec::ConstraintCompiler compiler(pieces, ends);  // a new one: it keeps what it has compiled
     const Times stock = time_llama_cpp(one, vocab, tokens), ours = time_xgrammar(one, compiler, tokens);
     std::printf("| %s | %.3g (%.3g) | %.3g | %.3g (%.3g) | %.3g |\n", one.name, stock.mean(), stock.worst(), stock.compiling, ours.mean(),
                 ours.worst(), ours.compiling);

@@ -4,7 +4,7 @@
 //
 // DRAFT_MS: of a draft model's pass; 0: copies of the text. TOKENS:MS: of the target's pass over as many tokens, from 1 on; between
 // two of them the cost is interpolated, beyond the last it goes on like that. Prints a row of a markdown table per world: drafts
-// whose confidence says nothing about their acceptance, and (telling) a draft whose confidences do. "auto" starts anew in each;
+// whose confidence says nothing about their acceptance, and (telling) a draft whose confidences do. "auto" starts from nothing in each;
 // passes that it sees are disturbed by 2.5 % on average, the speeds are without.
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""A drafting head of the bundled target beside the bundled draft.
+"""A drafting head of the bundled target compared with the bundled draft.
 
 python -m bench.heads.heads HEAD.gguf [--wide FOLDER]
 

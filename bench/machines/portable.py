@@ -1,4 +1,4 @@
-"""What a portable program costs: a released one (release/wheels.py) beside one that was compiled for this machine.
+"""What a portable program costs: a released one (release/wheels.py) and one that was compiled for this machine.
 
 python -m bench.machines.portable PORTABLE [--native build/default/specdec] [--models MODEL.gguf ...] [--tokens 48]
     [--rounds 7]
@@ -43,7 +43,7 @@ def run(program: pathlib.Path, model: pathlib.Path, tokens: int) -> Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Times a portable program beside one for this machine.")
+    parser = argparse.ArgumentParser(description="Times a portable program and one for this machine.")
     parser.add_argument("portable", type=pathlib.Path)
     parser.add_argument("--native", type=pathlib.Path, default=BUILD / "specdec")
     parser.add_argument("--models", type=pathlib.Path, nargs="+", default=[TARGET])

@@ -3,7 +3,7 @@
 sudo python -m bench.machines.uneven_cores MODEL.gguf ... [--specdec build/default/specdec] [--tokens 48] [--rounds 5]
 
 A slow core is a real one of which a program of higher priority takes a share: of every 100 microseconds it computes
-for so many, and sleeps for the rest, which is short beside a matrix product. How slow that makes it is measured, by
+for so many, and sleeps for the rest, which is short compared with a matrix product. How slow that makes it is measured, by
 how much longer a known piece of work takes there. Prints a markdown table: milliseconds per pass without that core,
 with it, and with it slow.
 """
@@ -62,7 +62,7 @@ def seconds_of_work(core: int) -> float:
 
 
 def speed(core: int, share: float) -> float:
-    """Of a core of which this share is taken, beside the whole core."""
+    """The speed of a core of which this share is taken, as a share of the whole core's."""
     whole = [seconds_of_work(core) for _ in range(3)]
     with slow(core, share):
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What 1 to 16 tokens cost in the products of every stock weight type, and MXFP6 and F16 beside them.
+"""What 1 to 16 tokens cost in the products of every stock weight type, of MXFP6 and of F16.
 
 python -m bench.products.stock_types [--rounds 9] [--threads 2] [--k 1536] [--build build/default]
 

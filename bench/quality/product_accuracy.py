@@ -1,4 +1,4 @@
-"""How much the rounding of activations in matrix products changes a model's predictions: ours beside llama.cpp's own.
+"""How much the rounding of activations in matrix products changes a model's predictions, ours and llama.cpp's.
 
 python -m bench.quality.product_accuracy [--files a.gguf b.gguf] [--windows 2] [--tokens 384]
 

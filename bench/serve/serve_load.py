@@ -11,7 +11,7 @@ text alone is wrong; of llama-server, which does not promise that, such texts ar
 specdec has a wrong text, lost a slot, or grew by more than 5 % in the second half.
 
 llama-server is that of the pinned source with its default options (cmake --preset default -DSPECDEC_PEERS=ON, then
-build). The clients are one process beside the server. Prints a table, and with --report writes it to
+build). The clients are one process, the server another. Prints a table, and with --report writes it to
 bench/serve/RESULTS.md.
 """
 

@@ -111,7 +111,7 @@ class GuardedGenerator {
     }
   }
 
-  // Submits a request beside others, on any thread.
+  // Submits a request that runs with others, from any thread.
   std::shared_ptr<RequestHandle> submit_shared(const specdec::Request& request) {
     check_process();
     return without_gil([&] {
@@ -405,7 +405,7 @@ void register_generator(py::module_& m) {
             warn(self.get().note_of(request));
             return SharedRequest(self.submit_shared(request));
           },
-          "prompt"_a, "score_prompt"_a, "Submits a request beside those of other threads. Takes the options of start().")
+          "prompt"_a, "score_prompt"_a, "Submits a request that runs with those of other threads. Takes the options of start().")
       .def("close", &GuardedGenerator::close, "Ends all requests for good.")
       .def("stop", &GuardedGenerator::stop, "Ends all running requests, on whichever thread they run.")
       .def("start_many", &GuardedGenerator::start_many, "Ends all running requests and starts a run of submitted ones.")
@@ -418,7 +418,7 @@ void register_generator(py::module_& m) {
             warn(self.get().note_of(request));
             return self.run([&](Generator& generator) { return generator.submit(request); });
           },
-          "prompt"_a, "Queues a request beside the running ones and returns its id. Takes the options of start().")
+          "prompt"_a, "Queues a request that runs with the others and returns its id. Takes the options of start().")
       .def(
           "next_event",
           [](GuardedGenerator& self) {

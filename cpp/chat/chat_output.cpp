@@ -34,7 +34,7 @@ int depth_of(const std::string& text) {
 }
 
 // A grammar of a required call, without the text that may come before the call: llama.cpp allows it, and a model that would rather not
-// call then writes it without end. It is where root refers to a rule "until-...", outside of parentheses (in which there are thoughts);
+// call then writes it without end. It is where root refers to a rule "until-...", outside of parentheses (in which reasoning is written);
 // each such rule matches nothing, too.
 std::string without_text_before_call(std::string grammar) {
   const std::string name = "root ::= ";

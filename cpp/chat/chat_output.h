@@ -1,4 +1,4 @@
-// Takes apart what a model writes in answer to a conversation: its text, its thoughts, its calls of tools. How a model writes them is
+// Takes apart what a model writes in answer to a conversation: its text, its reasoning, its tool calls. How a model writes them is
 // derived from its chat template by llama.cpp's common/chat.
 #pragma once
 
@@ -44,7 +44,7 @@ class ChatOutputParser {
 
   bool understands_template() const;
 
-  // Names of control tokens that mark calls and thoughts: the text must have them.
+  // Names of control tokens that mark tool calls and reasoning: the text must have them.
   const std::vector<std::string>& control_tokens() const;
 
   // What an answer with a required call matches, in GBNF: `prefix`, with which the prompt ends, then the answer. Empty: the template has
@@ -62,7 +62,7 @@ class ChatOutputParser {
   };
   PlainText plain_text(const std::string& text, std::size_t from) const;
 
-  // The whole output, or (is_partial) its beginning. Text that is not as the template has it is content. Does not throw but for memory.
+  // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only bad_alloc.
   ChatOutput parse(const std::string& text, bool is_partial) const;
 
  private:

@@ -196,7 +196,7 @@ std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conver
                                                                     const Vocabulary& vocabulary) const {
   const bool has_tools = !parsed("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
-  // Templates that know thoughts have this word, as in <think> and enable_thinking.
+  // Templates that know reasoning have this word, as in <think> and enable_thinking.
   if (!has_tools && text.find("think") == std::string::npos) return nullptr;
   return parsers_->get(text, as_expected(conversation, text), tool_use, written(vocabulary, vocabulary.bos()),
                        written(vocabulary, vocabulary.eos()));

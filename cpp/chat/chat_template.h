@@ -48,7 +48,7 @@ class ChatTemplate {
   MarkedText render(const Conversation& conversation, const Vocabulary& vocabulary) const;
 
   // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot be understood, or
-  // the conversation has no tools and the template no thoughts.
+  // the conversation has no tools and the template no reasoning.
   std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use,
                                                         const Vocabulary& vocabulary) const;
 

@@ -15,7 +15,7 @@ struct TemplateError : std::runtime_error {
 };
 
 // What a chat template sees, as in transformers: `messages`, `tools`, `documents` (none), `add_generation_prompt`, `bos_token` and
-// `eos_token`; beside them the functions raise_exception and strftime_now.
+// `eos_token`; also the functions raise_exception and strftime_now.
 struct TemplateVariables {
   std::string messages = "[]";  // JSON
   std::string tools = "null";   // JSON

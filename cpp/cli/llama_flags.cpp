@@ -10,7 +10,7 @@ constexpr const char* everywhere = "";
 struct Flags {
   const char* names;  // with blanks between
   const char* instead;
-  const char* moot_in = nullptr;  // the command in which they ask for what is done anyway, or everywhere; null: they ask for something else
+  const char* moot_in = nullptr;  // the command whose default they match, or everywhere; null: they match no default
 };
 
 constexpr Flags table[] = {
@@ -26,7 +26,7 @@ constexpr Flags table[] = {
      "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
     {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
      "--no-reasoning-preserve",
-     "`specdec serve` returns thoughts as reasoning_content, elsewhere they are part of the answer; they are not limited"},
+     "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer; it is not limited"},
     {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
     {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},

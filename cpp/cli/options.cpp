@@ -114,7 +114,7 @@ std::string value_of(const CommandLine& line, const Option& option, const Writte
   return next;
 }
 
-// Options that the command does not have: of llama.cpp's, those that ask for what is done anyway are passed over with a note; all others
+// Options that the command does not have: of llama.cpp's, those that match the default print a note; all others
 // are one error.
 class UnknownOptions {
  public:

@@ -37,7 +37,7 @@ struct Group {
 };
 
 // One line of the table each. The target's present value is the default that the help shows; the last use on the command
-// line wins, but for texts(), which collects all of them.
+// line wins, except in texts(), which collects all of them.
 Option flag(std::vector<std::string> names, bool& target, std::string help, bool value = true);
 Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help);
 Option real(std::vector<std::string> names, double& target, const Range& range, const std::string& help);

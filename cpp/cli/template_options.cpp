@@ -47,7 +47,7 @@ Option template_variables_option(std::string& variables) {
       throw UsageError("expected a JSON object, got \"" + printable(text) + "\"");
     variables = text;
   };
-  return {{"--chat-template-kwargs"}, "JSON", R"(what the chat template may know beside the messages, as {"enable_thinking": false})", set};
+  return {{"--chat-template-kwargs"}, "JSON", R"(what the chat template gets besides the messages, as {"enable_thinking": false})", set};
 }
 
 }  // namespace specdec::cli

@@ -21,7 +21,7 @@ constexpr int max_schemas = 500;        // each property is one; 1500 optional o
 const Names annotations = {"title",    "description", "default",  "examples",  "$schema", "$id",
                            "$comment", "deprecated",  "readOnly", "writeOnly", "$defs",   "definitions"};
 
-// The keywords that are enforced beside "type".
+// The keywords that are enforced in addition to "type".
 const std::pair<const char*, Names> keywords_of_types[] = {
     {"object", {"properties", "required", "additionalProperties"}},
     {"array", {"items", "prefixItems", "minItems", "maxItems"}},
@@ -77,7 +77,7 @@ class Checker {
     for (const char* form : {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"}) {
       if (!schema.contains(form)) continue;
       const bool has_values = std::string(form) == "const" || std::string(form) == "enum";
-      only(schema, has_values ? Names{form, "type"} : Names{form}, pointer, std::string(" beside ") + form);
+      only(schema, has_values ? Names{form, "type"} : Names{form}, pointer, std::string(" together with ") + form);
       out[form] = checked_form(schema, form, pointer, depth);
       return out;
     }
@@ -255,7 +255,7 @@ class Checker {
     const Json& format = schema.at("format");
     if (!format.is_string() || formats.count(format.get<std::string>()) == 0)
       fail(pointer + "/format", "is not supported: " + format.dump());
-    if (out.contains("pattern")) fail(pointer + "/format", "is not supported beside pattern");
+    if (out.contains("pattern")) fail(pointer + "/format", "is not supported together with pattern");
     out["format"] = format;
   }
 
@@ -268,7 +268,7 @@ class Checker {
   // long.
   void add_length(const Json& schema, const std::string& pointer, Json& out) {
     for (const char* name : {"pattern", "format"}) {
-      if (schema.contains(name)) fail(pointer + "/" + name, "is not supported beside minLength or maxLength");
+      if (schema.contains(name)) fail(pointer + "/" + name, "is not supported together with minLength or maxLength");
     }
     Json counts = Json::object();
     add_count(schema, "minLength", pointer, counts);

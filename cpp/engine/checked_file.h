@@ -1,4 +1,4 @@
-// Files of ours that a later process reads again: caches that can be made anew.
+// Files of ours that a later process reads again: caches that can be rebuilt.
 //
 // Little-endian: a magic word of 8 characters, u32 version, fields of u64 length and that many bytes; at the end the FNV-1a hash
 // (gguf/fingerprint.h) of all before it, 16 hexadecimal digits. Nothing of a file is used before its hash is right. That finds damage, not
@@ -16,12 +16,12 @@
 
 namespace specdec {
 
-// A file that is damaged, or of another kind, version, model or options: to be made anew.
+// A file that is damaged, or of another kind, version, model or options: to be rebuilt.
 class UnusableFile : public Error {
   using Error::Error;
 };
 
-// Writes a temporary file beside `path`, which takes its place in the end. Throws Error.
+// Writes a temporary file next to `path`, which takes its place in the end. Throws Error.
 class CheckedFileWriter {
  public:
   CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version);

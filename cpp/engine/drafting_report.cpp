@@ -36,7 +36,7 @@ std::string drafting_report(const DraftingState& state) {
   const std::string speed = times(outlook.speedup) + " times plain decoding";
   const std::string why = costs(outlook) + ", and about " + number(outlook.acceptance, 2) + " of drafts are accepted";
   if (outlook.speedup > 1.0) return "on: should give about " + speed + ", as " + why;
-  return "off but for trials: would give at best " + speed + ", as " + why + "; see docs/performance.md";
+  return "off except for trials: would give at best " + speed + ", as " + why + "; see docs/performance.md";
 }
 
 }  // namespace specdec

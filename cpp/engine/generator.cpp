@@ -41,7 +41,7 @@ HeadFile head_of(const std::vector<GgufFile>& draft, const std::vector<GgufFile>
   check_head_for(draft, target);
   if (is_remote) {
     throw WrongValue("draft", "\"" + draft.front().path + "\"",
-                     "another draft with RPC servers, where every draft of the head would wait for the network");
+                     "another kind of draft with RPC servers: each head pass would wait for the network");
   }
   return head;
 }
@@ -111,7 +111,7 @@ void Generator::load_target(const std::vector<GgufFile>& parts, Model::Options m
   const auto note = [&](const std::string& problem) { notes_.push_back("drafts do not come from the model's own head: " + problem); };
   const bool is_asked = std::holds_alternative<OwnHead>(options_.draft), is_remote = !options_.rpc_servers.empty();
   if (is_asked && is_remote) {
-    throw WrongValue("draft", "\"mtp\"", "another draft with RPC servers, where every draft of the head would wait for the network");
+    throw WrongValue("draft", "\"mtp\"", "another kind of draft with RPC servers: each head pass would wait for the network");
   }
   const bool is_open = std::holds_alternative<AutomaticDraft>(options_.draft) || !has_draft(options_.draft);
   if (!is_open || options_.num_draft_tokens == 0 || is_remote) return load(is_asked);
@@ -145,7 +145,7 @@ std::shared_ptr<const CorpusIndex> Generator::load_draft_corpus(bool is_suffix) 
   const bool has_model = draft_path(options_.draft) != nullptr || std::holds_alternative<OwnHead>(options_.draft);
   if (!is_suffix && !(has_model && options_.suffix)) {
     throw WrongValue("draft_corpus", "\"" + options_.draft_corpus + "\"",
-                     "left out, or used with draft=\"suffix\" or with a draft model and suffix decoding beside it");
+                     "used with draft=\"suffix\", or with a draft model and suffix=True");
   }
   DraftCorpus corpus = load_corpus(options_.draft_corpus, target_model_->vocabulary(), options_.progress);
   if (!corpus.note.empty()) notes_.push_back(corpus.note);
@@ -423,7 +423,7 @@ std::unique_ptr<Executor> Generator::make_executor() {
   return std::make_unique<Executor>(*scheduler_, set_check, options);
 }
 
-// What the cache of a model depends on, beside the tokens.
+// What the cache of a model depends on, besides the tokens.
 std::string Generator::cache_key(const std::string& path) const {
   const Isa* isa = default_isa().isa;
   return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) + " sequences, " +

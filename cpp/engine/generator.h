@@ -110,8 +110,8 @@ class Generator {
   // The conversation as a prompt. Throws ModelError, std::invalid_argument.
   MarkedText chat_prompt(const Conversation& conversation) const;
   // Prepares a request for the answer to a conversation, whose tools are those that may be called: its text names the control tokens that
-  // mark calls and thoughts, and a call that is required becomes its grammar. Returns how to take the answer apart; null: all of it is
-  // content, as far as is known (ChatTemplate::output_parser()), or because the request has a constraint of its own. Throws
+  // mark tool calls and reasoning, and a call that is required becomes its grammar. Returns how to take the answer apart; null: all of it
+  // is content, as far as is known (ChatTemplate::output_parser()), or because the request has a constraint of its own. Throws
   // std::invalid_argument that names tool_choice if a call is required but the template has none, or the request a constraint.
   std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use, Request& request) const;
   // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
@@ -131,7 +131,7 @@ class Generator {
   // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
 
-  // false: suffix decoding does not copy from outputs that end from now on (default: true).
+  // false: suffix decoding does not copy from requests that finish after this call (default: true).
   void set_remembers_outputs(bool remembers) { scheduler_->set_remembers_outputs(remembers); }
 
   // special: control tokens written in the text are recognised.

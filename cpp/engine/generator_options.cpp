@@ -42,7 +42,7 @@ const Table<GeneratorOptions>& generator_options() {
             {"--draft-corpus"},
             "FILE",
             "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are copied from it, too; its "
-            "index is kept beside it (default: none)"}}),
+            "index is kept next to it (default: none)"}}),
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
       generator_row<&GeneratorOptions::suffix>({"suffix",
                                                 Flag{},

@@ -30,9 +30,9 @@ struct GeneratorOptions {
   std::string kv_type = "f16";               // of both models' caches: f16, q8_0
   std::string draft_corpus;                  // a file that suffix decoding copies from, too (engine/draft_corpus.h)
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (chat/chat_template.h)
-  bool suffix = true;                        // beside a draft model, copies of text are drafts too
+  bool suffix = true;                        // with a draft model, copies of text are drafts too
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
-  int max_queue_size = 1024;                 // requests that may wait for an Executor beside those that run
+  int max_queue_size = 1024;                 // requests that may wait for an Executor
   LoadProgressCallback progress;             // of the load
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };

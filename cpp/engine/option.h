@@ -46,7 +46,7 @@ struct Flags {
   std::vector<std::string> names;  // "-m", "--model"; none: not there
   std::string placeholder;         // of the value
   std::string help;                // the default is added, unless it says "(default"
-  // One more text that it takes there, and what that stands for: {"-1", {}} is a random seed.
+  // An extra accepted word and its value: {"-1", {}} is a random seed.
   std::string word = {};
   Value word_value = {};
 };
@@ -56,7 +56,7 @@ struct Description {
   Type type;
   Flags flags = {};
   bool is_optional = false;              // takes monostate
-  bool changes_texts = true;             // false: a text is the same whatever it is
+  bool changes_texts = true;             // false: cannot change the generated text
   std::string requirement() const;       // "a whole number from 0 to 63"
   void check(const Value& value) const;  // its type is right. Throws WrongValue
 };

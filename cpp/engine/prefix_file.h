@@ -13,7 +13,7 @@
 namespace specdec {
 
 struct PrefixFile {
-  std::string target_key, draft_key;  // what a cache depends on beside the tokens; no draft: empty
+  std::string target_key, draft_key;  // what a cache depends on besides the tokens; no draft: empty
   std::vector<Token> tokens;
   std::string target_state;
   std::uint64_t num_draft_tokens = 0;  // of `tokens`, the number in the draft's cache

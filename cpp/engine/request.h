@@ -21,7 +21,7 @@ struct Request {
   std::optional<int> num_draft_tokens;       // none: the generator's
   int max_tokens = 224;                      // 0 produces nothing
   int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece and Score
-  std::vector<Token> control_tokens;         // whose names the text has; of other control tokens it has nothing
+  std::vector<Token> control_tokens;         // control tokens rendered by name; all others are omitted
   bool score_prompt = false;                 // also the log-probabilities of the prompt's tokens, see Text::prompt_score()
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;

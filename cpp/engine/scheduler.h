@@ -54,7 +54,8 @@ class Scheduler {
 
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
-  // false: outputs that end from now on are not proposed to later requests, so that measurements do not depend on their order.
+  // false: outputs of requests that finish after this call are not proposed to later ones, so that measurements do not
+  // depend on their order.
   void set_remembers_outputs(bool remembers) { remembers_outputs_ = remembers; }
 
  private:

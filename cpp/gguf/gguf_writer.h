@@ -16,7 +16,7 @@ namespace specdec {
 // the data section in the header, from the start of the file in `tensors`.
 std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors, std::uint64_t alignment);
 
-// The data goes to a temporary file beside `path`; publish() renames it, the destructor removes it otherwise.
+// The data goes to a temporary file next to `path`; publish() renames it, the destructor removes it otherwise.
 // All functions throw specdec::Error.
 class GgufWriter {
  public:

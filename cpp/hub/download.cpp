@@ -112,7 +112,7 @@ class Download {
   }
 
   // Calls attempt(), which returns the response or throws ConnectionError, until it works or fails max_attempts times.
-  // made_progress(): since the last attempt; failures are then counted anew.
+  // made_progress(): since the last attempt; failures are then counted from zero.
   template <class Attempt, class Progress>
   HttpResponse with_patience(int max_attempts, Attempt attempt, Progress made_progress) {
     for (int failures = 0;; ++failures) {

@@ -210,7 +210,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
 
-  model_->check_rpc_servers();  // before: what is lost stays lost; after: what the pass read from it is nothing
+  model_->check_rpc_servers();  // before: a lost server never returns; after: its reads were zeros
   batch_->clear();
   places_.clear();
   rows_.clear();

@@ -46,7 +46,7 @@ class ControlTokens {
   struct Match {
     Token token;
     std::size_t length;              // in bytes
-    bool strips_left, strips_right;  // takes the white space beside it along
+    bool strips_left, strips_right;  // also takes the adjacent white space
   };
 
   explicit ControlTokens(const llama_vocab* vocab) {

@@ -58,7 +58,7 @@ Curl load_curl() {
   }
   throw Error(
       "downloads need libcurl, which is not installed (Debian and Ubuntu: apt install libcurl4; Fedora: dnf install libcurl; Alpine: "
-      "apk add libcurl; Windows: libcurl-x64.dll, of curl for Windows, beside specdec.exe; SPECDEC_LIBCURL names a library elsewhere); or "
+      "apk add libcurl; Windows: libcurl-x64.dll, of curl for Windows, next to specdec.exe; SPECDEC_LIBCURL names a library elsewhere); or "
       "download the file another way and give its path");
 }
 

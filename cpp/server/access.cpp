@@ -32,7 +32,8 @@ bool is_this_machine(const std::string& origin) {
 
 bool is_one_of(const std::string& given, const std::vector<std::string>& keys) {
   bool found = false;
-  for (const std::string& key : keys) found |= equals(given, key);  // all of them, whichever it is
+  // No early exit: timing must not reveal which key matched.
+  for (const std::string& key : keys) found |= equals(given, key);
   return found;
 }
 

@@ -5,7 +5,7 @@
 
 namespace specdec::server {
 
-// "instructions" and "input", a string or a list of items, as messages: an assistant's thoughts, text and calls become one message, the
+// "instructions" and "input", a string or a list of items, as messages: an assistant's reasoning, text and calls become one message, the
 // output of a call one of the role "tool".
 Json read_response_messages(const Fields& body);
 

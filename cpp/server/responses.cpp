@@ -48,13 +48,13 @@ Json read_repeated(const Fields& body) {
           {"tools", tools != nullptr ? *tools : Json::array()}};
 }
 
-// The output of one response: items (thoughts, a message, calls), which are written one after the other. What is added is sent as events
+// The output of one response: items (reasoning, a message, calls), which are written one after the other. What is added is sent as events
 // too, if there is a stream.
 class Output {
  public:
   explicit Output(EventStream* events) : events_(events) {}
 
-  // Of a token, before the deltas that it makes. Those of thoughts and calls are not in the output.
+  // Of a token, before the deltas that it makes. Those of reasoning and calls are not in the output.
   void add_logprob(Json logprob) { waiting_.push_back(std::move(logprob)); }
 
   // A delta of the chat API's message.

@@ -37,7 +37,7 @@ class AssistantMessage:
     """
 
     content: str | None  #: None: there are only calls
-    reasoning_content: str | None  #: the thoughts, where the template marks them
+    reasoning_content: str | None  #: the reasoning, where the template marks it
     tool_calls: list[ToolCall]
     role: Literal["assistant"] = "assistant"
 

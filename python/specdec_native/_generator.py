@@ -35,7 +35,7 @@ from ._streams import ChatStream, EventStream, Stream
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-# Beside this file in a wheel; two folders up in a source tree.
+# Next to this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
 
 
@@ -52,9 +52,9 @@ class Generator:
         small model of the target's family from the Hugging Face hub, or else suffix decoding, with a RuntimeWarning; None:
         "mtp" if the file has such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled
         draft). A list has a model or "mtp", and "suffix" or not, and overrides `suffix`.
-    suffix: beside a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
+    suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids", a
-        document on every line: suffix decoding copies from it, too. Its index is kept beside it, in FILE.index.
+        document on every line: suffix decoding copies from it, too. Its index is kept next to it, in FILE.index.
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
     n_batch: tokens per pass while a prompt is read, 64 or more.
@@ -68,7 +68,7 @@ class Generator:
         RuntimeWarning tells where memory is short for it.
     draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked,
         F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before. "auto" does that
-        unless it has less than 200 million weights beside the output matrix: then only floats are rounded, to Q8_0. Of a large
+        unless it has less than 200 million weights besides the output matrix: then only floats are rounded, to Q8_0. Of a large
         vocabulary (also a drafting head's) both multiply only the rows of likely tokens exactly. "file" leaves the weights,
         and multiplies all.
     chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one of
@@ -76,7 +76,7 @@ class Generator:
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx
         tokens, whose memory is allocated here.
-    max_queue_size: submitted requests that may wait beside those that run; one more raises QueueFull.
+    max_queue_size: submitted requests that may wait; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token whether
         it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
     progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
@@ -260,7 +260,7 @@ class Generator:
         **options: Unpack[StreamOptions],
     ) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`, options as
-        for `stream`. `ChatStream.message` is the answer so far: its content, its thoughts and its calls of tools.
+        for `stream`. `ChatStream.message` is the answer so far: its content, its reasoning and its tool calls.
 
         tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
             {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the function's
@@ -284,7 +284,7 @@ class Generator:
         **options: Unpack[StreamOptions],
     ) -> ChatCompletion:
         """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`. `ChatCompletion.message`
-        has its content, thoughts and calls of tools."""
+        has its content, reasoning and tool calls."""
         prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
         self._core.start(prompt)
         publish()
@@ -351,17 +351,17 @@ class Generator:
         return score_of(*self._core.score(text, top_logprobs=top_logprobs))
 
     def submit_score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> RequestHandle:
-        """`score` beside other requests (`submit`): `RequestHandle.score` waits for it. It has the same bits under any load."""
+        """`score` as a request (`submit`): `RequestHandle.score` waits for it. It has the same bits under any load."""
         return RequestHandle(self, self._core.submit_shared(text, True, max_tokens=0, top_logprobs=top_logprobs))
 
     async def ascore(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
-        """`score` for asyncio, beside other requests. Cancelling the task cancels the request."""
+        """`score` for asyncio, while other requests run. Cancelling the task cancels the request."""
         with await asyncio.to_thread(self.submit_score, text, top_logprobs=top_logprobs) as handle:
             await handle.aresult()
             return handle.score()
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
-        """Start a request that runs beside others, and return its handle at once; arguments and errors as for `stream`.
+        """Start a request that runs with others, and return its handle at once; arguments and errors as for `stream`.
 
         Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of arrival; each
         output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation or a slow reader of
@@ -384,7 +384,7 @@ class Generator:
         return ChatHandle(self, self._core.submit_shared(prompt, False), Answer(prompt))
 
     async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
-        """`stream` for asyncio, beside other requests (`submit`): `async for piece in gen.astream(...)`.
+        """`stream` for asyncio, while other requests run (`submit`): `async for piece in gen.astream(...)`.
 
         Cancelling the task, or closing the iterator, cancels the request.
         """
@@ -408,7 +408,7 @@ class Generator:
                 yield piece
 
     async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
-        """`generate` for asyncio, beside other requests (`submit`). Cancelling the task cancels the request."""
+        """`generate` for asyncio, while other requests run (`submit`). Cancelling the task cancels the request."""
         with await asyncio.to_thread(self.submit, prompt, **options) as handle:
             return await handle.aresult()
 
@@ -448,7 +448,7 @@ class Generator:
             return 0
         count, problem = engine.load_prefix(os.fspath(path))
         if problem:
-            warnings.warn(f"the prompt is read anew: {problem}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"the whole prompt is read again: {problem}", RuntimeWarning, stacklevel=2)
         return count
 
     @property

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RequestHandle:
-    """A request that runs beside others (`Generator.submit`). Any number of threads may use it.
+    """A request that runs with others (`Generator.submit`). Any number of threads may use it.
 
     Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the error
     that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request; so does leaving
@@ -154,7 +154,7 @@ class ChatHandle(RequestHandle):
 
     @property
     def message(self) -> AssistantMessage:
-        """What has been written so far, taken apart: content, thoughts and calls of tools."""
+        """What has been written so far, taken apart: content, reasoning and tool calls."""
         text: list[str] = []
         reason = None
         while (piece := self._request.peek(len(text))) is not None:

@@ -19,7 +19,7 @@ def _bar(**options: Any) -> Any:
 
 
 class _StepBar:
-    """One bar, which begins anew with every step."""
+    """One bar, which starts again with every step."""
 
     def __init__(self) -> None:
         self._bar = _bar(desc="loading", total=1.0, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}", leave=False)

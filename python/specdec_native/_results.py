@@ -97,7 +97,7 @@ class Completion:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatCompletion(Completion):
     """The answer to a conversation. `text` is what the model wrote, `message` is that taken apart. `finish_reason` is
-    "tool_calls" if the model ended it with calls of tools."""
+    "tool_calls" if the model ended it with tool calls."""
 
     message: AssistantMessage
 

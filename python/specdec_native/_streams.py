@@ -106,7 +106,7 @@ class ChatStream(Stream):
 
     @property
     def message(self) -> AssistantMessage:
-        """The pieces so far, taken apart: content, thoughts and calls of tools. Also after the end."""
+        """The pieces so far, taken apart: content, reasoning and tool calls. Also after the end."""
         return self._answer.message("".join(self._text), self._is_whole)
 
 

@@ -154,7 +154,7 @@ def test_the_sentence_about_drafts() -> None:
     gen = sd.Generator(n_threads=1)
     assert gen.drafting.startswith("undecided")
     gen.generate("import os\n", max_tokens=120, seed=1)
-    assert gen.drafting.startswith(("on: should give about ", "off but for trials: would give at best "))
+    assert gen.drafting.startswith(("on: should give about ", "off except for trials: would give at best "))
     gen.generate("import os\n", max_tokens=4, num_draft_tokens=2)
     assert gen.drafting.startswith("on: up to 2 per target call")
     gen.generate("import os\n", max_tokens=4, num_draft_tokens=0)
@@ -165,7 +165,7 @@ def test_the_sentence_about_drafts() -> None:
 def test_statistics_say_what_became_of_drafts(target_path: pathlib.Path) -> None:
     with sd.Generator(n_threads=1, max_sequences=2) as gen:
         measured = gen.generate("import os\n", max_tokens=120, seed=1).stats
-        assert measured.drafting.startswith(("on: should", "off but for trials:"))
+        assert measured.drafting.startswith(("on: should", "off except for trials:"))
         fixed, none = gen.generate_many(
             [{"prompt": "import os\n", "num_draft_tokens": 2}, {"prompt": "x", "num_draft_tokens": 0}], max_tokens=8
         )

@@ -1,4 +1,4 @@
-"""What models write, taken apart as their chat templates have it: calls of tools, thoughts, hostile text, beginnings."""
+"""What models write, taken apart as their chat templates have it: tool calls, reasoning, hostile text, beginnings."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_thoughts(templates: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_beginnings_only_grow(templates: dict[str, str], name: str) -> None:
-    """Of content, thoughts and arguments, what a beginning has stays: a stream can send it."""
+    """Content, reasoning and arguments of a beginning stay: a stream can send them."""
     text = CALLS[name].format(name="weather", arguments=json.dumps(PARIS))
     outputs = parse(templates[name], *(text[:i] for i in range(len(text) + 1)))
     for before, after in itertools.pairwise(outputs):
@@ -108,8 +108,8 @@ HOSTILE = {
     "starts of JSON": '<tool_call>\n{"name": "weather", "arguments": {"city": "' * 2000,
     "a long string": '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "\\u00e9\\\\" * 12_000,
     "nested": '<tool_call>\n{"name": "weather", "arguments": {"city": ' + "[" * 50_000 + "]" * 50_000 + "}}\n</tool_call>",
-    "thoughts": "<think>" * 14_000,
-    "ends of thoughts": "</think>" * 12_000,
+    "reasoning": "<think>" * 14_000,
+    "ends of reasoning": "</think>" * 12_000,
     "spaces": " " * 100_000,
     "less-than signs": "<" * 100_000,
     "words": "word " * 20_000,
@@ -134,7 +134,7 @@ def test_hostile_text_takes_bounded_time(templates: dict[str, str], what: str, i
 def test_any_template_of_the_collection(templates: dict[str, str]) -> None:
     for source in templates.values():
         [(content, reasoning, calls)] = parse(source, "Hello there.")
-        assert (reasoning + content).endswith("Hello there.") and calls == []  # some prompts begin the thoughts
+        assert (reasoning + content).endswith("Hello there.") and calls == []  # some prompts begin the reasoning
 
 
 @pytest.mark.parametrize(

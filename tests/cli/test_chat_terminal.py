@@ -167,9 +167,9 @@ def test_a_draft_that_does_not_pay_is_said_once(
     with Chat(specdec, tmp_path, "-m", draft_path, "-md", target_path, "--no-suffix", "-n", 100, "-l", "0-inf") as chat:
         chat.say("first")
         chat.say("second")
-        assert chat.terminal.text.count("(drafts are off but for trials: would give at best ") == 1
+        assert chat.terminal.text.count("(drafts are off except for trials: would give at best ") == 1
         chat.say("/stats")
-        assert "drafting off but for trials" in chat.terminal.text
+        assert "drafting off except for trials" in chat.terminal.text
 
 
 @pytest.mark.parametrize("command", ["/clear", "/system brief", "/load {}"])

@@ -14,7 +14,7 @@ COMMANDS = ["info", "generate -p import -n 4 --seed 1 -m", "generate --no-mmap -
 @pytest.mark.parametrize("command", COMMANDS)
 def test_reads_fail(specdec: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path, command: str) -> None:
     def run(fails_at: int) -> tuple[subprocess.CompletedProcess[str], int]:
-        with mounted(content, tmp_path) as disk:  # anew: the system has read nothing yet
+        with mounted(content, tmp_path) as disk:  # a new mount: the system has read nothing yet
             disk.fails_at = fails_at
             arguments = [str(specdec), *command.split(), str(disk.path)]
             return subprocess.run(arguments, capture_output=True, text=True, timeout=600, check=False), disk.reads

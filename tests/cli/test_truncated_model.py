@@ -39,7 +39,7 @@ def start(specdec: pathlib.Path, target: pathlib.Path, *options: object) -> subp
 
 
 def wait(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Its output and errors, but for the first note: the context is longer than what the bundled target was trained for."""
+    """Its output and errors, except for the first note: the context is longer than what the bundled target was trained for."""
     output, errors = process.communicate(timeout=60)
     note, _, others = errors.partition("\n")
     assert note.startswith("note: a context of 4096 tokens is longer than") and note.isprintable()

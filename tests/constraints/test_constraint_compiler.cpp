@@ -181,9 +181,9 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "string", "pattern": "^\n$"})", "escapes");
   rejects(R"({"type": "string", "pattern": "^\u00e9.*$"})", "beyond ASCII");
   rejects(R"({"type": "string", "minLength": 3, "maxLength": 2})", "less than minLength");
-  rejects(R"({"type": "string", "format": "date", "minLength": 2})", "/format is not supported beside");
+  rejects(R"({"type": "string", "format": "date", "minLength": 2})", "/format is not supported together with");
   rejects(R"({"type": "string", "if": {}})", "/if");
-  rejects(R"({"anyOf": [{"type": "string"}], "type": "string"})", "/type is not supported beside anyOf");
+  rejects(R"({"anyOf": [{"type": "string"}], "type": "string"})", "/type is not supported together with anyOf");
   rejects(R"({"allOf": [{"type": "string"}, {"type": "string"}]})", "/allOf is supported with one schema only");
   rejects(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "oneOf");
   rejects(R"({"enum": ["a"], "type": "integer"})", "/enum has a value that is not of the schema's type");

@@ -1,4 +1,4 @@
-"""Generator.chat with tools: calls and thoughts of the answer as a message, whole and while it is written."""
+"""Generator.chat with tools: tool calls and reasoning of the answer as a message, whole and while it is written."""
 
 from __future__ import annotations
 

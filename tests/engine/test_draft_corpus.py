@@ -1,4 +1,4 @@
-"""A corpus that drafts are copied from: its use, and the index that is kept beside it."""
+"""A corpus that drafts are copied from: its use, and the index that is kept next to it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_drafts_are_copied_from_the_corpus(corpus: pathlib.Path, output: str, ta
     with_corpus = copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output)
     assert with_corpus > 40
     assert copies(sd.Generator(target_path, "suffix"), output) < with_corpus / 2
-    assert copies(sd.Generator(draft_corpus=corpus), output) > 20  # beside a draft model
+    assert copies(sd.Generator(draft_corpus=corpus), output) > 20  # with a draft model
 
 
 def test_many_sequences_share_it(corpus: pathlib.Path, output: str) -> None:

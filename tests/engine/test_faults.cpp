@@ -29,7 +29,7 @@ namespace faults {
 // Counts down at each call; the call that reaches 0 fails. Negative: none.
 thread_local int allocation = -1;           // on this thread
 std::atomic<int> allocation_of_worker{-1};  // on threads that the tests start
-thread_local bool is_worker = true;         // but for the one that runs the tests
+thread_local bool is_worker = true;         // except for the one that runs the tests
 thread_local bool is_paused = false;
 std::atomic<int> thread{-1}, mapping{-1};
 std::atomic<bool> clock_jumps{false};

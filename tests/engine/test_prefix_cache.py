@@ -74,7 +74,7 @@ def test_another_prompt_uses_what_is_common(target_path: pathlib.Path, tmp_path:
 
 @pytest.mark.parametrize("architecture", ["gemma2", "gpt-oss"])
 def test_sliding_windows(architecture: str, tmp_path: pathlib.Path) -> None:
-    """llama.cpp saves the last window of such layers (48 tokens) and restores it elsewhere: longer texts are read anew."""
+    """llama.cpp saves the last window of such layers (48 tokens) and restores it elsewhere: longer texts are read again."""
     tiny = make(architecture, seed=3).write(tmp_path / "tiny.gguf")
     for length in (40, 150):
         prompt = [20 + i * i % 37 for i in range(length)]
@@ -127,7 +127,7 @@ def test_damaged_files_are_ignored(tiny: pathlib.Path, tmp_path: pathlib.Path) -
         content = cache.read_bytes()
         for at in [*range(0, 80), *range(80, len(content), len(content) // 60), *range(len(content) - 20, len(content))]:
             bad.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-            assert "the prompt is read anew" in load(gen, bad), at
+            assert "the whole prompt is read again" in load(gen, bad), at
         for length in [0, 5, 12, 28, 100, len(content) // 2, len(content) - 1]:
             bad.write_bytes(content[:length])
             load(gen, bad)
@@ -205,8 +205,8 @@ def test_the_command_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None
     cache.write_bytes(cache.read_bytes()[:-100] + bytes(100))
     (*third, end), notes = generate(specdec, cache)
     assert third == expected and end["stats"]["prompt_cached_tokens"] == 0
-    assert notes == f"note: the prompt is read anew: {cache}: is damaged\n"
-    (*fourth, end), _ = generate(specdec, cache)  # it was made anew
+    assert notes == f"note: the whole prompt is read again: {cache}: is damaged\n"
+    (*fourth, end), _ = generate(specdec, cache)  # it was rebuilt
     assert fourth == expected and end["stats"]["prompt_cached_tokens"] > 0
 
 

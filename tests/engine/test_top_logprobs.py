@@ -33,7 +33,7 @@ def test_they_are_those_of_a_forward_pass_in_numpy(tmp_path: pathlib.Path) -> No
         logprobs = np.array([logprob for _, logprob in piece.top_logprobs])
         assert len(set(tokens)) == 20 and (np.diff(logprobs) <= 0).all()
         assert np.abs(logprobs - row[tokens]).max() < 5e-3  # F16 caches, float32 sums
-        assert np.abs(logprobs - np.sort(row)[:-21:-1]).max() < 5e-3  # in order, but for near-ties
+        assert np.abs(logprobs - np.sort(row)[:-21:-1]).max() < 5e-3  # in order, except for near-ties
         assert dict(piece.top_logprobs).get(piece.token, piece.logprob) == piece.logprob
 
 

@@ -21,7 +21,7 @@ constexpr std::size_t head = 2;
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
-// Begins with sound texts, and anew now and then.
+// Begins with sound texts, and again now and then.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size, unsigned seed) {
   std::minstd_rand random(seed + 1);
   if (size > head && random() % 64 != 0) return LLVMFuzzerMutate(input, size, max_size);

@@ -1,4 +1,4 @@
-// Bytes as what an interrupted run left of its results: they are continued, begun anew or rejected, and no result that was read is lost.
+// Bytes as what an interrupted run left of its results: they are continued, started again or rejected, and no result that was read is lost.
 #include <unistd.h>
 
 #include <cstddef>

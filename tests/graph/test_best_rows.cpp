@@ -1,4 +1,4 @@
-// Products of a draft's output matrix in two passes, beside the products of its signs and of its rows alone.
+// Products of a draft's output matrix in two passes, compared with the products of its signs and of its rows alone.
 
 #include <algorithm>
 #include <cmath>

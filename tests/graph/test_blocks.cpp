@@ -1,5 +1,5 @@
 // Stock quantized matrices in ggml graphs made by hand: layouts as ggml reads them, views, permuted activations, several matrices,
-// experts, and the error beside that of llama.cpp's own products.
+// experts, and the error compared with that of llama.cpp's own products.
 
 #include <cmath>
 #include <cstdint>

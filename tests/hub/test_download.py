@@ -69,7 +69,7 @@ def test_a_cut_download_goes_on(client: Client, hub: FakeHub, tiny: bytes) -> No
 
 
 def test_a_killed_download_goes_on(binary: Client, hub: FakeHub, tiny: bytes) -> None:
-    """Across processes in the binary only: huggingface_hub starts anew."""
+    """Across processes in the binary only: huggingface_hub starts again."""
     hub.add("some/tiny", {"tiny.gguf": tiny})
     hub.stall = 50_000
     process = binary.start("hf:some/tiny")

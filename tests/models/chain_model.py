@@ -1,4 +1,4 @@
-"""A model that always writes the same answer, piece by piece, in a Hermes template: thoughts, text and a call of a tool."""
+"""A model that always writes the same answer, piece by piece, in a Hermes template: reasoning, text and a tool call."""
 
 from __future__ import annotations
 

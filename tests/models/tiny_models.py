@@ -127,7 +127,7 @@ class Shape:
 class Model:
     architecture: str
     shape: Shape
-    keys: Keys  # without the architecture's prefix, but for those of the tokenizer
+    keys: Keys  # without the architecture's prefix, except for those of the tokenizer
     tensors: Tensors
     vocabulary: Vocabulary
 
@@ -334,7 +334,7 @@ def minimax_m2_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors
 
 
 def gemma3n_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
-    """Four streams of activations, a low-rank path beside attention, and embeddings per layer."""
+    """Four streams of activations, a low-rank path in parallel to attention, and embeddings per layer."""
     t = transformer_layer(recipe, r, s, layer)
     t |= per_layer_embeddings(r, s, layer, ALTUP["embedding"])
     if layer == "blk.0":

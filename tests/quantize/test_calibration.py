@@ -45,7 +45,7 @@ def other_text(tmp_path: pathlib.Path, library_prompts: list[str]) -> pathlib.Pa
 def test_the_bundled_draft_comes_closer(specdec, draft_path, tmp_path, text, other_text) -> None:
     plain = quantize(specdec, draft_path, tmp_path / "plain.gguf")
     calibrated = quantize(specdec, draft_path, tmp_path / "calibrated.gguf", "--calibrate", text)
-    assert calibrated["output_bytes"] <= plain["output_bytes"] + 32  # the same but for a line of metadata
+    assert calibrated["output_bytes"] <= plain["output_bytes"] + 32  # the same except for a line of metadata
     assert calibrated["relative_error"] > plain["relative_error"]  # of the weights; the outputs are what counts
     assert {tensor["output_error"] for tensor in plain["tensors"]} == {None}
     for tensor in calibrated["tensors"]:

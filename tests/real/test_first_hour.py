@@ -34,7 +34,7 @@ def test_a_talk(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
         assert re.search(r"\d+ tokens, [\d.]+ tokens/s", answer)
         assert "def " in chat.say("Write a Python function that reverses a string, without an explanation.")
         assert "reverse" in chat.say("Give me only its name.")
-        assert re.search(r"drafting (on: should give about|off but for trials)", chat.say("/stats"))
+        assert re.search(r"drafting (on: should give about|off except for trials)", chat.say("/stats"))
         terminal.press("C-d")
         terminal.wait(lambda screen: screen.endswith("\n$"))
 

@@ -82,7 +82,7 @@ def plain(specdec: pathlib.Path) -> Iterator[Server]:
 
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_a_seed_gives_one_text(server: Server, plain: Server, temperature: float) -> None:
-    """With drafts and without, alone and beside three others."""
+    """With drafts and without, alone and with three others."""
     options = {"max_tokens": 60, "temperature": temperature, "num_draft_tokens": 4}  # "auto" may find that drafts do not pay
     bodies = [{"prompt": PROMPT[: 8 + 4 * i], "seed": i, **options} for i in range(4)]
     alone = [plain.post("/v1/completions", body).json for body in bodies]

@@ -1,4 +1,4 @@
-"""Calls of tools over HTTP: a model that always writes the same answer, piece by piece, in a Hermes template."""
+"""Tool calls over HTTP: a model that always writes the same answer, piece by piece, in a Hermes template."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_call_in_a_response(caller: Server) -> None:
     assert message.type == "message" and reply.output_text.strip() == "I look."
     assert call.type == "function_call" and call.name == "weather" and call.status == "completed"
     assert json.loads(call.arguments) == ARGUMENTS
-    # And on with the result, beside all that came out.
+    # And on with the result, after all that came out.
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
     question = {"role": "user", "content": "How is the weather?"}
     items: Any = [question, *[item.to_dict() for item in reply.output], result]

@@ -46,7 +46,7 @@ struct World {
   double drift = 0.0;                         // of the machine's speed, per cycle
   double change = 0.0;                        // extra seconds of a target pass whose size differs from the last one's; for one sequence
   double proposing = 1.0;                     // share of cycles in which the proposer has something to propose; for one sequence
-  std::optional<Repetition> repetition = {};  // beside a draft model
+  std::optional<Repetition> repetition = {};  // with a draft model
 
   double acceptance() const {
     double mean = 0.0;

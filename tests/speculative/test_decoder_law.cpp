@@ -220,7 +220,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
     if (kept == num_drafted) return choose(cdf(dense(target_row(context(kept)))));
     std::vector<double> rest = excess(p(kept), context(kept), kept);
     const double total = sum(rest);
-    if (!(total > 0.0)) return choose({});  // not reached, but for rounding
+    if (!(total > 0.0)) return choose({});  // reached by rounding only
     for (double& prob : rest) prob /= total;
     return choose(cdf(rest));
   }

@@ -1,4 +1,4 @@
-// The suffix index against a search of the whole text, and after tokens are dropped against an index made anew.
+// The suffix index against a search of the whole text, and after tokens are dropped against a new index.
 #include <algorithm>
 #include <map>
 #include <vector>

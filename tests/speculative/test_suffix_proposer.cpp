@@ -48,7 +48,7 @@ TEST(continues_the_longest_match_with_what_followed_most_often) {
   CHECK(proposal({1, 2, 7, 5, 1, 2, 7, 6, 1, 2, 8, 1, 2}, 1) == Text({7}));     // twice 7, then once 8
   CHECK(proposal({4, 1, 2, 8, 1, 2, 7, 3, 1, 2, 7, 4, 1, 2}, 1) == Text({8}));  // the match of three tokens
   CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));        // of equal ones, the later
-  CHECK(proposal({1, 2, 5, 1, 2, 6, 3, 1, 2, 6, 4, 2}, 3) == Text({6, 4, 2}));  // each step counts anew: 6, then the later of 3 and 4
+  CHECK(proposal({1, 2, 5, 1, 2, 6, 3, 1, 2, 6, 4, 2}, 3) == Text({6, 4, 2}));  // each step counts from zero: 6, then the later of 3 and 4
   CHECK(proposal({1, 2, 3, 4, 5, 6, 1, 2}, 4) == Text({3, 4, 5, 6}));
 }
 

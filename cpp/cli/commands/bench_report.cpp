@@ -119,7 +119,7 @@ std::string speed_table(const BenchResult& result) {
   return text;
 }
 
-// What the other files are beside the first one.
+// The other files compared with the first one.
 std::string sizes(const BenchResult& result) {
   std::string text;
   const BenchResult::File& first = result.files.front();

@@ -160,7 +160,7 @@ void load_prompt_cache(Generator& generator, const std::string& path) {
   try {
     generator.load_prefix(path);
   } catch (const UnusableFile& error) {
-    note(std::string("note: the prompt is read anew: ") + error.what() + "\n");
+    note(std::string("note: the whole prompt is read again: ") + error.what() + "\n");
   }
 }
 

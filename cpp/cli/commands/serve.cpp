@@ -41,7 +41,7 @@ struct ServeOptions {
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
 
-// Connections beside those of requests that run or wait: for the other endpoints, and clients that are told to come back later.
+// Connections in addition to those of requests that run or wait: for the other endpoints, and clients that are told to come back later.
 constexpr int spare_threads = 32;
 
 std::vector<std::string> parts(const std::string& text, char separator) {
@@ -66,7 +66,7 @@ CommandLine command_line(ServeOptions& options) {
   line.arguments = "[options]";
   line.about =
       "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share the model, its "
-      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or beside other requests. SIGTERM or "
+      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or with other requests. SIGTERM or "
       "Ctrl-C ends it after the running requests, a second one at once.";
   line.positional_hint = "; the model goes after -m";
   const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
@@ -77,8 +77,7 @@ CommandLine command_line(ServeOptions& options) {
        {text({"--host"}, "ADDRESS", options.http.host, "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
         integer({"--port"}, options.http.port, 0, 65535, "TCP port; 0: a free one, which is printed (default: 8080)"),
         parallel_option(options.generator, "requests that run at once, 1 to 256, each with a context of -c tokens (default: 4)"),
-        integer({"--queue"}, options.generator.max_queue_size, 0, 4096,
-                "requests that may wait beside them; more get status 503 (default: 64)"),
+        integer({"--queue"}, options.generator.max_queue_size, 0, 4096, "requests that may wait; more get status 503 (default: 64)"),
         {{"--api-key"}, "KEY", "key that clients must send; several with commas between, or repeat it (default: none)", set_keys},
         {{"--api-key-file"}, "FILE", "file with such keys, one per line", read_keys},
         text({"-a", "--alias"}, "NAME", options.alias, "name of the model for clients (default: the file's name)"),

@@ -44,7 +44,7 @@ void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
 }
 
 // The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of plain
-// decoding. Beside a draft model, mostly of cycles of this kind.
+// decoding. With a draft model, mostly of cycles of this kind.
 double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   Recent recent = recent_[kind];

@@ -30,7 +30,7 @@ struct DraftingOutlook {
 // over the sequences that may continue. A pass whose size differs from the one before (or from the expected next one) also
 // costs PassCosts::change().
 //
-// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So beside a draft model, every place is
+// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So with a draft model, every place is
 // asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone? A token is worth
 // the time that it usually takes in cycles of the same kind, with copies or without: where the text is copied, tokens are cheap.
 //

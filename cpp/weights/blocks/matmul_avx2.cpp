@@ -50,7 +50,7 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
           const __m256i pairs =
               signed_bytes<type> ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v])) : _mm256_maddubs_epi16(w[v], a);
           words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
-          __asm__("" : "+x"(words[c][v]));  // here and now: compilers regroup integer sums, and 16 registers do not hold what waits
+          __asm__("" : "+x"(words[c][v]));  // evaluate it here, or the compiler reorders the sums and spills
         }
       }
     }

@@ -97,7 +97,7 @@ SPECDEC_INLINE void store_nibbles(const Quad& q, Place to, Decode decode) {
   }
 }
 
-// One part of 16 columns of Q5_K: bits of two groups of 32 columns beside each other.
+// One part of 16 columns of Q5_K: bits of two groups of 32 columns side by side.
 template <int c>
 SPECDEC_INLINE void store_q5_k(const Quad& low, const Quad& high, Place to) {
   for (int g = 0; g < 4; ++g) {

@@ -154,11 +154,11 @@ class Generator:
         """
     def submit(self, prompt: typing.Any, **kwargs: typing.Any) -> int:
         """
-        Queues a request beside the running ones and returns its id. Takes the options of start().
+        Queues a request that runs with the others and returns its id. Takes the options of start().
         """
     def submit_shared(self, prompt: typing.Any, score_prompt: bool, **kwargs: typing.Any) -> SharedRequest:
         """
-        Submits a request beside those of other threads. Takes the options of start().
+        Submits a request that runs with those of other threads. Takes the options of start().
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...

@@ -154,7 +154,7 @@ TEST(confidence_beats_every_fixed_length_where_it_tells_much) {
   CHECK(machine.cycles(world, 4000).rate() > 1.03 * world.best_fixed());
 }
 
-// Beside a rule that knows: copies, drafts of the model, or both, with the best number of each. What the model has not drafted it
+// Compared with a rule that knows: copies, drafts of the model, or both, with the best number of each. What the model has not drafted it
 // must read before it drafts again.
 TEST(chooses_between_copies_and_a_model) {
   double least = 9.0, sum = 0.0, copies_alone = 9.0, model_alone = 9.0;

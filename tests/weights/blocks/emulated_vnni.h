@@ -10,7 +10,7 @@
 // Not inlined: compilers take minutes over kernels of unrolled loops of loops.
 #define EMULATED static __attribute__((noinline, unused))
 
-// Apart from the functions: argument-dependent lookup must not find these beside the kernels' own.
+// Apart from the functions: argument-dependent lookup must not find these in addition to the kernels' own.
 namespace emulated_registers {
 
 struct Ints {

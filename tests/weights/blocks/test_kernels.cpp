@@ -341,7 +341,7 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
   }
 }
 
-// The same bits on every architecture, not only beside this machine's scalar code: a hash of products of numbers that need no
+// The same bits on every architecture, not only compared with this machine's scalar code: a hash of products of numbers that need no
 // library to make (64-bit congruential), written down once.
 TEST(products_have_the_recorded_bits) {
   std::uint64_t state = 42, hash = 14695981039346656037u, hash_of_tiles = hash;
