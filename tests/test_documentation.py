@@ -19,6 +19,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 README = ROOT / "README.md"
 SERVER = "http://127.0.0.1:8080"  # in examples: one that the test starts
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+OTHER_PAGES = sorted(path for name in ("bench", "models") for path in (ROOT / name).rglob("*.md"))
+EVERY_PAGE = [*PAGES, *OTHER_PAGES, ROOT / "CHANGELOG.md"]
 TOP_FOLDERS = "bench|cmake|cpp|docs|models|python|requirements|tests|third_party"
 NAMED_PATH = re.compile(rf"`((?:{TOP_FOLDERS})/[^\s`]*)`")
 NAME_IN_PATH = re.compile(rf"`(\w+)`\s+(?:in|of)\s+`((?:{TOP_FOLDERS})/[^\s`]*)`")
@@ -53,14 +55,15 @@ def test_the_readmes_commands_run(specdec: pathlib.Path, tmp_path: pathlib.Path)
         (tmp_path / f"{name}.gguf").symlink_to(ROOT / "models" / f"stdlib-{model}-f16.gguf")
     (tmp_path / "prompt.txt").write_text("import os\n")
     (tmp_path / "in.jsonl").write_text('{"prompt": "import os"}\n')
-    commands = [line for _, code in blocks(README) for line in code.splitlines() if line.startswith("specdec ")]
+    lines = [line for _, code in blocks(README) for line in code.splitlines() if line.startswith("specdec ")]
+    commands = list(dict.fromkeys(line.split("  #")[0].rstrip() for line in lines))
     servers = [line for line in commands if line.startswith("specdec serve")]
     elsewhere = [line for line in commands if " -hf " in line or "--rpc" in line]
-    assert len(servers) == 2 and len(elsewhere) == 2 and len(commands) >= 12
+    assert len(servers) == 3 and len(elsewhere) == 2 and len(commands) >= 14
     for line in commands:
         if line in servers or line in elsewhere:
             continue
-        command = [specdec, *shlex.split(line, comments=True)[1:]]
+        command = [specdec, *shlex.split(line)[1:]]
         found = subprocess.run(command, input="Hello", cwd=tmp_path, capture_output=True, text=True, timeout=300)
         if "--plot" in command and importlib.util.find_spec("matplotlib") is None:
             assert found.returncode == 1 and 'pip install "specdec_native[plot]"' in found.stderr
@@ -97,10 +100,39 @@ def test_the_table_of_figures_is_up_to_date() -> None:
     assert figures.page_with_table() == figures.PAGE.read_text(encoding="utf-8")
 
 
-def test_links_lead_to_files_that_exist() -> None:
-    for page in PAGES:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+def test_the_first_screen_of_the_readme() -> None:
+    """25 lines: what it is, a table of three rows, five commands, which draft, for whom, and the platforms."""
+    screen = README.read_text(encoding="utf-8").splitlines()[:25]
+    table = [line for line in screen if line.startswith("|")]
+    commands = screen[screen.index("```sh") + 1 : screen.index("```")]
+    points = [line for line in screen if line.startswith("- **")]
+    assert len(table) == 5 and len(commands) == 5 and commands[0].startswith("pip install")
+    assert [point[4:7] for point in points] == ["Whi", "For", "Not", "Lin", "Win", "mac"]
+    assert "make demo" in README.read_text(encoding="utf-8") and "make test" in README.read_text(encoding="utf-8")
+
+
+def test_lines_are_short() -> None:
+    """Tables cannot be wrapped."""
+    for page in EVERY_PAGE:
+        is_code = False
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            is_code ^= line.lstrip().startswith("```")
+            limit = 200 if page.is_relative_to(ROOT / "bench") and is_code else 120  # commands as they were run
+            assert len(line) <= limit or line.lstrip().startswith(("|", "![")), f"{page.relative_to(ROOT)}:{number}"
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """Of the page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_files_and_headings_that_exist() -> None:
+    for page in EVERY_PAGE:
+        for link, anchor in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text(encoding="utf-8")):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page.name}: {link}#{anchor}"
 
 
 def test_paths_in_the_text_exist() -> None:
@@ -111,9 +143,30 @@ def test_paths_in_the_text_exist() -> None:
     assert not missing
 
 
-def test_names_in_the_text_stand_in_their_files() -> None:
+def declares(name: str, text: str) -> bool:
+    """Whether the text declares or defines the name, in C++, Python, CMake or make; a use of it does not count."""
+    word = re.escape(name)
+    statement = r"\s*(?:return|throw|else|case|delete|new|goto)\b"
+    forms = [
+        rf"\b(class|struct|enum class|enum|using|namespace|define|def) {word}\b",
+        rf"^(?!{statement})[\w:<>,&* \t]*[\w>&*\]] [*&]?(?:\w+::)*{word}(?:\(|\[|\{{| = |;|,)",
+        rf"^\s+(?:\w+, )*{word}(?:, \w+)*,? *(?://.*)?$",  # enumerators and rows of lists
+        rf"^\s*{word}(?:: [^=]+)? (?:[:+?]?=) ",
+        rf"\b\w*(?:function|macro|set|option|program|executable|library)\((?:{word}|{word.removeprefix('test_')})\b",
+        rf'\{{"{word}",',  # the row of a table
+    ]
+    return any(re.search(form, text, re.MULTILINE) for form in forms)
+
+
+def test_a_use_is_no_declaration() -> None:
+    declared = "struct A {\n  int b = 0;\n  Thing* c(int x);\n};\nconst std::vector<int>& d() {\n"
+    declared += "  return e(f);\n  e(f, e);\n}\nG = 1\n"
+    assert [name for name in "AbcdefG" if declares(name, declared)] == ["A", "b", "c", "d", "G"]
+
+
+def test_names_in_the_text_are_declared_in_their_files() -> None:
     """Such as "`isas` of `cpp/base/isa.cpp`"."""
     found = [(page.name, *match) for page in PAGES for match in NAME_IN_PATH.findall(page.read_text(encoding="utf-8"))]
     assert len(found) > 20
-    for page, name, path in found:
-        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), f"{page}: {name} of {path}"
+    wrong = [f"{page}: {name} of {path}" for page, name, path in found if not declares(name, (ROOT / path).read_text("utf-8"))]
+    assert not wrong

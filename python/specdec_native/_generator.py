@@ -197,8 +197,10 @@ class Generator:
 
         prompt: a string, or token ids. A string may contain special tokens.
         max_tokens: maximum number of tokens to generate; 0 generates nothing.
-        temperature: 0 is greedy. top_k 0, top_p 1, min_p 0 and repeat_penalty 1 are off. Order as in llama.cpp: logit bias,
-            penalties, top-k, top-p, min-p, temperature.
+        temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. Order as in llama.cpp:
+            logit bias, penalties, top-k, top-p, min-p, temperature.
+        repeat_penalty, presence_penalty, frequency_penalty, penalty_last_n: penalties of tokens among the last penalty_last_n
+            (-1: all); repeat_penalty 1 and 0 for the other two are off.
         logit_bias: token id -> added to its logit; -inf bans the token.
         grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most one of
             grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but logit_bias.

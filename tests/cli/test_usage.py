@@ -65,16 +65,43 @@ def test_a_model_may_be_named_as_elsewhere(specdec: pathlib.Path, target_path: p
     assert "perplexity  " in run(specdec, "perplexity", "--model", target_path, *options).stdout
 
 
-def test_help_names_every_option_with_its_range(specdec: pathlib.Path) -> None:
-    text = run(specdec, "generate", "--help-all").stdout
-    names = "-m -md -p -f -n -c -t -s --temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n --presence-penalty -ngl"
-    names += " --frequency-penalty -l --logit-bias -r --stop -k --draft-max --spec-draft-n-max -b --json --color"
-    names += " --no-display-prompt --no-stats --model-draft --spec-draft-model --n-predict --verification"
-    names += " --drafting"
-    for name in names.split():
-        assert any(name in line.replace(",", " ").split() for line in text.splitlines()), name
-    for default in ["224", "0.8", "40", "0.95", "0.05", "0 to 63", "the bundled pair"]:
-        assert default in text
+ENTRIES = {  # flags of one entry, and what its text ends with
+    "-p --prompt": "the prompt, used verbatim",
+    "-n --predict --n-predict": "(default: 224)",
+    "-r --stop --reverse-prompt": "repeatable",
+    "-m --model": "(default: the bundled pair)",
+    "-md --model-draft --draft --spec-draft-model": '(default with -m: "mtp" or none)',
+    "-k --draft-max --spec-draft-n-max": "(default: auto)",
+    "-b --batch-size": "(default: 512)",
+    "-s --seed": "(default: -1, a random one)",
+    "--temp --temperature": "(default: 0.8)",
+    "--top-k": "(default: 40)",
+    "--top-p": "(default: 0.95)",
+    "--min-p": "(default: 0.05)",
+    "--repeat-penalty": "(default: 1)",
+    "--presence-penalty": "(default: 0)",
+    "--frequency-penalty": "(default: 0)",
+    "--repeat-last-n": "(default: 64)",
+    "--verification": "(default: auto)",
+    "--drafting": "(default: sampled)",
+}
+
+
+def entries(help_text: str) -> dict[str, str]:
+    """The flags of each entry, and its text on one line."""
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=  -)", help_text)[1:]:
+        entry = entry.split("\n\n")[0]
+        first_column = entry.strip().split("\n")[0].split("  ")[0]
+        flags = [word.rstrip(",") for word in first_column.split() if word.startswith("-")]
+        found[" ".join(flags)] = " ".join(entry.split())
+    return found
+
+
+def test_help_has_an_entry_with_the_default_of_every_option(specdec: pathlib.Path) -> None:
+    found = entries(run(specdec, "generate", "--help-all").stdout)
+    assert {flags: found.get(flags, "missing")[-len(end) :] for flags, end in ENTRIES.items()} == ENTRIES
+    assert "0 to 63; 0 disables" in found["-k --draft-max --spec-draft-n-max"]
 
 
 def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
