@@ -14,7 +14,7 @@ WINDOWS_LIBRARIES = ("kernel32.dll", "advapi32.dll", "shell32.dll", "ws2_32.dll"
 
 
 def page_hashes(signature: bytes) -> tuple[int, int, list[bytes]]:
-    """Of a Mach-O code signature: how much of the file is signed, in pages of how many bytes, and their hashes."""
+    """What a Mach-O code signature covers: how much of the file is signed, in pages of how many bytes, and their hashes."""
     count = struct.unpack_from(">I", signature, 8)[0]
     blobs = dict(struct.unpack_from(">II", signature, 12 + 8 * i) for i in range(count))
     directory = signature[blobs[0] :]
@@ -26,7 +26,7 @@ def page_hashes(signature: bytes) -> tuple[int, int, list[bytes]]:
 
 
 def mach_o_problems(path: pathlib.Path, minimum: tuple[int, int]) -> Iterator[str]:
-    """Of a file that macOS on ARM is to load, from version `minimum` on. It must be signed, if by nobody."""
+    """Check a file that macOS on ARM is to load, from version `minimum` on. It must be signed, if by nobody."""
     fat = lief.MachO.parse(str(path))
     binary = None if fat is None else fat.at(0)
     if binary is None or binary.header.cpu_type != lief.MachO.Header.CPU_TYPE.ARM64:
@@ -55,7 +55,7 @@ def mach_o_problems(path: pathlib.Path, minimum: tuple[int, int]) -> Iterator[st
 
 
 def musl_problems(path: pathlib.Path) -> Iterator[str]:
-    """Of a file for x86-64 whose C library is musl: any version of it that has the symbols, which have no versions."""
+    """Check a file for x86-64 whose C library is musl: any version of it that has the symbols, which have no versions."""
     binary = lief.ELF.parse(str(path))
     if binary is None or binary.header.machine_type != lief.ELF.ARCH.X86_64:
         yield "is no ELF file for x86-64"
@@ -71,7 +71,7 @@ def musl_problems(path: pathlib.Path) -> Iterator[str]:
 
 
 def exported_names(path: pathlib.Path) -> set[str]:
-    """Of an ELF file."""
+    """The names that an ELF file defines."""
     binary = lief.ELF.parse(str(path))
     return set() if binary is None else {str(symbol.name) for symbol in binary.exported_symbols}
 
@@ -85,7 +85,7 @@ def undefined_names(path: pathlib.Path) -> set[str]:
 
 
 def pe_problems(path: pathlib.Path, python: str) -> Iterator[str]:
-    """Of a file that Windows is to load; `python`: the name of Python's DLL, "" for a program."""
+    """Check a file that Windows is to load; `python`: the name of Python's DLL, "" for a program."""
     binary = lief.PE.parse(str(path))
     if binary is None or binary.header.machine != lief.PE.Header.MACHINE_TYPES.AMD64:
         yield "is no PE file for x86-64"

@@ -27,6 +27,6 @@ class FailingCalls:
 
 
 def chosen(total: int, ends: int = 5) -> list[int]:
-    """Of calls 1 to total: the first and the last ones, and ever fewer in between."""
+    """The first and the last of calls 1 to total, and ever fewer in between."""
     places = {*range(1, ends), *range(total - ends, total + 1), *(2**i for i in range(30))}
     return sorted(place for place in places if 1 <= place <= total)

@@ -124,7 +124,7 @@ def test_lines_are_short() -> None:
 
 
 def anchors(page: pathlib.Path) -> set[str]:
-    """Of the page's headings, as GitHub makes them."""
+    """The anchors of the page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -55,7 +55,7 @@ PAIR = ("qwen2.5-coder-1.5b-q4_k_m", "qwen2.5-coder-0.5b-q4_k_m")
 
 
 def data_files(names: Iterable[str]) -> list[str]:
-    """Of the files in a wheel, those that hold a model: data/part001.bin or data/NAME.gguf.part00."""
+    """The files of a wheel that hold a model: data/part001.bin or data/NAME.gguf.part00."""
     return sorted(name for name in names if re.search(r"/data/[^/]*part[^/]*$", name))
 
 

@@ -50,7 +50,7 @@ def distribution(logits: F32Array, temperature: float) -> F32Array:
 
 
 def acceptance(p: F32Array, q: F32Array, temperature: float) -> list[float]:
-    """Of a draft at each place, from the logits of target and draft."""
+    """The probability that a draft is accepted, at each place, from the logits of target and draft."""
     if temperature == 0.0:
         return [float(same) for same in p.argmax(axis=1) == q.argmax(axis=1)]
     both = np.minimum(distribution(p, temperature), distribution(q, temperature))

@@ -52,7 +52,7 @@ class Head(nn.Module):
             group = self.c.heads // self.c.kv_heads
             keys.append(k.repeat_interleave(group, 1))
             values.append(v.repeat_interleave(group, 1))
-            # Of the text all cells but the last `step`, which were drafts: each in the state that it was read in.
+            # All cells of the text except the last `step`, which were drafts: each in the state that it was read in.
             behind = at[:, None] - at[None, :]
             mask = torch.cat([behind >= step] + [behind == step - i for i in range(1, step + 1)], 1) if step else None
             attended = F.scaled_dot_product_attention(

@@ -30,7 +30,7 @@ def load_target(path) -> Llama:
 
 
 def evaluate(target: Llama, head: Head):
-    """Of every draft of a chain, if those before it were accepted, on text that was not trained on."""
+    """The acceptance of every draft of a chain, if those before it were accepted, on text that was not trained on."""
     held_out = Windows("val.bin", torch.Generator().manual_seed(5))
     kept, same = np.zeros(CHAIN), np.zeros(CHAIN)
     for _ in range(12):

@@ -26,7 +26,7 @@ inline const std::vector<std::string>& sound_inputs(Kind kind) {
   return texts[kind];
 }
 
-// Of a vocabulary with a token for every byte but 0, and the end.
+// For a vocabulary with a token for every byte but 0, and the end.
 inline const ConstraintCompiler& byte_compiler() {
   static const ConstraintCompiler compiler = [] {
     std::vector<std::string> pieces;

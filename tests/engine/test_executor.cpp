@@ -289,7 +289,7 @@ TEST(a_handle_says_at_the_end_what_became_of_the_drafts) {
   CHECK(Engine(1).submit(wish_of(1))->drafting().empty());
 }
 
-// Of the request alone, from the rows of the model.
+// The tokens of the request alone, from the rows of the model.
 Score score_of(const Tokens& tokens, int num_top_logprobs) {
   const toy::Model model(toy::vocabulary_size, 1);
   Score score;

@@ -92,7 +92,7 @@ def generator(target: pathlib.Path, draft: pathlib.Path | str | None, **options:
 
 
 def check_drafts(target: pathlib.Path, draft: pathlib.Path | str, expected: list[list[int]]) -> None:
-    """Of one request and of several, greedy and sampled, for fixed and automatic numbers of drafts."""
+    """The texts of one request and of several, greedy and sampled, for fixed and automatic numbers of drafts."""
     for k in (1, 5, "auto"):
         gen = generator(target, draft, num_draft_tokens=k)
         completion = gen.generate(PROMPTS[0], temperature=0, **OPTIONS)

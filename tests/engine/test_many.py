@@ -53,7 +53,7 @@ def many(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
 
 
 def requests(options: sd.StreamOptions, prompts: list[str] = PROMPTS) -> list[sd.Request]:
-    """Of different lengths, so that requests join while others run."""
+    """Prompts of different lengths, so that requests join while others run."""
     return [{"prompt": prompt, **options, "max_tokens": 8 + 9 * i % 40, "seed": 100 + i} for i, prompt in enumerate(prompts)]
 
 

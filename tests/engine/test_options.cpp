@@ -16,7 +16,7 @@ using option::Value;
 
 namespace {
 
-// Of no default.
+// No value is the default.
 Request changed_request() {
   Request request;
   request.max_tokens = 7;

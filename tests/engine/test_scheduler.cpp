@@ -120,7 +120,7 @@ Outcome alone(const Wish& wish) {
   return engine.outcomes[0];
 }
 
-// Of different lengths, drafts and seeds.
+// Requests of different lengths, drafts and seeds.
 std::vector<Wish> wishes_of(int count) {
   std::vector<Wish> wishes;
   for (int i = 0; i < count; ++i) {

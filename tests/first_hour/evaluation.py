@@ -15,7 +15,7 @@ CHOICES = [
 
 
 def answer_log_probability(score: sd.Score, prompt: str, gen: sd.Generator) -> float:
-    """Of what follows the prompt, where the tokens of both together begin with those of the prompt."""
+    """The score of what follows the prompt, where the tokens of both together begin with those of the prompt."""
     count = len(gen.tokenize(prompt))
     return sum(logprob for logprob in score.logprobs[count:] if logprob is not None)
 

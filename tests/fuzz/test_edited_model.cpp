@@ -38,7 +38,7 @@ bool is_read_by_llama_cpp(const std::string& path) {
   return std::unique_ptr<gguf_context, Free>(gguf_init_from_file(path.c_str(), {true, nullptr})) != nullptr;
 }
 
-// Of `tried` files with one edit of this kind.
+// The counts of `tried` files with one edit of this kind.
 Counts count(std::size_t kind, int tried) {
   std::minstd_rand random(static_cast<unsigned>(kind) + 1);
   Counts counts;

@@ -64,7 +64,7 @@ def wide(name: str) -> Shape:
 
 
 def target(model: str, folder: pathlib.Path) -> pathlib.Path:
-    """Of HEAD_FILES, written once."""
+    """The files of HEAD_FILES, written once."""
     path = folder / f"target-of-{model}.gguf"
     return path if path.exists() else damped(make(HEAD_FILES[model][0])).write(path)
 
@@ -126,7 +126,7 @@ def of_other_shapes() -> list[Change]:
 
 
 def of_other_metadata() -> list[Change]:
-    """Of heads: what they have, but their vocabularies, and what llama.cpp looks for besides."""
+    """The keys of heads, except their vocabularies, and the other keys that llama.cpp looks for."""
     numbers = [0, 1, 2, 3, 5, 7, 16, 31, 33, 48, 64, 128, 1000, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
     values = [(U32, u32(number)) for number in numbers] + [(I32, u32((1 << 32) - 1)), (U64, u64(1 << 63)), (BOOL, b"\1")]
     values += [(F32, struct.pack("<f", number)) for number in (0.0, -1.0, 1e30, math.nan)] + [(STRING, string("x"))]

@@ -868,7 +868,7 @@ def with_head(
 
 def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, seed: int = 7) -> Model:
     """An EAGLE-3 head for the target, in a file of its own. own_parts: with embeddings and an output matrix of its own, for as
-    many tokens; else it uses the target's. Of a damped target its drafts are accepted now and then: each token attends to
+    many tokens; else it uses the target's. A damped target accepts its drafts now and then: each token attends to
     itself and passes its embedding on.
     """
     r, v = Random(seed), target.vocabulary
@@ -893,8 +893,8 @@ def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, se
 
 
 def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
-    """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. Of a damped
-    target its drafts are accepted now and then: each token passes its embedding on, to twice the target's columns.
+    """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. A damped
+    target accepts its drafts now and then: each token passes its embedding on, to twice the target's columns.
     """
     r, width, norm = Random(seed), target.shape.width, target.tensors["output_norm.weight"]
     s = replace(target.shape, width=2 * width, layers=2)

@@ -218,7 +218,7 @@ def test_bodies(server: Server, path: str) -> None:
 
 
 def test_long_errors(server: Server) -> None:
-    """Of what they quote, as of others."""
+    """In what errors quote, as elsewhere."""
     long = "a" * 20_000
     bodies = [
         f'{{"prompt": "{long}\x00"}}'.encode(),

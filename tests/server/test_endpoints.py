@@ -253,7 +253,7 @@ def test_apply_template(server: Server) -> None:
 
 
 def test_variables_of_templates(specdec: pathlib.Path) -> None:
-    """Of the server, and of a request, whose own go first; their text is a caller's, so it never is a control token."""
+    """The server's variables and a request's, which go first; their text is a caller's, so it never is a control token."""
     template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'on' if enable_thinking else 'off' }}{{ name }}"
     options = ["--chat-template", template, "--chat-template-kwargs", '{"enable_thinking": true, "name": "x"}']
     with serving(specdec, *options) as running:

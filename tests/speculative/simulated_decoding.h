@@ -154,7 +154,7 @@ class Machine {
     }
   }
 
-  // Of one sequence.
+  // For one sequence.
   void go_on(const Repetition& repetition, int num_made) {
     for (int i = 0; i < num_made; ++i) {
       if (num_repeating_ > 0) --num_repeating_;

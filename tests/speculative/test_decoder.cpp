@@ -83,7 +83,7 @@ TEST(greedy_with_any_draft_is_plain_greedy) {
   }
 }
 
-// Of the target's row at each place, whatever was drafted there.
+// From the target's row at each place, whatever was drafted there.
 TEST(the_most_likely_tokens) {
   constexpr int vocabulary = 8;
   for (const auto verification : {Verification::token, Verification::block, Verification::invariant}) {
