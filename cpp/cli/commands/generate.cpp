@@ -92,7 +92,7 @@ CommandLine command_line(GenerateOptions& options) {
 std::string how_to_repeat(const Generator& generator) {
   const std::string seed = std::to_string(generator.seed()), mode = name(generator.verification());
   if (generator.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
-  return "seed     " + seed + ", verification " + mode + "\nrepeat   no: -k auto depends on measured times; start with --seed\n";
+  return "seed     " + seed + ", verification " + mode + "\nrepeat   start with --seed: -k auto depends on measured times\n";
 }
 
 // Writes the output as text or as JSON.
