@@ -93,4 +93,24 @@ std::string CheckedFileReader::field() {
   return text;
 }
 
+CheckedFileStart::CheckedFileStart(const std::string& path, const char* magic, std::uint32_t version)
+    : path_(path), file_(File::open(path)) {
+  char start[magic_bytes];
+  std::uint32_t found = 0;
+  file_.read(0, start, sizeof start);
+  file_.read(sizeof start, &found, sizeof found);
+  at_ = sizeof start + sizeof found;
+  if (std::memcmp(start, magic, sizeof start) != 0 || found != version) throw UnusableFile(path + ": is of another kind or version");
+}
+
+std::string CheckedFileStart::field(std::size_t most_bytes) {
+  std::uint64_t length = 0;
+  file_.read(at_, &length, sizeof length);
+  if (length > most_bytes) throw UnusableFile(path_ + ": is damaged");
+  std::string text(static_cast<std::size_t>(length), '\0');
+  file_.read(at_ + sizeof length, text.data(), text.size());
+  at_ += sizeof length + length;
+  return text;
+}
+
 }  // namespace specdec

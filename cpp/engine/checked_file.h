@@ -78,4 +78,18 @@ class CheckedFileReader {
   std::size_t at_ = 0, end_ = 0;
 };
 
+// The first fields of a file, read without its hash: only to decide whether to read all of it. Throws UnusableFile, or Error if the file
+// cannot be read.
+class CheckedFileStart {
+ public:
+  CheckedFileStart(const std::string& path, const char* magic, std::uint32_t version);
+
+  std::string field(std::size_t most_bytes);  // a longer one is damage
+
+ private:
+  std::string path_;
+  File file_;
+  std::uint64_t at_ = 0;
+};
+
 }  // namespace specdec

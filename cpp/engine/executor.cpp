@@ -8,6 +8,11 @@
 #include "base/error.h"
 
 namespace specdec {
+namespace {
+
+constexpr std::chrono::milliseconds keeping_interval(20);  // between two looks at whether the next prefix can be kept
+
+}  // namespace
 
 void ExecutorCommands::submit(std::shared_ptr<RequestHandle> handle) {
   {
@@ -41,12 +46,12 @@ void ExecutorCommands::close(std::exception_ptr reason) {
   arrived_.notify_one();
 }
 
-void ExecutorCommands::take(bool is_idle, Taken& taken) {
+void ExecutorCommands::take(std::chrono::milliseconds patience, Taken& taken) {
   taken.submitted.clear();
   taken.cancelled.clear();
   std::unique_lock<std::mutex> lock(mutex_);
   const auto any = [this] { return closed_because_ || !waiting_.submitted.empty() || !waiting_.cancelled.empty(); };
-  if (is_idle) arrived_.wait(lock, any);
+  if (patience.count() > 0) arrived_.wait_for(lock, patience, any);
   taken.submitted.swap(waiting_.submitted);
   taken.cancelled.swap(waiting_.cancelled);
   taken.closed = closed_because_ != nullptr;
@@ -97,10 +102,10 @@ void Executor::close() {
 
 void Executor::work() {
   for (;;) {
-    commands_->take(unfinished_.empty(), taken_);
+    commands_->take(patience(), taken_);
     try {
       run();
-      if (taken_.closed) return;
+      if (taken_.closed) return keep_all();
       if (const std::optional<Event> event = scheduler_.take_event()) deliver(*event);
       else scheduler_.step(options_.max_prompt_tokens);
     } catch (const Cancelled&) {  // a pass was interrupted for a command, which is taken next
@@ -108,6 +113,16 @@ void Executor::work() {
       end_all(std::current_exception());
     }
   }
+}
+
+// For the next command: none while requests run; otherwise any time, unless what is cached is still to be kept.
+std::chrono::milliseconds Executor::patience() const {
+  if (!unfinished_.empty()) return {};
+  return scheduler_.keep_idle_prefixes() ? std::chrono::hours(1) : keeping_interval;
+}
+
+void Executor::keep_all() const {
+  while (!scheduler_.keep_idle_prefixes()) std::this_thread::sleep_for(keeping_interval);
 }
 
 void Executor::run() {

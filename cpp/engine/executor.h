@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +37,8 @@ class ExecutorCommands {
   void cancel(std::shared_ptr<RequestHandle> handle);
   void close(std::exception_ptr reason);  // ends waiting; later submissions throw `reason`
 
-  // Into `taken`, whose contents are dropped. If is_idle, waits for the next command. Allocates nothing, so that it cannot fail.
-  void take(bool is_idle, Taken& taken);
+  // Into `taken`, whose contents are dropped. Waits at most so long for the next command. Allocates nothing, so that it cannot fail.
+  void take(std::chrono::milliseconds patience, Taken& taken);
   void finished();  // one request
   std::size_t num_unfinished() const;
 
@@ -85,6 +86,8 @@ class Executor {
   using Unfinished = std::map<std::int64_t, std::shared_ptr<RequestHandle>>;  // by the id of the text
 
   void work();
+  std::chrono::milliseconds patience() const;
+  void keep_all() const;
   void run();
   void begin(const std::shared_ptr<RequestHandle>& handle);
   void deliver(const Event& event);

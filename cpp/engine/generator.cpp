@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -30,8 +29,6 @@ namespace {
 // Of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a checkpoint.
 constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
-
-std::size_t row_bytes(const LanguageModel& target) { return static_cast<std::size_t>(target.hidden_size()) * sizeof(float); }
 
 // A drafting head in a file of its own, if the draft is one. Throws ModelError if it is not for this target.
 HeadFile head_of(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool is_remote) {
@@ -438,25 +435,15 @@ int Generator::save_prefix(const std::string& path) const {
   const std::shared_ptr<const Text> text = std::atomic_load(&text_);
   const int count = text && scheduler_->is_cached(*text) ? target_->length(text->sequence().slot) : 0;
   if (count == 0) throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
-  const Sequence& sequence = text->sequence();
-  PrefixFile prefix;
+  PrefixFile prefix = states().save(text->sequence().slot, text->sequence().tokens, count);
   prefix.target_key = cache_key(options_.target);
-  prefix.tokens.assign(sequence.tokens.begin(), sequence.tokens.begin() + count);
-  prefix.target_state = target_->state(sequence.slot);
-  if (head_) head_->catch_up(sequence.slot);
-  const float* const row = head_ ? head_->next_row(sequence.slot) : nullptr;
-  if (draft_ && draft_->length(sequence.slot) <= count && (!head_ || row != nullptr)) {
-    prefix.draft_key = draft_key();
-    prefix.num_draft_tokens = static_cast<std::uint64_t>(draft_->length(sequence.slot));
-    prefix.draft_state = draft_->state(sequence.slot);
-    if (head_) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes(*target_));
-  }
+  if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_key();
   write_prefix_file(path, prefix);
   return count;
 }
 
 int Generator::load_prefix(const std::string& path) {
-  const PrefixFile prefix = read_prefix_file(path);
+  PrefixFile prefix = read_prefix_file(path);
   if (prefix.target_key != cache_key(options_.target)) throw UnusableFile(path + ": is of another model, kind of cache or processor");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
@@ -467,22 +454,23 @@ int Generator::load_prefix(const std::string& path) {
   Request request;
   const auto text = std::make_shared<Text>(num_texts_++, request, prefix.tokens, 0, 0);
   scheduler_->adopt(text);
-  decoder_->keep_prefix(0, 0);
-  if (!target_->restore(0, prefix.target_state, count)) {
+  if (!draft_ || prefix.draft_key != draft_key()) prefix.num_draft_tokens = 0;  // the draft reads the prompt
+  if (!states().restore(0, prefix)) {
     throw UnusableFile(path + ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
   }
-  const int draft_count = static_cast<int>(prefix.num_draft_tokens);
-  if (draft_ && draft_count <= draft_->context_length() && prefix.draft_key == draft_key()) {  // else it reads the prompt
-    std::string state = prefix.draft_state;
-    std::vector<float> row(static_cast<std::size_t>(target_->hidden_size()));
-    const std::size_t bytes = head_ ? row_bytes(*target_) : 0;
-    if (draft_count < 1 || draft_count > count || state.size() < bytes) return count;
-    if (head_) std::memcpy(row.data(), state.data() + state.size() - bytes, bytes);
-    state.resize(state.size() - bytes);
-    const bool is_restored = draft_->restore(0, state, draft_count);
-    if (head_ && is_restored) head_->restored(0, draft_count, prefix.tokens[static_cast<std::size_t>(draft_count) - 1], row.data());
-  }
   return count;
+}
+
+void Generator::keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note) {
+  PrefixCache::Options cache;
+  cache.memory_bytes = options.memory_bytes;
+  if (!options.folder.empty()) {
+    cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, cache_key(options_.target),
+                                                  draft_ ? draft_key() : "", std::move(note));
+  }
+  cache.goes_back = !target_->has_recurrent_layers() && (!draft_ || !draft_->has_recurrent_layers());
+  prefix_cache_ = std::make_unique<PrefixCache>(std::make_unique<ModelStates>(states()), std::move(cache));
+  scheduler_->set_prefix_store(prefix_cache_.get());
 }
 
 PassTimes Generator::time_passes(int max_tokens, int repeats) {

@@ -19,6 +19,7 @@
 #include "engine/executor.h"
 #include "engine/generator_options.h"
 #include "engine/pass_times.h"
+#include "engine/prefix_cache.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
 #include "engine/text.h"
@@ -127,6 +128,15 @@ class Generator {
   // is the same, bit for bit. Throws UnusableFile for a file that is damaged or of other models or options.
   int load_prefix(const std::string& path);
 
+  // Prefixes of idle conversations, once their slot is needed (engine/prefix_cache.h). note: what could not be kept, on any thread. Before
+  // the first request. Throws Error if there is no such folder and none can be made.
+  struct KeptPrefixes {
+    std::uint64_t memory_bytes = 0;  // 0: none in memory
+    std::string folder;              // for later processes; empty: none
+    std::uint64_t folder_bytes = 0;
+  };
+  void keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note);
+
   // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
   // throw Cancelled.
   void set_cancel_check(std::function<bool()> cancelled);
@@ -165,6 +175,7 @@ class Generator {
   void read_prompt_of(const std::shared_ptr<Text>& text, const PromptProgress& progress = {});
   std::string cache_key(const std::string& path) const;
   std::string draft_key() const;
+  ModelStates states() const { return {*decoder_, *target_, draft_.get(), head_.get()}; }
   LanguageModel& scored_target() { return head_ ? head_->target() : *target_; }
 
   GeneratorOptions options_;
@@ -179,6 +190,7 @@ class Generator {
   AdaptiveDraftLength draft_length_;  // learns from all requests
   std::unique_ptr<Decoder> decoder_;
 
+  std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept
   std::unique_ptr<Scheduler> scheduler_;
   std::shared_ptr<Text> text_;  // the running or last request of start()
   std::atomic<std::int64_t> num_texts_{0};

@@ -1,10 +1,13 @@
 #include "engine/prefix_file.h"
 
+#include <cstring>
+
 namespace specdec {
 namespace {
 
 constexpr char magic[] = "SDPREFIX";
 constexpr std::uint32_t version = 1;
+constexpr std::size_t max_token_bytes = sizeof(Token) << 24;
 
 }  // namespace
 
@@ -31,6 +34,19 @@ PrefixFile read_prefix_file(const std::string& path) {
   if (counts.size() != 1 || !file.at_end() || counts[0] > prefix.tokens.size()) file.fail();
   prefix.num_draft_tokens = counts[0];
   return prefix;
+}
+
+std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key, const std::string& draft_key) {
+  try {
+    CheckedFileStart file(path, magic, version);
+    if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key) return {};
+    const std::string bytes = file.field(max_token_bytes);
+    std::vector<Token> tokens(bytes.size() / sizeof(Token));
+    if (!tokens.empty()) std::memcpy(tokens.data(), bytes.data(), tokens.size() * sizeof(Token));
+    return tokens;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 }  // namespace specdec

@@ -26,4 +26,7 @@ void write_prefix_file(const std::string& path, const PrefixFile& prefix);
 // Throws UnusableFile, or Error if the file cannot be read.
 PrefixFile read_prefix_file(const std::string& path);
 
+// Its tokens alone, without the check of the whole file; none if it is damaged so far, has other keys, or cannot be read.
+std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key, const std::string& draft_key);
+
 }  // namespace specdec

@@ -14,6 +14,9 @@ constexpr int no_limit = std::numeric_limits<int>::max();
 
 bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
 
+// The prompt tokens that need not be read if they are cached: not the last one, and none that are to be scored.
+int num_usable(const Text& text) { return text.sequence().prompt_score ? 0 : static_cast<int>(text.sequence().tokens.size()) - 1; }
+
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
@@ -88,28 +91,49 @@ bool Scheduler::read_prompts(int max_tokens) {
 
 int Scheduler::num_cached(std::size_t slot) const { return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0; }
 
-// The prompt's last token is always read again, and all that are to be scored.
-std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const Text& text) {
+std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const Text& text, int stored) {
   std::vector<SlotChoice::Slot> slots;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const std::shared_ptr<Text>& cached = slots_[i];
     slots.push_back({!is_active(cached), cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
   }
-  const std::vector<Token>& prompt = text.sequence().tokens;
-  return slot_choice_.choose(prompt, text.sequence().prompt_score ? 0 : static_cast<int>(prompt.size()) - 1, slots);
+  return slot_choice_.choose(text.sequence().tokens, num_usable(text), slots, stored);
 }
 
 void Scheduler::begin_next_text() {
-  if (waiting_.empty()) return;
+  if (waiting_.empty() || std::all_of(slots_.begin(), slots_.end(), is_active)) return;
   const std::shared_ptr<Text> text = waiting_.front();
-  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*text);
+  const std::vector<Token>& prompt = text->sequence().tokens;
+  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*text)) : 0;
+  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*text, stored);
   if (!chosen) return;
   waiting_.pop_front();
-  text->begin_reading(chosen->slot);
-  if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, chosen->slot, chosen->source_prefix);
-  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(chosen->slot, std::max(chosen->prefix, chosen->source_prefix));
-  slots_[static_cast<std::size_t>(chosen->slot)] = text;
-  slot_choice_.use(chosen->slot);
+  const int slot = chosen->slot;
+  text->begin_reading(slot);
+  keep_what_is_lost(static_cast<std::size_t>(slot), chosen->prefix);
+  int prefix = std::max(chosen->prefix, chosen->source_prefix);
+  if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*text), slot)) prefix = stored;
+  else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
+  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
+  slots_[static_cast<std::size_t>(slot)] = text;
+  slot_choice_.use(slot);
+}
+
+// Of an idle slot all but the first num_kept tokens are overwritten next. A few that are lost, as those of a retried answer, are not worth
+// the copy.
+void Scheduler::keep_what_is_lost(std::size_t slot, int num_kept) {
+  const int cached = num_cached(slot);
+  if (store_ == nullptr || 2 * num_kept > cached) return;
+  store_->overwritten(static_cast<int>(slot), slots_[slot]->sequence().tokens, cached);
+}
+
+bool Scheduler::keep_idle_prefixes() {
+  bool is_done = true;
+  for (std::size_t i = 0; i < slots_.size() && store_ != nullptr; ++i) {
+    if (is_active(slots_[i]) || num_cached(i) == 0) continue;
+    is_done = store_->idle(static_cast<int>(i), slots_[i]->sequence().tokens, num_cached(i)) && is_done;
+  }
+  return is_done;
 }
 
 // Returns the number of tokens read.
@@ -175,7 +199,7 @@ void Scheduler::close_gaps() {
   }
 }
 
-// Copies what an idle slot caches, which another request overwrites next, to an empty slot, if there is one.
+// Copies what an idle slot caches, which another request overwrites next, to an empty slot, or else leaves it to the store.
 void Scheduler::keep_elsewhere(std::size_t gap) {
   if (num_cached(gap) == 0) return;
   for (std::size_t i = slots_.size(); i-- > 0;) {
@@ -186,6 +210,7 @@ void Scheduler::keep_elsewhere(std::size_t gap) {
     slot_choice_.move(static_cast<int>(gap), static_cast<int>(i));
     return;
   }
+  keep_what_is_lost(gap, 0);
 }
 
 void Scheduler::finish(Text& text) {

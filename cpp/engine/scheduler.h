@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/prefix_store.h"
 #include "engine/slot_choice.h"
 #include "engine/text.h"
 #include "speculative/decoder.h"
@@ -52,6 +53,11 @@ class Scheduler {
   // The cache of slot 0 was filled from outside with the text's tokens; nothing may be running.
   void adopt(std::shared_ptr<Text> text);
 
+  // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
+  void set_prefix_store(PrefixStore* store) { store_ = store; }
+  // While no request runs: lets the store keep what slots cache. Returns false if it has to be called again later.
+  bool keep_idle_prefixes();
+
   int num_slots() const { return static_cast<int>(slots_.size()); }
 
   // false: outputs of requests that finish after this call are not proposed to later ones, so that measurements do not
@@ -60,7 +66,8 @@ class Scheduler {
 
  private:
   void begin_next_text();
-  std::optional<SlotChoice::Chosen> choose_slot(const Text& text);
+  std::optional<SlotChoice::Chosen> choose_slot(const Text& text, int stored);
+  void keep_what_is_lost(std::size_t slot, int num_kept);
   int num_cached(std::size_t slot) const;
   bool any_is(Text::State state) const;
   bool read_prompts(int max_tokens);
@@ -78,6 +85,7 @@ class Scheduler {
   std::deque<std::shared_ptr<Text>> waiting_;
   std::vector<std::shared_ptr<Text>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
   SlotChoice slot_choice_;
+  PrefixStore* store_ = nullptr;
   std::deque<std::shared_ptr<Text>> ended_;  // ended without a last piece, not reported yet
   bool remembers_outputs_ = true;
   std::size_t next_slot_ = 0;  // the slot whose pieces are delivered next

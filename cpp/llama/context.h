@@ -75,6 +75,7 @@ class Context final : public LanguageModel {
   std::string state(int slot) const;
   bool restore(int slot, const std::string& state, int length);
 
+  bool has_recurrent_layers() const { return recurrent_.has_value(); }
   // There was no memory for num_snapshots, which the architecture has.
   bool lacks_snapshots() const { return lacks_snapshots_; }
 

@@ -20,12 +20,15 @@
 #include "cli/version.h"
 #include "platform/file.h"
 #include "platform/interrupt.h"
+#include "platform/memory.h"
 #include "server/server.h"
 
 namespace specdec::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int automatic_cache = -2;
 
 struct ServeOptions {
   GeneratorOptions generator;
@@ -37,6 +40,8 @@ struct ServeOptions {
   int request_seconds = 600, drain_seconds = 30;
   int num_threads = 0;  // 0: one per request that runs or waits, and some more
   int max_body_mib = 32;
+  int cache_mib = automatic_cache;  // for prefixes in memory; -1: no limit
+  std::string cache_folder;         // for prefixes on disk: FOLDER or FOLDER:MIB
   bool has_no_page = false;
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
@@ -90,6 +95,13 @@ CommandLine command_line(ServeOptions& options) {
                 "seconds that a client may take to send or to accept the next bytes (default: 20)"),
         integer({"--drain-timeout"}, options.drain_seconds, 0, 1 << 20, "seconds that running requests have after SIGTERM (default: 30)"),
         integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
+        integer(
+            {"-cram", "--cache-ram"}, options.cache_mib, -1, 1 << 24,
+            "MiB of memory for the caches of conversations whose slot another request took; -1: no limit, 0: none (default: a quarter of "
+            "the free memory, at most 8192)"),
+        text({"--cache-disk"}, "FOLDER[:MIB]", options.cache_folder,
+             "keep the caches of conversations in this folder, too, so that a restarted server does not read them again; servers may share "
+             "it (default size: 8192 MiB)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "connections that are served at once (default: enough for -np and --queue)"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
@@ -115,6 +127,28 @@ CommandLine command_line(ServeOptions& options) {
 std::string url(const std::string& host, int port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+constexpr std::uint64_t default_cache_mib = 8192;
+
+std::uint64_t memory_for_prefixes(int mib) {
+  if (mib >= 0) return static_cast<std::uint64_t>(mib) << 20;
+  if (mib == automatic_cache) return std::min(available_memory() / 4, default_cache_mib << 20);
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+Generator::KeptPrefixes kept_prefixes(const ServeOptions& options) {
+  Generator::KeptPrefixes kept;
+  kept.memory_bytes = memory_for_prefixes(options.cache_mib);
+  kept.folder = options.cache_folder;
+  kept.folder_bytes = default_cache_mib << 20;
+  const std::size_t colon = kept.folder.rfind(':');
+  if (colon == std::string::npos || colon + 1 == kept.folder.size()) return kept;
+  const std::string size = kept.folder.substr(colon + 1);
+  if (size.find_first_not_of("0123456789") != std::string::npos || size.size() > 8) return kept;  // a part of the path
+  kept.folder_bytes = std::stoull(size) << 20;
+  kept.folder.resize(colon);
+  return kept;
 }
 
 // Lets requests that run or wait end, for a while.
@@ -161,6 +195,7 @@ int run_serve(int argc, const char* const* argv) {
   service.request_seconds = options.request_seconds;
   service.has_page = !options.has_no_page;
   const auto report = [](const std::string& problem) { note("specdec serve: " + printable(problem) + "\n"); };
+  generator.keep_prefixes(kept_prefixes(options), report);
   catch_terminations();
   server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);
   write("listening on " + url(options.http.host, server.port()) + "\n");

@@ -1,0 +1,117 @@
+#include "engine/prefix_cache.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "engine/slot_choice.h"
+
+namespace specdec {
+namespace {
+
+std::uint64_t bytes_of(const PrefixFile& prefix) {
+  return prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);
+}
+
+bool begins_with(const std::vector<Token>& tokens, const std::vector<Token>& prefix) {
+  return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
+}
+
+std::vector<Token> first(const std::vector<Token>& tokens, int length) { return {tokens.begin(), tokens.begin() + length}; }
+
+}  // namespace
+
+PrefixCache::PrefixCache(std::unique_ptr<SlotStates> states, Options options) : states_(std::move(states)), options_(std::move(options)) {}
+
+int PrefixCache::usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const {
+  const int length = common_prefix(kept, prompt, usable);
+  const bool is_usable = options_.goes_back || length == static_cast<int>(kept.size());
+  return is_usable && length >= min_length ? length : 0;
+}
+
+PrefixCache::Best PrefixCache::best_prefix(const std::vector<Token>& prompt, int usable) {
+  Best best;
+  for (const Kept& kept : kept_) {
+    const int length = usable_prefix(kept->tokens, prompt, usable);
+    if (length > best.length) best = {length, kept, ""};
+  }
+  if (!options_.folder) return best;
+  for (const auto& [name, tokens] : options_.folder->prefixes()) {
+    const int length = usable_prefix(tokens, prompt, usable);
+    if (length > best.length && static_cast<int>(tokens.size()) < too_long_) best = {length, nullptr, name};
+  }
+  return best;
+}
+
+int PrefixCache::longest_prefix(const std::vector<Token>& prompt, int usable) { return best_prefix(prompt, usable).length; }
+
+bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot) {
+  Best best = best_prefix(prompt, usable);
+  if (best.length == 0) return false;
+  const bool is_kept = best.kept != nullptr;
+  if (!is_kept) {
+    std::optional<PrefixFile> file = options_.folder->read(best.name);
+    if (!file) return false;
+    best.kept = std::make_shared<const PrefixFile>(std::move(*file));
+  }
+  const bool is_restored = states_->restore(slot, *best.kept);
+  if (is_kept) {
+    kept_.remove(best.kept);
+    memory_used_ -= bytes_of(*best.kept);
+  }
+  if (is_restored) keep_in_memory(best.kept);
+  else too_long_ = std::min(too_long_, static_cast<int>(best.kept->tokens.size()));
+  return is_restored;
+}
+
+// The last used stay; those that the prefix begins with are not needed any more.
+void PrefixCache::keep_in_memory(const Kept& prefix) {
+  const std::uint64_t bytes = bytes_of(*prefix);
+  if (bytes > options_.memory_bytes) return;
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const bool is_needed = !begins_with(prefix->tokens, (*kept)->tokens);
+    if (!is_needed) memory_used_ -= bytes_of(**kept);
+    kept = is_needed ? std::next(kept) : kept_.erase(kept);
+  }
+  for (; memory_used_ + bytes > options_.memory_bytes; kept_.pop_back()) memory_used_ -= bytes_of(*kept_.back());
+  kept_.push_front(prefix);
+  memory_used_ += bytes;
+}
+
+bool PrefixCache::is_in_memory(const std::vector<Token>& tokens) {
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return begins_with(kept->tokens, tokens); });
+  if (found == kept_.end()) return false;
+  kept_.splice(kept_.begin(), kept_, found);
+  return true;
+}
+
+bool PrefixCache::is_in_folder(const std::vector<Token>& tokens) {
+  const auto& prefixes = options_.folder->prefixes();
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return begins_with(prefix.second, tokens); });
+}
+
+void PrefixCache::overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept {
+  try {
+    in_folder_.erase(slot);
+    if (options_.memory_bytes == 0 || !is_worth_keeping(length) || is_in_memory(first(tokens, length))) return;
+    keep_in_memory(std::make_shared<const PrefixFile>(states_->save(slot, tokens, length)));
+  } catch (...) {  // no memory, or the draft's head was interrupted
+  }
+}
+
+bool PrefixCache::idle(int slot, const std::vector<Token>& tokens, int length) noexcept {
+  try {
+    if (!options_.folder || !is_worth_keeping(length)) return true;
+    std::vector<Token> cached = first(tokens, length);
+    if (in_folder_[slot] == cached) return true;
+    if (!is_in_folder(cached)) {
+      if (options_.folder->has_waiting()) return false;  // one at a time: each takes memory until it is written
+      options_.folder->write(states_->save(slot, tokens, length));
+    }
+    in_folder_[slot] = std::move(cached);
+  } catch (...) {  // as above
+  }
+  return true;
+}
+
+}  // namespace specdec

@@ -1,0 +1,66 @@
+// More prefixes than slots: the states of conversations whose slot went to another request, in memory and, for later processes, in a
+// folder. A prefix that is restored gives the same bits as one that was read.
+//
+// Not kept are prefixes of models with sliding windows that are longer than the window (llama.cpp saves the last window only). A prefix of
+// a model with recurrent layers is used only where the prompt has all of it: their state cannot go back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/prefix_folder.h"
+#include "engine/prefix_store.h"
+#include "engine/slot_states.h"
+
+namespace specdec {
+
+class PrefixCache final : public PrefixStore {
+ public:
+  struct Options {
+    std::uint64_t memory_bytes = 0;        // 0: none are kept in memory
+    std::unique_ptr<PrefixFolder> folder;  // null: none
+    bool goes_back = true;                 // false: a prefix is only used whole
+  };
+
+  PrefixCache(std::unique_ptr<SlotStates> states, Options options);
+
+  int longest_prefix(const std::vector<Token>& prompt, int usable) override;
+  bool restore(const std::vector<Token>& prompt, int usable, int slot) override;
+  void overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept override;
+  bool idle(int slot, const std::vector<Token>& tokens, int length) noexcept override;
+
+  std::uint64_t memory_used() const { return memory_used_; }
+  std::size_t num_in_memory() const { return kept_.size(); }
+
+ private:
+  using Kept = std::shared_ptr<const PrefixFile>;
+  struct Best {
+    int length = 0;
+    Kept kept;         // null: in the folder
+    std::string name;  // in the folder
+  };
+
+  static constexpr int min_length = 32;  // tokens that are read as fast as they are restored
+
+  Best best_prefix(const std::vector<Token>& prompt, int usable);
+  int usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const;
+  bool is_worth_keeping(int length) const { return min_length <= length && length < too_long_; }
+  bool is_in_folder(const std::vector<Token>& tokens);
+  bool is_in_memory(const std::vector<Token>& tokens);
+  void keep_in_memory(const Kept& prefix);
+
+  const std::unique_ptr<SlotStates> states_;
+  Options options_;
+  std::list<Kept> kept_;  // the last used first
+  std::uint64_t memory_used_ = 0;
+  int too_long_ = std::numeric_limits<int>::max();  // tokens of the shortest prefix that could not be restored
+  std::map<int, std::vector<Token>> in_folder_;     // by slot: the tokens that idle() last found there, or wrote
+};
+
+}  // namespace specdec

@@ -1,0 +1,63 @@
+// Prefixes in a folder, for later processes and for others of the same model: one file each (engine/prefix_file.h), named after a hash of
+// its keys and of its tokens.
+//
+// Several processes may use the folder at once: files appear under their name when they are complete, and a file that another process
+// removes meanwhile is a prefix that is not there. The total size is limited; the files that were not used for the longest go first.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/prefix_file.h"
+
+namespace specdec {
+
+class PrefixFolder {
+ public:
+  using Note = std::function<void(const std::string&)>;
+
+  // Makes the folder if there is none. keys: prefixes with others are not found. note: called with what could not be read or written, on
+  // any thread. Throws Error.
+  PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key, Note note);
+  ~PrefixFolder();  // writes what waits
+  PrefixFolder(const PrefixFolder&) = delete;
+  PrefixFolder& operator=(const PrefixFolder&) = delete;
+
+  // The tokens of each prefix that is there now, by file name.
+  const std::map<std::string, std::vector<Token>>& prefixes();
+  // Nullopt: it is damaged (which is noted, and the file removed) or gone.
+  std::optional<PrefixFile> read(const std::string& name);
+  // Writes it, with the folder's keys, on another thread. Files whose tokens it begins with are removed.
+  void write(PrefixFile prefix);
+  bool has_waiting() const;  // a prefix that is still to be written
+
+ private:
+  std::filesystem::path path_of(const std::string& name) const { return std::filesystem::path(folder_) / name; }
+  std::string name_of(const std::vector<Token>& tokens) const;
+  void work();
+  void write_now(const PrefixFile& prefix);
+  bool make_room(std::uint64_t bytes);
+
+  const std::string folder_;
+  const std::uint64_t most_bytes_;
+  const std::string target_key_, draft_key_, key_hash_;
+  const Note note_;
+  std::map<std::string, std::vector<Token>> prefixes_;
+
+  mutable std::mutex mutex_;  // of the members below
+  std::condition_variable changed_;
+  std::deque<PrefixFile> waiting_;
+  bool is_writing_ = false, is_ending_ = false;
+  std::thread writer_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,42 @@
+// The caches of one slot, of the target and its draft, as bytes, and back.
+#pragma once
+
+#include <vector>
+
+#include "engine/prefix_file.h"
+#include "llama/context.h"
+#include "speculative/decoder.h"
+#include "speculative/drafting_head.h"
+
+namespace specdec {
+
+class SlotStates {
+ public:
+  virtual ~SlotStates() = default;
+
+  // What the slot caches, of the first `length` of these tokens. Its keys are empty; without a usable draft state num_draft_tokens is 0.
+  virtual PrefixFile save(int slot, const std::vector<Token>& tokens, int length) = 0;
+  // Returns false, with an empty slot, if the target's state does not suit this context.
+  virtual bool restore(int slot, const PrefixFile& prefix) = 0;
+};
+
+class ModelStates final : public SlotStates {
+ public:
+  // draft, head: null if there is none. All outlive this.
+  ModelStates(Decoder& decoder, Context& target, Context* draft, DraftingHead* head)
+      : decoder_(decoder), target_(target), draft_(draft), head_(head) {}
+
+  PrefixFile save(int slot, const std::vector<Token>& tokens, int length) override;
+  bool restore(int slot, const PrefixFile& prefix) override;
+
+ private:
+  std::size_t row_bytes() const { return head_ == nullptr ? 0 : static_cast<std::size_t>(target_.hidden_size()) * sizeof(float); }
+  void restore_draft(int slot, const PrefixFile& prefix);
+
+  Decoder& decoder_;
+  Context& target_;
+  Context* draft_;
+  DraftingHead* head_;
+};
+
+}  // namespace specdec
