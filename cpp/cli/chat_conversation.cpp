@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 ChatConversation::ChatConversation(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) {
   if (!has_template()) return;
-  turns_.push_back({"?", "", {}});
+  turns_.push_back({"?", {}});
   (void)prompt();
   turns_.clear();
 }
@@ -28,18 +28,13 @@ void ChatConversation::set_system(const std::string& system) {
   clear();
 }
 
-void ChatConversation::ask(const std::string& question) { turns_.push_back({question, "", {}}); }
+void ChatConversation::ask(const std::string& question) { turns_.push_back({question, {}}); }
 
-void ChatConversation::add_to_answer(const std::string& text, const std::vector<Token>& tokens) {
-  turns_.back().answer += text;
-  turns_.back().tokens.insert(turns_.back().tokens.end(), tokens.begin(), tokens.end());
-}
-
-bool ChatConversation::forget_answer() {
-  if (turns_.empty()) return false;
-  turns_.back().answer.clear();
-  turns_.back().tokens.clear();
-  return true;
+void ChatConversation::add_to_answer(const Answer& more) {
+  Answer& answer = turns_.back().answer;
+  answer.text += more.text;
+  answer.tokens.insert(answer.tokens.end(), more.tokens.begin(), more.tokens.end());
+  answer.is_complete = more.is_complete;
 }
 
 bool ChatConversation::forget_turn() {
@@ -56,32 +51,36 @@ std::vector<Token> ChatConversation::prompt() const {
     if (!system_.empty()) messages.push_back({"system", system_});
     for (std::size_t i = left_out_; i < turns_.size(); ++i) {
       messages.push_back({"user", turns_[i].question});
-      if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer});
+      if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
     }
     tokens = generator_->chat_tokens(conversation(messages));
   } else {
     std::string text = system_;
     for (std::size_t i = left_out_; i < turns_.size(); ++i) {
       text += (text.empty() ? "" : "\n") + turns_[i].question;
-      if (i + 1 < turns_.size()) text += turns_[i].answer;
+      if (i + 1 < turns_.size()) text += turns_[i].answer.text;
     }
     tokens = generator_->tokenize(text);
   }
-  tokens.insert(tokens.end(), turns_.back().tokens.begin(), turns_.back().tokens.end());
+  const std::vector<Token>& answer = turns_.back().answer.tokens;
+  tokens.insert(tokens.end(), answer.begin(), answer.end());
   return tokens;
 }
 
 void ChatConversation::prepare(Request& request, int reserve) {
   request.prompt.clear();
+  const auto context = static_cast<std::size_t>(generator_->n_ctx());
+  std::size_t room = context - static_cast<std::size_t>(reserve);
   while (true) {
     const bool is_last = left_out_ + 1 >= turns_.size();
     try {
       request.prompt_tokens = prompt();
-      const bool fits = request.prompt_tokens.size() + static_cast<std::size_t>(reserve) <= static_cast<std::size_t>(generator_->n_ctx());
-      if (fits || is_last) return;
+      if (request.prompt_tokens.size() <= room || is_last) return;
     } catch (const ContextFull&) {
       if (is_last) throw;
     }
+    // What follows a turn that is left out must be read again, so that many are left out at once, and the next questions find room.
+    room = context / 2;
     ++left_out_;
   }
 }
@@ -92,7 +91,7 @@ std::string ChatConversation::to_json() const {
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
     add("user", turn.question);
-    add("assistant", turn.answer);
+    add("assistant", turn.answer.text);
   }
   return messages.dump(2) + "\n";
 }
@@ -110,10 +109,9 @@ void ChatConversation::from_json(const std::string& text) {
     };
     const std::string role = field("role"), content = field("content");
     if (role == "system" && turns.empty() && system.empty()) system = content;
-    else if (role == "user") turns.push_back({content, "", {}});
-    else if (role == "assistant" && !turns.empty() && turns.back().tokens.empty()) {
-      turns.back().answer = content;
-      turns.back().tokens = generator_->tokenize(content, false);
+    else if (role == "user") turns.push_back({content, {}});
+    else if (role == "assistant" && !turns.empty() && turns.back().answer.is_empty()) {
+      turns.back().answer = {content, generator_->continuation_tokens(content)};
     } else throw std::invalid_argument("the messages must be an optional \"system\", then \"user\" and \"assistant\" in turn");
   }
   system_ = system;

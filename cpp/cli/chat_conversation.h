@@ -20,14 +20,27 @@ class ChatConversation {
 
   void clear();
   void set_system(const std::string& system);  // and clears
-  void ask(const std::string& question);
-  void add_to_answer(const std::string& text, const std::vector<Token>& tokens);
-  bool forget_answer();  // of the last turn; false: there is no turn
-  bool forget_turn();    // the last one; false: there is none
-  bool has_answer() const { return !turns_.empty() && !turns_.back().tokens.empty(); }
+  const std::string& system() const { return system_; }
+  const std::string& question() const { return turns_.back().question; }
 
-  // Makes the answer to the last question, or what follows the answer so far, what is requested. Leaves out the oldest turns, for
-  // good, while prompt and `reserve` tokens exceed the context. Throws ContextFull if the last turn alone does.
+  struct Answer {
+    std::string text;
+    std::vector<Token> tokens;
+    bool is_complete = false;  // the model ended it
+
+    bool is_empty() const { return tokens.empty(); }
+  };
+  // Of the last turn.
+  void ask(const std::string& question);
+  void add_to_answer(const Answer& more);
+  bool has_answer() const { return !turns_.empty() && !turns_.back().answer.is_empty(); }
+  const Answer& answer() const { return turns_.back().answer; }
+  void set_answer(const Answer& answer) { turns_.back().answer = answer; }
+  bool forget_turn();  // false: there is none
+
+  // Makes the answer to the last question, or what follows the answer so far, what is requested. If prompt and `reserve` tokens exceed
+  // the context, the oldest turns are left out, for good, until the prompt takes half of it. Throws ContextFull if the last turn alone
+  // exceeds it.
   void prepare(Request& request, int reserve);
 
   // [{"role": "user", "content": "..."}, ...], those left out included. from_json throws std::invalid_argument, and then nothing
@@ -37,8 +50,8 @@ class ChatConversation {
 
  private:
   struct Turn {
-    std::string question, answer;
-    std::vector<Token> tokens;  // of the answer
+    std::string question;
+    Answer answer;
   };
   std::vector<Token> prompt() const;
 

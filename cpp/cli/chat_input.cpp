@@ -18,15 +18,17 @@ constexpr const char* how_to_leave = "(/quit or Ctrl-D exits)\n";
 ChatInput::ChatInput(const std::string& history_file, bool by_line)
     : terminal_(input_is_terminal() && output_is_terminal()),
       by_line_(by_line || terminal_),
-      history_(terminal_ && can_draw() ? history_file : "") {}
+      history_(terminal_ && can_draw() ? history_file : "") {
+  if (terminal_ && can_draw()) editor_.emplace(history_);
+}
 
 std::optional<std::string> ChatInput::next() {
-  if (terminal_ && can_draw()) return next_edited();
+  if (editor_) return next_edited();
   return by_line_ ? next_line() : rest();
 }
 
 std::optional<std::string> ChatInput::next_edited() {
-  std::optional<std::string> text = editor_.read(prompt, [] { write(how_to_leave); });
+  std::optional<std::string> text = editor_->read(prompt, [] { write(how_to_leave); });
   if (!text) return std::nullopt;
   try {
     history_.add(*text);

@@ -21,6 +21,14 @@ class ChatInput {
   // again; with piped input it throws Cancelled.
   std::optional<std::string> next();
 
+  // What is typed while nobody reads is the draft of the next message; to be called often meanwhile. Never waits.
+  void keep_typed() {
+    if (editor_) editor_->keep_typed();
+  }
+  void put_back(const std::string& text) {
+    if (editor_) editor_->put_back(text);
+  }
+
  private:
   std::optional<std::string> next_edited();
   std::optional<std::string> next_line();
@@ -29,7 +37,7 @@ class ChatInput {
 
   bool terminal_, by_line_;
   InputHistory history_;
-  LineEditor editor_{history_};
+  std::optional<LineEditor> editor_;  // where lines can be edited
   std::string bytes_;
   bool ended_ = false;
 };

@@ -10,7 +10,8 @@ constexpr const char* everywhere = "";
 struct Flags {
   const char* names;  // with blanks between
   const char* instead;
-  const char* moot_in = nullptr;  // the command whose default they match, or everywhere; null: they match no default
+  const char* moot_in = nullptr;  // the command in which a note is enough, or everywhere; null: an error
+  const char* same_as = "";
 };
 
 constexpr Flags table[] = {
@@ -28,7 +29,8 @@ constexpr Flags table[] = {
      "--no-reasoning-preserve",
      "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer; it is not limited"},
     {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
-    {"--keep --context-shift --no-context-shift -gan --grp-attn-n -gaw --grp-attn-w",
+    {"--no-context-shift", "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends", everywhere},
+    {"--keep --context-shift -gan --grp-attn-n -gaw --grp-attn-w",
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
     {"--prompt-cache-all --prompt-cache-ro", "--prompt-cache keeps the prompt, and writes only what it lacks"},
@@ -42,11 +44,11 @@ constexpr Flags table[] = {
      "--spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits -lcs "
      "--lookup-cache-static -lcd --lookup-cache-dynamic",
      "-md takes a draft model, \"suffix\" or \"ngram\""},
-    {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models"},
+    {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models", everywhere},
     {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
     // Models and memory
-    {"-ctk --cache-type-k -ctv --cache-type-v -ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft "
-     "--spec-draft-type-v",
+    {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type is for keys and values of both models", nullptr, "--kv-type"},
+    {"-ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft --spec-draft-type-v",
      "--kv-type is for keys and values of both models"},
     {"-fa --flash-attn", "attention is always fused", everywhere},
     {"--mlock -lm --load-mode -lzm --lazy-mode", "weights are mapped; --no-mmap reads them into memory"},
@@ -68,6 +70,7 @@ constexpr Flags table[] = {
      "--n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload --no-op-offload --no-host -fit --fit -fitt "
      "--fit-target -fitc --fit-ctx",
      "models run on the CPU; -ngl and --rpc move layers to other devices"},
+    {"-devd --device-draft --spec-draft-device", "both models run on the CPU; -ngl and --rpc move layers to other devices", everywhere},
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
     {"--swa-full", "caches of sliding windows are always full", everywhere},
     {"-dt --defrag-thold", "caches need no defragmentation", everywhere},
@@ -98,7 +101,7 @@ constexpr Flags table[] = {
     {"--sleep-idle-seconds --sse-ping-interval --reuse-port --lora-init-without-apply --log-prompts-dir",
      "`specdec serve --help-all` lists what can be set"},
     // Threads and passes
-    {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft", "-t sets the threads of all passes of both models"},
+    {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft", "-t sets the threads of all passes of both models", everywhere},
     {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
      "--prio-batch --poll-batch --numa",
      "-t sets the number of threads; `taskset` and `numactl` place them"},
@@ -133,7 +136,8 @@ LlamaFlag llama_flag(const std::string& name, const std::string& command) {
   for (const Flags& flags : table) {
     std::istringstream names(flags.names);
     for (std::string candidate; names >> candidate;) {
-      if (candidate == name) return {flags.instead, flags.moot_in != nullptr && (*flags.moot_in == 0 || flags.moot_in == command)};
+      if (candidate != name) continue;
+      return {flags.instead, flags.moot_in != nullptr && (*flags.moot_in == 0 || flags.moot_in == command), flags.same_as};
     }
   }
   return {};

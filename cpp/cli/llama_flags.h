@@ -1,4 +1,4 @@
-// What to use instead of the options of llama.cpp's programs that this program does not have.
+// The options of llama.cpp's programs that this program does not have: what to use instead.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@ namespace specdec::cli {
 
 struct LlamaFlag {
   std::string instead;   // a phrase, such as "-t sets the threads of all passes"; "": llama.cpp does not have the name, either
-  bool is_moot = false;  // it asks for what the command does anyway
+  bool is_moot = false;  // the command does what it asks for anyway, or cannot do otherwise: a note is enough
+  std::string same_as;   // the option with that meaning; empty: none
 };
 
 // command: such as "specdec chat".

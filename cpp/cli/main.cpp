@@ -73,11 +73,31 @@ std::string overview() {
          "Without a model, bench, chat, generate, race and serve use the bundled pair of\nsmall models.\n";
 }
 
+// Commands of other programs, such as Ollama's, and how to do the same here.
+struct Foreign {
+  const char* names;  // with blanks around
+  const char* instead;
+};
+constexpr Foreign foreign[] = {
+    {" run chat-cli cli llama-cli ", "`specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation"},
+    {" pull download get ", "`specdec chat -hf OWNER/REPO` downloads a model before it uses it"},
+    {" list ls ps models rm delete ", "models are files in the cache of the Hugging Face hub; its program `hf` lists and deletes them"},
+    {" show inspect ", "`specdec info FILE.gguf` shows what is in a model's file"},
+    {" server start llama-server ", "`specdec serve -m FILE.gguf` serves models over HTTP"},
+    {" complete completion prompt ", "`specdec generate -p TEXT` continues a text"},
+    {" llama-bench benchmark ", "`specdec bench` measures tokens per second"},
+    {" llama-quantize convert create ", "`specdec quantize IN.gguf OUT.gguf` quantizes a model to MXFP6"},
+};
+
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names = {"--help", "--version"};
   for (const Command& command : commands) names.push_back(command.name);
   const bool is_option = word[0] == '-';
-  std::string hint = suggestion(word, names);
+  std::string hint;
+  for (const Foreign& command : foreign) {
+    if (!is_option && std::string(command.names).find(" " + word + " ") != std::string::npos) hint = std::string("; ") + command.instead;
+  }
+  if (hint.empty()) hint = suggestion(word, names);
   if (is_option && hint.empty()) hint = "; a command comes first: specdec chat " + word + " ..., specdec generate " + word + " ...";
   throw UsageError((is_option ? "unknown option " : "unknown command ") + word + hint);
 }

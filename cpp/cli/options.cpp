@@ -127,7 +127,8 @@ class UnknownOptions {
       note("note: " + name + " changes nothing: " + flag.instead + "\n");
       const std::vector<std::string> switches = {"on", "off", "auto", "true", "false", "enabled", "disabled"};
       const std::string next = at + 1 < argc ? argv[at + 1] : "";
-      const bool has_value = real_number(next) || std::find(switches.begin(), switches.end(), next) != switches.end();
+      const bool is_free_word = line_.num_positionals == 0 && !next.empty() && next[0] != '-';
+      const bool has_value = is_free_word || real_number(next) || std::find(switches.begin(), switches.end(), next) != switches.end();
       return has_value ? at + 1 : at;
     }
     if (!errors_.empty()) errors_ += "\n";
@@ -231,6 +232,11 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
     const Written written = split_option(argument);
     const Option* option = find(line, written.name);
     if (option == nullptr && line.num_positionals > 0 && (argument == "-m" || argument == "--model")) continue;  // as elsewhere
+    if (option == nullptr) {
+      const LlamaFlag flag = llama_flag(written.name, line.command);
+      option = flag.same_as.empty() ? nullptr : find(line, flag.same_as);
+      if (option != nullptr) note("note: " + written.name + " is taken as " + flag.same_as + ": " + flag.instead + "\n");
+    }
     if (option == nullptr) {
       at = unknown.take(written.name, at, argc, argv);
       continue;

@@ -149,6 +149,7 @@ class Generator {
     return target_model_->vocabulary().tokenize(text, special);
   }
   // The text of the tokens, with invalid UTF-8 replaced. special: with the names of control tokens, which are else left out.
+  std::vector<Token> continuation_tokens(const std::string& text) const { return target_model_->vocabulary().tokenize_continuation(text); }
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   int n_ctx() const { return target_->context_length(); }

@@ -34,6 +34,9 @@ class Vocabulary {
   // The same, with control tokens recognised outside of text.input.
   std::vector<Token> tokenize(const MarkedText& text) const;
 
+  // Text that follows other text: without BOS and EOS, and control tokens are ordinary text.
+  std::vector<Token> tokenize_continuation(const std::string& text) const { return tokens_of(text, false, false); }
+
   // A lower bound on the tokens of a text of this many bytes; 0 if there is none, because tokens may stand for text of any length.
   // (Bytes that a byte-level vocabulary lacks, and drops, are counted as if it had them.)
   std::size_t min_tokens(std::size_t bytes) const;

@@ -23,7 +23,7 @@ bool is_terminal(StandardStream stream);
 struct TerminalSize {
   int columns, rows;
 };
-// Of standard output, as it is now; 80 x 24 where it does not tell.
+// As it is now: of standard output, else of standard error; 80 x 24 where neither tells.
 TerminalSize terminal_size();
 
 // Writes all at once, past stdio: where a signal interrupts that, it does not say how much was written. Returns what went wrong;
@@ -33,18 +33,29 @@ std::error_code write_to(StandardStream stream, std::string_view text) noexcept;
 // A closed pipe is from now on an error of write_to(), instead of the end of the program.
 void keep_running_on_closed_pipes();
 
-// During its lifetime the terminal behind standard input delivers every key at once, without echo, editing or signals. Its mode is
-// also restored if SIGTERM or SIGHUP ends the process. One at a time.
+// During its lifetime the terminal behind standard input delivers every key at once, without echo or editing, and marks pastes
+// (bracketed paste). A signal that ends the process restores the terminal, too. One at a time.
 class RawInput {
  public:
-  RawInput();
-  ~RawInput();
+  RawInput() { begin(); }
+  ~RawInput() { end(); }
   RawInput(const RawInput&) = delete;
   RawInput& operator=(const RawInput&) = delete;
+
+  // true: Ctrl-C is a key, which keeps its place among the others; false, as at the start: a signal, which comes at once.
+  void set_interrupt_key(bool is_key) noexcept;
+  // Stops the process as Ctrl-Z at a terminal does, until it is continued.
+  void suspend();
+
+ private:
+  void begin() noexcept;
+  void end() noexcept;  // also drops what was typed and not read: a shell would run it
+
+  bool has_interrupt_key_ = false;
 };
 
-// Stops the process as Ctrl-Z at a terminal does, until it is continued.
-void suspend();
+// Whether read_input() of a terminal would return at once.
+bool has_input() noexcept;
 
 // Waits for bytes of standard input and returns how many were read; 0: its end; null: a signal came first. Throws Error.
 std::optional<std::size_t> read_input(char* to, std::size_t bytes);

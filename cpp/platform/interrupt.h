@@ -15,7 +15,8 @@ void catch_termination();
 void catch_terminations();
 void release_terminations();  // the next one kills the program
 
-bool interrupted();  // since the start, or since it was cleared
+bool interrupted();         // since the start, or since it was cleared
+void interrupt() noexcept;  // as a Ctrl-C does
 void clear_interrupt();
 
 // True when standard input has something to read, or is at its end; false when interrupted, however shortly before. After

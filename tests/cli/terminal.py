@@ -61,9 +61,25 @@ class Terminal:
         return modes
 
     def type(self, text: str) -> None:
-        os.write(self._primary, text.encode())
+        self._write(text.encode())
 
-    def read_until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> str:
+    def _write(self, given: bytes, seconds: float = 60.0) -> None:
+        """Reads meanwhile, as a terminal does: the program may be waiting for that."""
+        end = time.monotonic() + seconds
+        os.set_blocking(self._primary, False)
+        while given:
+            assert time.monotonic() < end, f"the program reads no more in {seconds} s: {self.text[-2000:]!r}"
+            readable, writable, _ = select.select([self._primary], [self._primary], [], 1.0)
+            if readable:
+                self._read(end)
+            if writable:
+                try:
+                    given = given[os.write(self._primary, given) :]
+                except BlockingIOError:
+                    time.sleep(0.01)
+        os.set_blocking(self._primary, True)
+
+    def read_until(self, condition: Callable[[str], bool], seconds: float = 20.0) -> str:
         end = time.monotonic() + seconds
         while not condition(self.text):
             assert time.monotonic() < end, f"not seen in {seconds} s: {self.text[-2000:]!r}"

@@ -82,6 +82,12 @@ def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Pa
     (tmp_path / "p.txt").write_text("hello\n")
     for source in (["-p", "hello"], ["-f", tmp_path / "p.txt"]):
         assert run(specdec, "chat", *options, *source).stdout == piped.stdout
+    joined = run(specdec, "chat", *options, stdin="hello\n\nmore").stdout
+    assert joined != piped.stdout
+    for source in (["-p", "hello", "-st"], ["-p", "hello"], ["-f", tmp_path / "p.txt"]):
+        assert run(specdec, "chat", *options, *source, stdin="more\n").stdout == joined, "a question and what it is about"
+    (tmp_path / "more.txt").write_text("more\n")
+    assert run(specdec, "chat", *options, "-p", "hello", "-f", tmp_path / "more.txt").stdout == joined
     then = run(specdec, "chat", *options, "-p", "hello", "--lines", stdin="more\n")
     assert then.stdout == run(specdec, "chat", *options, "--lines", stdin="hello\nmore\n").stdout
 
@@ -89,19 +95,24 @@ def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Pa
 def test_a_context_that_fills_up_loses_the_oldest_turns(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """The system prompt stays, and nothing is lost from what /save writes."""
-    options = [*GREEDY, "-c", 400, "-n", 8, "-m", model]
-    questions = ["x" * 60, "y" * 60, "z" * 60]
-    lines = "\n".join([*questions, f"/save {tmp_path / 'talk.json'}"])
+    """Several at once, so that the turns that follow reuse the cache. The system prompt stays, and nothing is lost from what /save
+    writes."""
+    options = [*GREEDY, "-c", 800, "-n", 8, "-m", model]
+    questions = [letter * 60 for letter in "uvwxyz"]
+    lines = "\n".join([*(f"{question}\n/stats" for question in questions), f"/save {tmp_path / 'talk.json'}"])
     result = run(specdec, "chat", *options, "-sys", "be brief", "--lines", stdin=lines)
-    full = "(the context of 400 tokens is full: the oldest turns are left out from now on)\n"
-    assert result.stderr == f"{full}(saved to {tmp_path / 'talk.json'})\n"
+    left_out = re.findall(r"^\(the context of 800 tokens is full: the oldest (\d) turns are left out", result.stderr, re.MULTILINE)
+    assert len(left_out) == 1 and int(left_out[0]) > 1, result.stderr
+    reads = [tuple(map(int, pair)) for pair in re.findall(r"^prompt +(\d+) tokens \((\d+) of", result.stderr, re.MULTILINE)]
+    assert len(reads) == 6
+    reused = [cached / tokens > 0.5 for tokens, cached in reads[1:]]
+    assert reused.count(False) == 1, reads
     messages = json.loads((tmp_path / "talk.json").read_text())
     assert [message["content"] for message in messages[1::2]] == questions
-    kept = [messages[0], *messages[3:6]]
+    kept = [messages[0], *messages[1 + 2 * int(left_out[0]) : -1]]
     prompt = "".join(f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n" for message in kept)
     alone = run(specdec, "generate", *options, "-p", prompt + "<|im_start|>assistant\n").stdout
-    assert alone == messages[6]["content"]
+    assert alone == messages[-1]["content"]
 
 
 def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -121,6 +132,11 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     assert say("hello", f"/save {file}")[1] == f"(saved to {file})\n"
     assert json.loads(file.read_text()) == [{"role": "user", "content": "hello"}, {"role": "assistant", "content": one[:-1]}]
     assert say(f"/load {file}", "more")[0] == two
+    begun = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "abc"}]
+    (tmp_path / "begun.json").write_text(json.dumps(begun))
+    prompt = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nabc"
+    go_on = run(specdec, "generate", *options[:-1], "-p", prompt).stdout
+    assert say(f"/load {tmp_path / 'begun.json'}", "/more")[0] == shown(go_on), "no BOS in the middle"
     system = run(specdec, "chat", *options, "-sys", "be brief", stdin="hello").stdout
     assert say("/system be brief", "hello")[0] == system
     shortened = say("/set max_tokens 2", "hello")[0]
@@ -154,7 +170,15 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
         expected = [line(name, shown), line(name, "none"), line(name, "none")]
         assert said(f"/set {name} {value}", f"/set {name} {unset}", f"/set {name}") == expected
     assert said("/set max_tokens -1", "/set max_tokens 3") == [line("max_tokens", 2**31 - 1), line("max_tokens", 3)]
-    assert "temperature" in said("/set temperature none")[0] and "at least 0" in said("/set temperature none")[0]
+    assert said("/set temperature 1", "/set temperature none") == [line("temperature", 1), line("temperature", 0)], "as given"
+    assert said("/set temp 0.5", "/set top-k=3", "/set n 4", "/set --seed 7")[-1] == line("seed", 7)
+    assert said("/set temp 0.5", "/set top-k=3", "/set n 4")[:3] == [line("temperature", 0.5), line("top_k", 3), line("max_tokens", 4)]
+    assert said("/set temperatur 1") == ["there is no option temperatur; did you mean temperature?"]
+    assert said("/set color on", "/set color", "/set color blue") == [
+        line("color", "on"),
+        line("color", "on"),
+        'color is "blue"; it must be on or off',
+    ]
     both = said('/set grammar root ::= "a"', "/set regex b+", "/set grammar")
     assert both == [line("grammar", 'root ::= "a"'), line("regex", "b+"), line("grammar", "none")]
     result = run(specdec, "chat", *GREEDY, "-m", model, "--lines", stdin="/set regex (\nhello\n/set regex 12\nhello\n")
@@ -181,6 +205,43 @@ def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path,
     for line in ("hello\n/save ~/talk.json", "/load ~/talk.json\n/regen"):
         result = subprocess.run(command, input=line, capture_output=True, text=True, timeout=60, env=environment, check=True)
         assert f"{tmp_path}/talk.json)" in result.stderr and len(result.stdout.splitlines()) == 1
+
+
+def test_system_prompts(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    """Without a text the command shows it, and the conversation goes on."""
+    options = [*GREEDY, "-n", 6, "-m", model, "--lines", "-sys", "be brief"]
+
+    def say(*lines: str) -> tuple[str, list[str]]:
+        result = run(specdec, "chat", *options, stdin="\n".join(lines))
+        return result.stdout, result.stderr.splitlines()
+
+    assert say("hello", "/system", "more") == (say("hello", "more")[0], ["be brief"])
+    without, notes = say("/system none", "/system", "hello")
+    assert notes == ["(a new conversation without a system prompt)", "(there is no system prompt)"]
+    assert without == run(specdec, "chat", *options[:-2], stdin="hello").stdout
+
+
+def test_a_file_is_not_overwritten_by_chance(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "keep.py").write_text("import os\n")
+    path = tmp_path / "keep.py"
+
+    def said(*lines: str) -> list[str]:
+        result = run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines))
+        return result.stderr.splitlines()
+
+    assert said("hello", f"/save {path}") == [f"{path} exists; /save -f {path} overwrites it"]
+    assert path.read_text() == "import os\n"
+    assert said("hello", f"/save -f {path}", "more", f"/save {path}") == [f"(saved to {path})"] * 2
+    assert len(json.loads(path.read_text())) == 4
+    assert said(f"/load {path}", "more", f"/save {path}") == [f"(loaded {path})", f"(saved to {path})"]
+    assert len(json.loads(path.read_text())) == 6
+
+
+def test_a_complete_answer_has_no_more(specdec: pathlib.Path, model: pathlib.Path) -> None:
+    options = [*GREEDY, "-n", 20, "-m", model, "--lines", "--grammar", 'root ::= "done"']
+    result = run(specdec, "chat", *options, stdin="hello\n/more\n")
+    assert result.stdout == "done\n"
+    assert result.stderr == "the answer is complete; /regen gives another one\n"
 
 
 def test_a_single_turn(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -215,7 +276,9 @@ def test_a_question_at_a_terminal_and_the_answer_in_a_file(
         ("/regen", "there is no answer yet"),
         ("/more", "there is no answer yet"),
         ("/undo", "there is nothing to undo"),
+        ("/stats", "there is no answer yet"),
         ("/save", "/save needs the name of a file"),
+        ("/save -f", "/save needs the name of a file"),
         ("/save no/such.json", "no/such.json: cannot be written: "),
         ("/load no/such.json", "no/such.json"),
         ("/set temperature hot", "temperature"),
@@ -342,7 +405,12 @@ def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.P
     result = run(
         specdec, "chat", "--lines", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n"
     )
-    assert result.stderr.count("/clear starts a new conversation") >= 2
+    sizes = [int(size) for size in re.findall(r"tokens, the context holds 64; start with -c (\d+), or shorten", result.stderr)]
+    assert len(sizes) == 2
+    options = [*GREEDY, "-c", sizes[0], "-n", 4, "-m", model]
+    assert run(specdec, "chat", *options, stdin="x" * 100).stdout != ""
+    too_long = run(specdec, "chat", "--lines", *GREEDY, "-c", 64, "-m", model, stdin="x" * 100_000)
+    assert "; the model was trained for " in too_long.stderr and too_long.stdout == ""
     assert result.stdout != "", "what did not fit is not part of the conversation"
 
 
@@ -359,7 +427,7 @@ def test_an_interrupt_ends_the_answer_only(specdec: pathlib.Path) -> None:
             terminal.type("import os\n")
             terminal.read_until(lambda text, start=start: len(text) > start + 200)  # type: ignore[misc]
             terminal.type("\x03")
-            terminal.read_until(lambda text, start=start: "^C" in text[start:] and text.endswith("> "))  # type: ignore[misc]
+            terminal.read_until(lambda text, start=start: "(stopped" in text[start:] and text.endswith("> "))  # type: ignore[misc]
             assert terminal.process.poll() is None, count
         terminal.type("\x03")
         terminal.read_until(lambda text: "(/quit or Ctrl-D exits)" in text and text.endswith("> "))

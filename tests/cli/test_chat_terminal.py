@@ -6,10 +6,13 @@ The model answers with one token; what was asked is read from the history file.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import signal
+import socket
 import termios
+import time
 
 import pytest
 from tests.cli.terminal import Terminal
@@ -41,7 +44,7 @@ class Chat:
         """Types keys and Enter, and waits for the next prompt."""
         seen = len(self.terminal.text)
         self.terminal.type(keys + "\r")
-        self.terminal.read_until(lambda text: ready(text) and "\x1b[?2004h" in text[seen:])
+        self.terminal.read_until(lambda text: text.endswith("\x1b[J> ") and "\r\n" in text[seen:])
 
     def asked(self) -> list[str]:
         return [json.loads(line) for line in self.file.read_text().splitlines()]
@@ -109,11 +112,72 @@ def test_control_c_drops_the_text(specdec: pathlib.Path, tmp_path: pathlib.Path)
         assert chat.asked() == ["kept"]
 
 
-def test_what_is_typed_during_an_answer_is_asked_next(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_what_is_typed_during_an_answer_is_one_draft(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     with Chat(specdec, tmp_path, "-n", 200, "-l", "0-inf") as chat:
-        chat.terminal.type("first\rsecond\r")
-        chat.terminal.read_until(lambda text: ready(text) and text.count("\x1b[?2004h") == 3)
-        assert chat.asked() == ["first", "second"]
+        seen = len(chat.terminal.text)
+        chat.terminal.type("first\rsecond\rthird\r")
+        chat.terminal.read_until(lambda text: text.endswith("> second\r\r\n  third") and len(text) > seen + 200)
+        assert chat.asked() == ["first"]
+        chat.say("!")
+        assert chat.asked() == ["first", "second\nthird!"]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_paste_during_an_answer_is_one_draft(specdec: pathlib.Path, tmp_path: pathlib.Path, marked: bool) -> None:
+    """Longer than the terminal's queue, and a Ctrl-C behind it still stops the answer."""
+    lines = [f"line {i}: " + "x" * 100 for i in range(80)]
+    with Chat(specdec, tmp_path, "-n", 3000, "-c", 4096, "-l", "0-inf") as chat:
+        seen = len(chat.terminal.text)
+        chat.terminal.type("first\r")
+        chat.terminal.read_until(lambda text: len(text) > seen + 300)
+        pasted = "\r".join(lines)
+        chat.terminal.type(f"\x1b[200~{pasted}\x1b[201~" if marked else pasted + "\r")
+        chat.terminal.type("\x03")
+        chat.terminal.read_until(lambda text: "(stopped; /more goes on)" in text and "\n  line 79: xxx" in text)
+        assert chat.asked() == ["first"]
+        chat.say("?")
+        assert chat.asked() == ["first", "\n".join(lines) + "?"]
+
+
+def test_a_paste_while_the_models_load_is_one_draft(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    pasted = "\n".join(f"line {i}: " + "x" * 100 for i in range(80))
+    command = [specdec, "chat", *OPTIONS, "--no-mmap"]
+    with Terminal(command, env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
+        terminal.read_until(lambda text: "\x1b[?2004h" in text)
+        terminal.type(f"\x1b[200~{pasted}\x1b[201~")
+        terminal.read_until(lambda text: "\n  line 79: xxx" in text)
+        assert not (tmp_path / "specdec" / "chat.jsonl").exists()
+        terminal.type("\r")
+        terminal.read_until(lambda text: ready(text))
+        assert json.loads((tmp_path / "specdec" / "chat.jsonl").read_text()) == pasted
+
+
+def test_what_is_typed_behind_the_end_does_not_reach_the_shell(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    script = f"'{specdec}' chat {' '.join(OPTIONS)} --no-history; read -r line; echo \"read: $line\""
+    with Terminal(["sh", "-c", script]) as terminal:
+        terminal.read_until(ready)
+        terminal.type("/quit\rrm -r folder\r" + "x" * 3000 + "\r")
+        terminal.read_until(lambda text: text.endswith("\x1b[?2004l"))
+        time.sleep(0.5)
+        terminal.type("later\n")
+        assert terminal.read_until(lambda text: "read: " in text).endswith("read: later\r\n")
+
+
+@pytest.mark.parametrize("end", ["\x03", signal.SIGTERM])
+def test_the_end_while_a_model_is_waited_for(specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals) -> None:
+    """From a hub that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as hub:
+        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
+        with Terminal([specdec, "chat", "-hf", "owner/model"], env=environment) as terminal:
+            terminal.read_until(lambda text: "\x1b[?2004h" in text)
+            hub.accept()
+            if isinstance(end, str):
+                terminal.type(end)
+            else:
+                terminal.process.send_signal(end)
+            text, code = terminal.read_all()
+            assert code == -(signal.SIGINT if isinstance(end, str) else end)
+            assert "\x1b[?2004l" in text and terminal.local_modes() & termios.ICANON
 
 
 def test_a_line_longer_than_the_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -127,7 +191,16 @@ def test_what_is_said_at_the_start(specdec: pathlib.Path, tmp_path: pathlib.Path
     with Chat(specdec, tmp_path, "-c", 256) as chat:
         names = ["model    stdlib-target-f16.gguf", "draft    stdlib-draft-f16.gguf", "template none"]
         context = "context  256 tokens of the 512 that the model was trained for (-c)"
-        assert "\r\n".join([*names, context, "/help lists the commands; "]) in chat.terminal.text
+        assert "\r\n".join([*names, context, "This is a demonstration: "]) in chat.terminal.text
+        assert "name a model: specdec chat -m FILE.gguf" in chat.terminal.text.replace("\r\n", " ")
+        assert "\r\n/help lists the commands; " in chat.terminal.text
+
+
+def test_a_model_that_is_named_is_no_demonstration(
+    specdec: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with Chat(specdec, tmp_path, "-m", target_path) as chat:
+        assert "/help lists the commands" in chat.terminal.text and "demonstration" not in chat.terminal.text
 
 
 def test_a_long_question_shows_how_far_it_is_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -141,7 +214,12 @@ def test_a_long_question_shows_how_far_it_is_read(specdec: pathlib.Path, tmp_pat
         steps = [int(count) for count in re.findall(r"reading: (\d+) of \d+ tokens\x1b\[K", text)]
         assert steps[0] == 0 and steps == sorted(steps)
         chat.terminal.type("\x03")
+        chat.terminal.read_until(lambda text: re.search(r"\(stopped while reading: \d+ of \d{5,} tokens\)", text) is not None)
+        chat.terminal.read_until(lambda text: text.endswith("return x\r\n  \x1b[K") or text.endswith("return x"))
+        chat.terminal.type("\x03")  # drops the message, which was back on the line
         chat.terminal.read_until(ready)
+        chat.say("/stats")  # of the answer before
+        assert re.search(r"prompt   \d tokens \(", chat.terminal.text)
         chat.say(f"/save {tmp_path}/talk.json")
         assert [message["content"] for message in json.loads((tmp_path / "talk.json").read_text())][::2] == ["short"]
 
@@ -182,6 +260,66 @@ def test_every_conversation_warns_of_a_full_context(specdec: pathlib.Path, tmp_p
                 chat.say("one two three four five six")
             assert chat.terminal.text.count("tokens of context are used") == conversation
             chat.say(command.format(saved))
+
+
+def test_a_message_that_was_stopped_can_be_sent_again(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-c", 32000) as chat:
+        chat.terminal.type("\x1b[200~" + "word " * 9000 + "\x1b[201~\r")
+        chat.terminal.read_until(lambda text: re.search(r"reading: [1-9]", text) is not None)
+        chat.terminal.type("more\x03")
+        chat.terminal.read_until(lambda text: "(stopped while reading: " in text and text.endswith("more"))
+        chat.terminal.type("!")
+        chat.terminal.read_until(lambda text: text.endswith("more!"))
+
+
+def test_colours_are_explained_once_and_can_be_turned_off(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-n", 60, "-k", 3) as chat:
+        chat.say("import os")
+        chat.say("import sys")
+        assert chat.terminal.text.count(": accepted drafts, ") == 1
+        assert "\x1b[32m" in chat.terminal.text
+        chat.say("/set color off")
+        assert "\r\ncolor               off\r\n" in chat.terminal.text
+        seen = len(chat.terminal.text)
+        chat.say("import re")
+        assert "\x1b[32m" not in chat.terminal.text[seen:] and "\x1b[2m" not in chat.terminal.text[seen:]
+
+
+def rows(output: str) -> list[str]:
+    """What a terminal shows of text in which words are erased from the end of a row."""
+    shown = re.sub(r"\x1b\[\d*m", "", output)
+    while match := re.search(r"\x1b\[(\d+)D\x1b\[K", shown):
+        shown = shown[: match.start() - int(match[1])] + shown[match.end() :]
+    return [line.rstrip() for line in shown.split("\r\n")]
+
+
+def test_answers_are_broken_between_words(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    words = "one three seventeen thousands of characters and a-word-that-is-longer-than-a-whole-row-of-it and the end"
+    code = "```\\n" + "code " * 12 + "\\n```"
+    options = ["--chat-template", "chatml", "--grammar", f'root ::= "{words}\\n{code}"', "-n", 300, "--color", "off"]
+    with Chat(specdec, tmp_path, *options) as chat:
+        chat.terminal.resize(30)
+        seen = len(chat.terminal.text)
+        chat.say("go")
+        lines = rows(chat.terminal.text[seen:])
+    start = lines.index("one three seventeen thousands")
+    assert lines[start : start + 6] == [
+        "one three seventeen thousands",
+        "of characters and",
+        "a-word-that-is-longer-than-a-whole-row-of-it and the end",
+        "```",
+        "code " * 11 + "code",
+        "```",
+    ]
+
+
+def test_progress_fits_a_narrow_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-c", 32000) as chat:
+        chat.terminal.resize(20)
+        chat.terminal.type("\x1b[200~" + "word " * 9000 + "\x1b[201~\r")
+        text = chat.terminal.read_until(lambda text: re.search(r"reading: [1-9]", text) is not None)
+        steps = re.findall(r"\r(reading: [^\x1b]*)\x1b\[K", text)
+        assert steps and all(len(step) < 20 for step in steps)
 
 
 @pytest.mark.parametrize("end", ["\x04", "/quit\r", signal.SIGTERM])

@@ -61,6 +61,17 @@ TEST(what_means_nothing_is_dropped) {
   CHECK(decoded(std::string("\x1B[200~\x1B[201~x")) == "x");
 }
 
+TEST(function_keys_of_the_linux_console_type_nothing) {
+  const std::string bytes = "a\x1B[[A\x1B[[Eb\x1B[17~c";
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) CHECK(decoded(bytes, piece) == "abc");
+}
+
+TEST(a_sequence_that_another_key_cuts_short) {
+  CHECK(decoded("a\x1B[1\rb") == "a<enter>b");
+  CHECK(decoded("\x1B[1;\xC3\xBCx") == "\xC3\xBCx");  // whether char has a sign or not
+  CHECK(decoded("\x1B\xC3\xBCx") == "\xC3\xBCx");
+}
+
 TEST(bytes_that_are_not_utf8) {
   CHECK(decoded("a\xFF"
                 "b") ==

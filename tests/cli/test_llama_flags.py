@@ -48,6 +48,8 @@ def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: s
         if flag not in own:
             line = error(specdec, command, flag, "--no-such-option").splitlines()[0]
             answer = rf"specdec {command}: there is no option {flag}: .+|note: {flag} changes nothing: .+"
+            if flag in ("-ctk", "--cache-type-k", "-ctv", "--cache-type-v"):
+                answer = rf"specdec {command}: {flag} needs a value \(f16\|q8_0\), but the option --no-such-option follows.*|note: {flag} is taken as --kv-type: .+"
             assert re.fullmatch(answer, line), line
 
 
@@ -64,8 +66,8 @@ def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
 
 
 def test_all_that_is_wrong_is_said_at_once(specdec: pathlib.Path) -> None:
-    lines = error(specdec, "chat", "-ub", "512", "-tb", "-1", "--temperatur", "1", "--mlock").splitlines()
-    starts = ["specdec chat: there is no option -ub: ", "there is no option -tb: "]
+    lines = error(specdec, "chat", "-ub", "512", "-sm", "none", "--temperatur", "1", "--mlock").splitlines()
+    starts = ["specdec chat: there is no option -ub: ", "there is no option -sm: "]
     starts += ["unknown option --temperatur; did you mean --temperature?", "there is no option --mlock: ", "Try "]
     assert len(lines) == 5 and all(line.startswith(start) for line, start in zip(lines, starts, strict=True)), lines
 
@@ -92,3 +94,14 @@ def test_what_a_line_names_exists(specdec: pathlib.Path) -> None:
 
 def test_other_unknown_options_get_a_guess(specdec: pathlib.Path) -> None:
     assert "unknown option --temperatur; did you mean --temperature?" in error(specdec, "generate", "--temperatur")
+
+
+def test_flags_of_llama_cpp_that_are_mapped(specdec: pathlib.Path) -> None:
+    """A command line that people bring along runs, and says what its flags mean here."""
+    flags = "-ngld 99 -tb 2 -td 2 --no-context-shift -ctk q8_0 -ctv q8_0 -devd none".split()
+    command = [specdec, "generate", "-p", "import os", "-n", "2", "-t", "1", *flags]
+    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=True)
+    notes = re.findall(r"^note: (-\S+) (?:changes nothing|is taken as --kv-type): .+$", result.stderr, re.MULTILINE)
+    assert notes == ["-ngld", "-tb", "-td", "--no-context-shift", "-ctk", "-ctv", "-devd"]
+    assert "--kv-type" not in result.stdout and result.stdout
+    assert '-ctk: expected f16 or q8_0, got "q4_0"' in error(specdec, "generate", "-p", "x", "-ctk", "q4_0")

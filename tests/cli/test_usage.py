@@ -112,6 +112,9 @@ def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
 
 WRONG = {
     "generat": "unknown command generat; did you mean generate?",
+    "run qwen": "unknown command run; `specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation",
+    "list": "unknown command list; models are files in the cache of the Hugging Face hub",
+    "pull qwen": "unknown command pull; `specdec chat -hf OWNER/REPO` downloads a model before it uses it",
     "--verison": "unknown option --verison; did you mean --version?",
     "": "unknown command",
     "info": "no file given",

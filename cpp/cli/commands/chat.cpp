@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,8 @@
 #include "cli/terminal/color.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/screen.h"
+#include "cli/terminal/word_wrap.h"
 #include "engine/generator.h"
 #include "engine/request_json.h"
 #include "platform/file.h"
@@ -36,7 +40,7 @@ struct Arguments {
   Request request;
   std::optional<ChatTemplate> chat_template;  // null: the model's own
   std::string system, color = "auto";
-  PromptSource first;
+  std::vector<PromptSource> first;  // joined
   bool jinja = true, by_line = false, keeps_history = true, single_turn = false;
 };
 
@@ -51,8 +55,14 @@ CommandLine command_line(Arguments& arguments) {
   line.positional_hint = "; write to standard input, or use -p";
   line.groups = {
       {"Text",
-       {{{"-p", "--prompt"}, "TEXT", "first message", [&arguments](const std::string& given) { arguments.first.text = given; }},
-        {{"-f", "--file"}, "FILE", "first message, from a file", [&arguments](const std::string& path) { arguments.first.file = path; }},
+       {{{"-p", "--prompt"},
+         "TEXT",
+         "first message; what is piped in, or in -f, is added to it",
+         [&arguments](const std::string& given) { arguments.first.push_back({given, std::nullopt}); }},
+        {{"-f", "--file"},
+         "FILE",
+         "first message, from a file",
+         [&arguments](const std::string& path) { arguments.first.push_back({std::nullopt, path}); }},
         text({"-sys", "--system-prompt"}, "TEXT", arguments.system, "system prompt"),
         {{"-sysf", "--system-prompt-file"},
          "FILE",
@@ -82,19 +92,56 @@ std::string with_home(const std::string& path) {
   return home != nullptr && path.compare(0, 2, "~/") == 0 ? home + path.substr(1) : path;
 }
 
+void add_paragraph(std::string& text, const std::string& more) {
+  if (!text.empty() && !more.empty()) text += "\n\n";
+  text += more;
+}
+
+std::string printable_lines(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result += (result.empty() ? "" : "\n") + printable(line);
+  return result;
+}
+
 std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
+
+constexpr const char* demonstration =
+    "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a model: specdec "
+    "chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
+constexpr const char* help_hint = "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines";
+
+// Names of an option for /set: in Python, and its flags without dashes.
+std::vector<std::string> names_of(const RequestOption& option) {
+  std::vector<std::string> names = {option.name};
+  for (const std::string& flag : option.flags.names) names.push_back(flag.substr(flag.find_first_not_of('-')));
+  return names;
+}
+
+const RequestOption* find_option(const std::string& given) {
+  const std::string word = given.substr(std::min(given.size(), given.find_first_not_of('-')));
+  for (const RequestOption& option : request_options()) {
+    const std::vector<std::string> names = names_of(option);
+    if (std::find(names.begin(), names.end(), word) != names.end()) return &option;
+  }
+  return nullptr;
+}
 
 class Chat {
  public:
-  Chat(const Arguments& arguments, bool is_typed)
-      : request_(arguments.request),
+  Chat(const Arguments& arguments, ChatInput& input, bool is_demonstration)
+      : defaults_(arguments.request),
+        request_(arguments.request),
         color_(use_color(arguments.color)),
-        is_typed_(is_typed),
+        input_(input),
+        is_typed_(input.is_typed()),
+        is_demonstration_(is_demonstration),
         single_turn_(arguments.single_turn),
         generator_(arguments.generator),
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
     generator_.set_cancel_check(interrupted);
+    defaults_.num_draft_tokens = arguments.generator.num_draft_tokens;
     request_.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
     if (is_typed_) note(introduction(arguments));
     if (!conversation_.has_template()) {
@@ -102,12 +149,12 @@ class Chat {
     }
   }
 
-  void run(ChatInput& input, const std::string& first) {
+  void run(const std::string& first) {
     if (!first.empty()) ask(first);
     while (!has_ended()) {
-      const std::optional<std::string> line = input.next();
+      const std::optional<std::string> line = input_.next();
       if (!line) return;
-      if (!input.has_commands()) {
+      if (!input_.has_commands()) {
         ask(*line);
         continue;
       }
@@ -156,58 +203,95 @@ class Chat {
     text += "template " + std::string(of_template) + "\n";
     text += "context  " + counted(context, "token");
     if (context < trained) text += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
-    return text + "\n/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines\n";
+    const std::size_t width = static_cast<std::size_t>(std::max(20, terminal_size().columns - 1));
+    if (is_demonstration_) text += "\n" + wrap(demonstration, width, 0);
+    return text + "\n" + wrap(help_hint, width, 0) + "\n";
   }
 
   void ask(const std::string& question) {
     conversation_.ask(question);
-    if (!respond()) conversation_.forget_turn();
+    if (respond()) return;
+    conversation_.forget_turn();
+    if (has_stopped_) input_.put_back(question);
   }
 
-  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: there is no
-  // answer, because the question is too long or was interrupted before.
+  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: nothing was
+  // written, because the question is too long or a Ctrl-C came first.
   bool respond() {
-    std::string answer;
-    std::vector<Token> tokens;
+    ChatConversation::Answer answer;
     std::optional<FinishReason> reason;
-    bool ended = false;  // by a Ctrl-C, which a terminal echoes
+    WordWrap wrap;
+    std::int64_t num_read = 0, num_to_read = 0;
+    has_stopped_ = false;
     try {
       const std::size_t left_out = conversation_.num_left_out();
-      conversation_.prepare(request_, std::min(request_.max_tokens, generator_.n_ctx() / 4));
-      if (left_out == 0 && conversation_.num_left_out() > 0) {
-        note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest turns are left out from now on)\n");
+      conversation_.prepare(request_, reserve());
+      if (const std::size_t count = conversation_.num_left_out() - left_out; count > 0) {
+        note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest " +
+             (count == 1 ? "turn is" : std::to_string(count) + " turns are") + " left out from now on)\n");
       }
-      generator_.start(request_, prompt_progress());
+      generator_.start(request_, [&, progress = prompt_progress()](std::int64_t read, std::int64_t all) {
+        input_.keep_typed();
+        num_read = read;
+        num_to_read = all;
+        if (progress) progress(read, all);
+      });
       while (const std::optional<Piece> piece = generator_.next()) {
-        write(styled(piece->text, style_of(*piece), color_));
-        answer += piece->text;
-        tokens.push_back(piece->token);
+        show(*piece, wrap);
+        answer.text += piece->text;
+        answer.tokens.push_back(piece->token);
         reason = piece->finish_reason;
+        input_.keep_typed();
         if (interrupted()) throw Cancelled("interrupted");
       }
     } catch (const Cancelled&) {
       generator_.stop();
-      ended = true;
+      has_stopped_ = true;
       if (!is_typed_) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
-      note(std::string(error.what()) + "; /clear starts a new conversation\n");
+      note(std::string(error.what()) + remedy() + "\n");
       return false;
     } catch (const std::invalid_argument& error) {  // of what /set gave, a grammar perhaps
       note(printable(error.what()) + "; /set changes it\n");
       return false;
     }
-    conversation_.add_to_answer(answer, tokens);
-    if (ended || answer.empty() || answer.back() != '\n') write("\n");
-    if (ended && !conversation_.has_answer()) return false;
+    answer.is_complete = reason == FinishReason::stop;
+    if (has_stopped_ && answer.is_empty()) {
+      note("(stopped while reading: " + std::to_string(num_read) + " of " + counted(num_to_read, "token") + ")\n");
+      return false;
+    }
+    conversation_.add_to_answer(answer);
+    statistics_ = generator_.stats();
+    if (has_stopped_ || answer.text.empty() || answer.text.back() != '\n') write("\n");
     if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
     if (!is_typed_) return true;
-    if (ended) note("(stopped; /more goes on)\n");
+    if (has_stopped_) note("(stopped; /more goes on)\n");
     if (reason == FinishReason::length) note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
     note(styled(summary(), Style::faint, color_));
+    explain_colors();
     tell_of_drafts();
-    warn_of_full_context(tokens.size());
+    warn_of_full_context(answer.tokens.size());
     return true;
+  }
+
+  // Tokens of the context that are kept for an answer.
+  int reserve() const { return std::min(request_.max_tokens, generator_.n_ctx() / 4); }
+
+  void show(const Piece& piece, WordWrap& wrap) const {
+    const Style style = style_of(piece);
+    if (is_typed_ && can_draw() && conversation_.has_template()) write(wrap.add(piece.text, style, color_, terminal_size().columns));
+    else write(styled(piece.text, style, color_));
+  }
+
+  // What helps if the context cannot hold the last turn.
+  std::string remedy() const {
+    constexpr int step = 512, template_tokens = 64;  // sizes are rounded up; what a template adds, roughly
+    const std::size_t text = generator_.tokenize(conversation_.system() + conversation_.question(), false).size();
+    const std::size_t needed = text + conversation_.answer().tokens.size() + static_cast<std::size_t>(reserve() + template_tokens);
+    const std::size_t size = (needed + step - 1) / step * step, trained = static_cast<std::size_t>(generator_.trained_context());
+    if (size > trained) return "; the model was trained for " + std::to_string(trained) + ": shorten the message";
+    return "; start with -c " + std::to_string(size) + ", or shorten the message";
   }
 
   std::string summary() const {
@@ -219,6 +303,13 @@ class Chat {
     const bool is_timed = stats.tokens >= min_timed_tokens && plain > 0.0;
     if (stats.drafted > 0 && is_timed) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
     return text + "\n";
+  }
+
+  // Once, as soon as there is something coloured.
+  void explain_colors() {
+    if (!color_ || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
+    note(styled("(", Style::faint, true) + styled("green", Style::green, true) + styled(": accepted drafts, ", Style::faint, true) +
+         styled("cyan", Style::cyan, true) + styled(": copied text; /set color off)\n", Style::faint, true));
   }
 
   // Once, as soon as it is measured.
@@ -250,31 +341,45 @@ class Chat {
     note("(a new conversation)\n");
   }
   void system(const std::string& text) {
-    conversation_.set_system(text);
+    const std::string& present = conversation_.system();
+    if (text.empty()) return note(present.empty() ? "(there is no system prompt)\n" : printable_lines(present) + "\n");
+    const bool removes = text == none;
+    conversation_.set_system(removes ? "" : text);
     has_warned_ = false;
-    note(text.empty() ? "(a new conversation without a system prompt)\n" : "(a new conversation with this system prompt)\n");
+    note(removes ? "(a new conversation without a system prompt)\n" : "(a new conversation with this system prompt)\n");
   }
   void again(const std::string&) {
-    if (!conversation_.forget_answer()) note("there is no answer yet\n");
-    else respond();
+    if (!conversation_.has_answer()) return note(no_answer);
+    const ChatConversation::Answer answer = conversation_.answer();
+    conversation_.set_answer({});
+    if (!respond()) conversation_.set_answer(answer);
   }
   void more(const std::string&) {
-    if (!conversation_.has_answer()) note("there is no answer yet\n");
+    if (!conversation_.has_answer()) note(no_answer);
+    else if (conversation_.answer().is_complete) note("the answer is complete; /regen gives another one\n");
     else respond();
   }
   void undo(const std::string&) {
     note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
   }
-  void statistics(const std::string&) { note(statistics_text(generator_.stats(), generator_.drafting())); }
+  void statistics(const std::string&) {
+    note(conversation_.has_answer() ? statistics_text(statistics_, generator_.drafting()) : no_answer);
+  }
   void save(const std::string& given) {
-    if (given.empty()) return note("/save needs the name of a file\n");
-    const std::string path = with_home(given);
+    const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;
+    const std::string path = with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
+    if (path.empty()) return note("/save needs the name of a file\n");
+    std::error_code ignored;
+    if (!overwrites && path != file_ && std::filesystem::exists(path, ignored)) {
+      return note(printable(path) + " exists; /save -f " + printable(path) + " overwrites it\n");
+    }
     try {
       const std::string text = conversation_.to_json(), part = path + ".part";
       File file = File::create(part);
       file.write(0, text.data(), text.size());
       file.close();
       replace_file(part, path);
+      file_ = path;
       note("(saved to " + printable(path) + ")\n");
     } catch (const Error& error) {
       note(printable(path) + ": cannot be written: " + error.what() + "\n");
@@ -287,6 +392,7 @@ class Chat {
       PromptSource source;
       source.file = path;
       conversation_.from_json(read_prompt(source));
+      file_ = path;
       has_warned_ = false;
       note("(loaded " + printable(path) + ")\n");
     } catch (const Error& error) {
@@ -299,12 +405,12 @@ class Chat {
     const std::string value = option::text(row.get(request_));
     return pad(row.name, 20) + (value.empty() ? "none" : printable(value)) + "\n";
   }
-  // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" for an option that may be absent.
-  static void change(Request& request, const RequestOption& option, const std::string& text) {
+  // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
+  void change(Request& request, const RequestOption& option, const std::string& text) const {
     using Json = nlohmann::ordered_json;
     if (is_constraint(option)) request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
     const option::Value absent = option.get(Request{});
-    if (text == "none" && option::text(absent).empty()) return option.set(request, absent);
+    if (text == none) return option.set(request, option::text(absent).empty() ? absent : option.get(defaults_));
     if (!option.flags.word.empty() && text == option.flags.word) return option.set(request, option.flags.word_value);
     const Json json = Json::parse(text, nullptr, false);
     const bool takes_list = std::holds_alternative<option::Texts>(option.type);
@@ -312,14 +418,28 @@ class Chat {
     const bool is_json = !json.is_discarded() && (!takes_text || json.is_string() || (takes_list && json.is_array()));
     set_option(request, option, is_json ? json : Json(text));
   }
-  // "NAME VALUE": an option of requests; without a value, shows it; without either, shows all.
+  std::string color_line() const { return pad(color_name, 20) + (color_ ? "on" : "off") + "\n"; }
+  void set_color(const std::string& text) {
+    if (text != "on" && text != "off") return note("color is \"" + printable(text) + "\"; it must be on or off\n");
+    color_ = text == "on";
+    note(color_line());
+  }
+  // "NAME VALUE": an option of requests, or the colour of answers; without a value, shows it; without either, shows all.
   void set(const std::string& text) {
     const std::size_t space = text.find_first_of(" =");
-    const RequestOption* option = option::find(request_options(), text.substr(0, space));
+    const std::string name = text.substr(0, space);
+    if (name == color_name) return space == std::string::npos ? note(color_line()) : set_color(text.substr(space + 1));
+    const RequestOption* option = find_option(name);
     if (option == nullptr) {
       std::string all;
-      for (const RequestOption& row : request_options()) all += option_line(row);
-      return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all);
+      std::vector<std::string> names = {color_name};
+      for (const RequestOption& row : request_options()) {
+        all += option_line(row);
+        for (const std::string& known : names_of(row)) names.push_back(known);
+      }
+      const std::string meant = suggestion(name, names);
+      if (!text.empty() && !meant.empty()) return note("there is no option " + printable(name) + meant + "\n");
+      return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all + color_line());
     }
     if (space == std::string::npos) return note(option_line(*option));
     try {
@@ -334,10 +454,20 @@ class Chat {
     }
   }
 
+  static constexpr const char* none = "none";
+  static constexpr const char* color_name = "color";
+  static constexpr const char* no_answer = "there is no answer yet\n";
+
+  Request defaults_;  // as the chat began
   Request request_;
-  bool color_, is_typed_, single_turn_;
-  bool has_warned_ = false;  // of this conversation's full context
-  bool has_told_of_drafts_ = false;
+  bool color_;
+  ChatInput& input_;
+  bool is_typed_, is_demonstration_, single_turn_;
+  bool has_stopped_ = false;  // the last answer, by a Ctrl-C
+  bool has_warned_ = false;   // of this conversation's full context
+  bool has_told_of_drafts_ = false, has_explained_colors_ = false;
+  Stats statistics_;  // of the last answer
+  std::string file_;  // of the last /save or /load
   Generator generator_;
   ChatConversation conversation_;
 };
@@ -345,14 +475,14 @@ class Chat {
 const Chat::Command Chat::commands[] = {
     {"/help", "", "this list", &Chat::help},
     {"/clear", "", "a new conversation", &Chat::clear},
-    {"/system", "TEXT", "a new conversation with another system prompt", &Chat::system},
+    {"/system", "TEXT", "a new conversation with this system prompt (none: without); no text: show it", &Chat::system},
     {"/regen", "", "answer the last question again", &Chat::again},
     {"/more", "", "go on with an answer that was cut", &Chat::more},
     {"/undo", "", "forget the last question and its answer", &Chat::undo},
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
-    {"/save", "FILE", "write the conversation as JSON", &Chat::save},
+    {"/save", "FILE", "write the conversation as JSON; -f FILE overwrites a file", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
-    {"/set", "NAME VALUE", "change an option (temperature, ...; \"none\" takes it back); no name: show all", &Chat::set},
+    {"/set", "NAME VALUE", "change an option (temp, ...; none takes it back) or color; no name: show all", &Chat::set},
 };
 
 }  // namespace
@@ -367,15 +497,24 @@ int run_chat(int argc, const char* const* argv) {
   }
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
-  resolve_models(arguments.generator);
-  const bool has_first = arguments.first.text || arguments.first.file;
-  const std::string first = has_first ? read_prompt(arguments.first) : "";
+  const bool is_demonstration = arguments.generator.target.empty();
+  std::string first;
+  for (const PromptSource& source : arguments.first) add_paragraph(first, read_prompt(source));
+  // From here on the terminal is raw, so that what is typed meanwhile is kept.
   ChatInput input(arguments.keeps_history ? history_path("chat.jsonl") : "", arguments.by_line);
-  // Text at a terminal would be waited for, unseen where the output goes to a file.
-  if (has_first && input_is_terminal() && !input.is_typed()) arguments.single_turn = true;
-  Chat chat(arguments, input.is_typed());  // loads the models; a Ctrl-C during that ends the program
+  if (!first.empty() && !input.is_typed() && !arguments.by_line) {
+    // Text at a terminal would be waited for, unseen where the output goes to a file.
+    if (input_is_terminal()) arguments.single_turn = true;
+    else add_paragraph(first, input.next().value_or(""));
+  }
+  resolve_models(arguments.generator);
+  arguments.generator.progress = [&input, show = arguments.generator.progress](const LoadProgress& at) {
+    input.keep_typed();
+    return show(at);
+  };
+  Chat chat(arguments, input, is_demonstration);  // loads the models; a Ctrl-C during that ends the program
   catch_interrupts();
-  chat.run(input, first);
+  chat.run(first);
   return 0;
 }
 

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::string_view paste_start = "\x1b[200~", paste_end = "\x1b[201~";
 
+// As bytes, whether char has a sign or not.
+bool is_between(char byte, unsigned char low, unsigned char high) {
+  return static_cast<unsigned char>(byte) >= low && static_cast<unsigned char>(byte) <= high;
+}
+
 constexpr char control(char letter) { return static_cast<char>(letter & 31); }
 
 std::optional<Key> key_of_control(char byte) {
@@ -102,7 +107,7 @@ std::string pasted(const std::string& bytes) {
     if (byte == '\r') {
       text += '\n';
       if (i + 1 < bytes.size() && bytes[i + 1] == '\n') ++i;
-    } else if (static_cast<unsigned char>(byte) >= 32 ? byte != 127 : byte == '\n' || byte == '\t') {
+    } else if (is_between(byte, 32, 255) ? byte != 127 : byte == '\n' || byte == '\t') {
       text += byte;
     }
   }
@@ -127,7 +132,7 @@ std::string KeyDecoder::take(std::size_t count) {
 // Takes one key or meaningless sequence off bytes_; false: it is incomplete.
 bool KeyDecoder::decode(std::optional<KeyPress>& key) {
   if (bytes_.front() == '\x1b') return decode_escape(key);
-  const auto is_control = [](char byte) { return (static_cast<unsigned char>(byte) < 32 && byte != '\t') || byte == 127; };
+  const auto is_control = [](char byte) { return (is_between(byte, 0, 31) && byte != '\t') || byte == 127; };
   if (is_control(bytes_.front())) {
     if (const std::optional<Key> found = key_of_control(take(1).front())) key = KeyPress{*found, {}};
     return true;
@@ -143,13 +148,25 @@ bool KeyDecoder::decode(std::optional<KeyPress>& key) {
 
 bool KeyDecoder::decode_escape(std::optional<KeyPress>& key) {
   if (bytes_.size() < 2) return false;
+  if (is_between(bytes_[1], 0x80, 0xff)) {  // Alt with a letter that is not ASCII types the letter
+    take(1);
+    return true;
+  }
   if (bytes_[1] != '[' && bytes_[1] != 'O') {
     if (const std::optional<Key> found = key_of_alt(take(2)[1])) key = KeyPress{*found, {}};
     return true;
   }
-  const auto final = std::find_if(bytes_.begin() + 2, bytes_.end(), [](char byte) { return byte >= 64 && byte != 127; });
-  if (final == bytes_.end()) return false;
-  const std::size_t length = static_cast<std::size_t>(final - bytes_.begin()) + 1;
+  // The console of Linux sends ESC [ [ A for F1.
+  const std::size_t start = bytes_.compare(0, 3, "\x1b[[") == 0 ? 3 : 2;
+  std::size_t length = start;
+  while (length < bytes_.size() && is_between(bytes_[length], 0x20, 0x3f)) ++length;
+  if (length == bytes_.size()) return false;
+  const bool is_complete = is_between(bytes_[length], 0x40, 0x7e);
+  if (is_complete) ++length;
+  if (!is_complete || start == 3) {  // cut short by another key, or a key without a meaning here
+    take(length);
+    return true;
+  }
   if (bytes_.compare(0, length, paste_start) == 0) return decode_paste(key);
   const std::string sequence = take(length);
   if (const std::optional<Key> found = key_of_sequence(std::string_view(sequence).substr(2, length - 3), sequence.back())) {

@@ -29,25 +29,17 @@ std::string without_fences(const std::string& text) {
 
 std::string up(std::size_t rows) { return rows == 0 ? "" : "\x1b[" + std::to_string(rows) + "A"; }
 
-// While text is edited: keys arrive one by one and pastes are marked.
-class RawTerminal {
- public:
-  RawTerminal() { write("\x1b[?2004h"); }
-  ~RawTerminal() { (void)write_to(StandardStream::output, "\x1b[?2004l"); }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
-
- private:
-  RawInput input_;
-};
-
 }  // namespace
 
 std::optional<std::string> LineEditor::read(const std::string& prompt, const std::function<void()>& interrupted) {
-  buffer_.set("");
+  raw_.set_interrupt_key(true);
+  keep_typed();
+  const std::size_t kept = buffer_.text().find_last_not_of('\n') + 1;  // npos + 1 == 0
+  if (kept < buffer_.text().size()) buffer_.set(buffer_.text().substr(0, kept));
   place_ = history_.entries().size();
-  std::optional<RawTerminal> raw(std::in_place);
   rows_above_ = rows_below_ = 0;
+  if (has_ended_ && buffer_.text().empty()) return std::nullopt;
+  has_ended_ = false;
   while (true) {
     Outcome outcome = Outcome::goes_on;
     const std::optional<KeyPress> key = decoder_.next();
@@ -69,69 +61,51 @@ std::optional<std::string> LineEditor::read(const std::string& prompt, const std
     draw(prompt);
     leave_drawing();
     if (outcome == Outcome::done) break;
-    raw.reset();
     if (outcome == Outcome::ended) return std::nullopt;
     if (outcome == Outcome::interrupted) {
       clear_interrupt();
       buffer_.set("");
       interrupted();
     } else {
-      suspend();
+      raw_.suspend();
     }
-    raw.emplace();
   }
+  raw_.set_interrupt_key(false);
   const std::string text = buffer_.text();
+  buffer_.set("");
   return is_fenced(text) && is_closed(text) ? without_fences(text) : text;
+}
+
+void LineEditor::keep_typed() {
+  while (true) {
+    while (const std::optional<KeyPress> key = decoder_.next()) {
+      if (key->key == Key::enter) buffer_.insert("\n");
+      else if (key->key == Key::interrupt) interrupt();
+      else if (key->key == Key::suspend) raw_.suspend();
+      else if (key->key == Key::end_of_input) has_ended_ = true;
+      else if (key->key != Key::clear_screen) edit(*key);
+    }
+    if (!has_input()) return;
+    char chunk[4096];
+    const std::optional<std::size_t> count = read_input(chunk, sizeof chunk);
+    if (!count) return;
+    if (*count == 0) {
+      has_ended_ = true;
+      return;
+    }
+    decoder_.add({chunk, *count});
+  }
 }
 
 LineEditor::Outcome LineEditor::press(const KeyPress& key) {
   switch (key.key) {
-    case Key::text:
-      buffer_.insert(key.text);
-      return Outcome::goes_on;
     case Key::enter:
       return enter();
-    case Key::new_line:
-      buffer_.insert("\n");
-      return Outcome::goes_on;
-    case Key::backspace:
-      buffer_.backspace();
-      return Outcome::goes_on;
-    case Key::erase:
-      buffer_.erase();
-      return Outcome::goes_on;
-    case Key::left:
-      buffer_.left();
-      return Outcome::goes_on;
-    case Key::right:
-      buffer_.right();
-      return Outcome::goes_on;
     case Key::up:
       if (!buffer_.up() && place_ > 0) recall(place_ - 1);
       return Outcome::goes_on;
     case Key::down:
       if (!buffer_.down() && place_ < history_.entries().size()) recall(place_ + 1);
-      return Outcome::goes_on;
-    case Key::home:
-      buffer_.home();
-      return Outcome::goes_on;
-    case Key::end:
-      buffer_.end();
-      return Outcome::goes_on;
-    case Key::word_left:
-      buffer_.word_left();
-      return Outcome::goes_on;
-    case Key::word_right:
-      buffer_.word_right();
-      return Outcome::goes_on;
-    case Key::erase_word:
-      buffer_.erase_word();
-      return Outcome::goes_on;
-    case Key::erase_to_start:
-      buffer_.erase_to_start();
-      return Outcome::goes_on;
-    case Key::erase_to_end:
-      buffer_.erase_to_end();
       return Outcome::goes_on;
     case Key::clear_screen:
       write("\x1b[H\x1b[2J");
@@ -145,8 +119,44 @@ LineEditor::Outcome LineEditor::press(const KeyPress& key) {
       return Outcome::goes_on;
     case Key::suspend:
       return Outcome::suspended;
+    default:
+      edit(key);
+      return Outcome::goes_on;
   }
-  return Outcome::goes_on;
+}
+
+// Keys that change the text or move the cursor in it.
+void LineEditor::edit(const KeyPress& key) {
+  switch (key.key) {
+    case Key::text:
+      return buffer_.insert(key.text);
+    case Key::new_line:
+      return buffer_.insert("\n");
+    case Key::backspace:
+      return buffer_.backspace();
+    case Key::erase:
+      return buffer_.erase();
+    case Key::left:
+      return buffer_.left();
+    case Key::right:
+      return buffer_.right();
+    case Key::home:
+      return buffer_.home();
+    case Key::end:
+      return buffer_.end();
+    case Key::word_left:
+      return buffer_.word_left();
+    case Key::word_right:
+      return buffer_.word_right();
+    case Key::erase_word:
+      return buffer_.erase_word();
+    case Key::erase_to_start:
+      return buffer_.erase_to_start();
+    case Key::erase_to_end:
+      return buffer_.erase_to_end();
+    default:
+      return;
+  }
 }
 
 LineEditor::Outcome LineEditor::enter() {

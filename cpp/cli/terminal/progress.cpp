@@ -1,5 +1,7 @@
 #include "cli/terminal/progress.h"
 
+#include <algorithm>
+
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 
@@ -20,7 +22,8 @@ void ProgressLine::clear() {
 
 void ProgressLine::put(const std::string& text) {
   last_ = Clock::now();
-  note(terminal_ ? "\r" + shorten(text, 79) + "\x1b[K" : shorten(text, 80) + "\n");
+  const std::size_t width = terminal_ ? static_cast<std::size_t>(std::max(2, terminal_size().columns)) - 1 : 80;
+  note(terminal_ ? "\r" + shorten(text, width) + "\x1b[K" : shorten(text, width) + "\n");
   shown_ = true;
 }
 

@@ -2,6 +2,7 @@
 #include "platform/console.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -21,11 +22,15 @@ int descriptor(StandardStream stream) {
 
 std::atomic<bool> is_muted[3];
 
+constexpr std::string_view mark_pastes = "\x1b[?2004h", leave_pastes = "\x1b[?2004l";
+constexpr int deadly_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV};
+
 struct termios original_mode = {};
-constexpr int deadly_signals[] = {SIGTERM, SIGHUP};
+bool is_raw = false;
 
 extern "C" void restore_mode_and_end(int number) {
-  tcsetattr(STDIN_FILENO, TCSANOW, &original_mode);
+  (void)write_to(StandardStream::output, leave_pastes);
+  tcsetattr(STDIN_FILENO, TCSAFLUSH, &original_mode);
   std::signal(number, SIG_DFL);
   raise(number);
 }
@@ -42,23 +47,51 @@ void replace_handlers(void (*from)(int), void (*to)(int)) {
 
 }  // namespace
 
-RawInput::RawInput() {
-  if (tcgetattr(STDIN_FILENO, &original_mode) != 0) return;
+void RawInput::begin() noexcept {
+  is_raw = tcgetattr(STDIN_FILENO, &original_mode) == 0;
+  if (!is_raw) return;
   replace_handlers(SIG_DFL, restore_mode_and_end);
+  set_interrupt_key(has_interrupt_key_);
+  (void)write_to(StandardStream::output, mark_pastes);
+}
+
+void RawInput::set_interrupt_key(bool is_key) noexcept {
+  has_interrupt_key_ = is_key;
+  if (!is_raw) return;
   struct termios mode = original_mode;
   mode.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INPCK | ISTRIP | IXON);
   mode.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
+  if (!is_key) {
+    mode.c_lflag |= ISIG | NOFLSH;
+    mode.c_cc[VQUIT] = mode.c_cc[VSUSP] = _POSIX_VDISABLE;
+  }
   mode.c_cc[VMIN] = 1;
   mode.c_cc[VTIME] = 0;
   tcsetattr(STDIN_FILENO, TCSADRAIN, &mode);
 }
 
-RawInput::~RawInput() {
-  tcsetattr(STDIN_FILENO, TCSADRAIN, &original_mode);
+void RawInput::end() noexcept {
+  if (!is_raw) return;
+  (void)write_to(StandardStream::output, leave_pastes);
+  for (int i = 0; i < 50 && has_input(); ++i) {  // the rest of a long paste comes in parts
+    tcflush(STDIN_FILENO, TCIFLUSH);
+    usleep(10'000);
+  }
+  tcsetattr(STDIN_FILENO, TCSAFLUSH, &original_mode);
   replace_handlers(restore_mode_and_end, SIG_DFL);
+  is_raw = false;
 }
 
-void suspend() { raise(SIGTSTP); }
+void RawInput::suspend() {
+  end();
+  raise(SIGTSTP);
+  begin();
+}
+
+bool has_input() noexcept {
+  pollfd source = {STDIN_FILENO, POLLIN, 0};
+  return poll(&source, 1, 0) > 0 && (source.revents & (POLLIN | POLLHUP)) != 0;
+}
 
 void open_standard_streams() noexcept {
   for (const StandardStream stream : {StandardStream::input, StandardStream::output, StandardStream::error}) {
@@ -74,8 +107,10 @@ bool is_terminal(StandardStream stream) { return isatty(descriptor(stream)) != 0
 
 TerminalSize terminal_size() {
   struct winsize size = {};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0;
-  return known ? TerminalSize{size.ws_col, size.ws_row} : TerminalSize{80, 24};
+  for (const int file : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) return {size.ws_col, size.ws_row};
+  }
+  return {80, 24};
 }
 
 std::error_code write_to(StandardStream stream, std::string_view text) noexcept {

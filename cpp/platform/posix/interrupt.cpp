@@ -76,6 +76,7 @@ void release_terminations() {
 }
 
 bool interrupted() { return seen != 0; }
+void interrupt() noexcept { raise(SIGINT); }
 void clear_interrupt() {
   seen = 0;  // first, so that an interrupt during this function is not lost
   char bytes[64];

@@ -25,6 +25,7 @@ HANDLE handle(StandardStream stream) {
 
 std::atomic<bool> is_muted[3];
 DWORD original_mode = 0;
+bool is_raw = false;
 UINT original_code_page = 0;
 
 // UTF-8 that read_input() has not returned yet, and the first half of a character of two UTF-16 units.
@@ -54,15 +55,39 @@ void read_console() {
 
 }  // namespace
 
-RawInput::RawInput() {
-  if (GetConsoleMode(handle(StandardStream::input), &original_mode) == 0) return;
-  const DWORD cooked = ENABLE_ECHO_INPUT | ENABLE_LINE_INPUT | ENABLE_PROCESSED_INPUT;
-  SetConsoleMode(handle(StandardStream::input), (original_mode & ~cooked) | ENABLE_VIRTUAL_TERMINAL_INPUT);
+void RawInput::begin() noexcept {
+  is_raw = GetConsoleMode(handle(StandardStream::input), &original_mode) != 0;
+  set_interrupt_key(has_interrupt_key_);
+  if (is_raw) (void)write_to(StandardStream::output, "\x1b[?2004h");
 }
 
-RawInput::~RawInput() { SetConsoleMode(handle(StandardStream::input), original_mode); }
+void RawInput::set_interrupt_key(bool is_key) noexcept {
+  has_interrupt_key_ = is_key;
+  if (!is_raw) return;
+  const DWORD cooked = ENABLE_ECHO_INPUT | ENABLE_LINE_INPUT | ENABLE_PROCESSED_INPUT;
+  const DWORD signals = is_key ? 0 : ENABLE_PROCESSED_INPUT;
+  SetConsoleMode(handle(StandardStream::input), (original_mode & ~cooked) | signals | ENABLE_VIRTUAL_TERMINAL_INPUT);
+}
 
-void suspend() {}  // consoles have no jobs
+void RawInput::end() noexcept {
+  if (!is_raw) return;
+  (void)write_to(StandardStream::output, "\x1b[?2004l");
+  FlushConsoleInputBuffer(handle(StandardStream::input));
+  SetConsoleMode(handle(StandardStream::input), original_mode);
+  is_raw = false;
+}
+
+void RawInput::suspend() {}  // consoles have no jobs
+
+bool has_input() noexcept {
+  if (!unread.empty()) return true;
+  INPUT_RECORD records[64];
+  DWORD count = 0;
+  if (PeekConsoleInputW(handle(StandardStream::input), records, 64, &count) == 0) return false;
+  return std::any_of(records, records + count, [](const INPUT_RECORD& record) {
+    return record.EventType == KEY_EVENT && record.Event.KeyEvent.bKeyDown != 0 && record.Event.KeyEvent.uChar.UnicodeChar != 0;
+  });
+}
 
 void open_standard_streams() noexcept {
   // Numbers of files are not reused for these three, so closed ones are no danger. Neither is text changed on its way.

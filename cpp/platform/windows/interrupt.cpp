@@ -49,6 +49,7 @@ void catch_termination() { SetConsoleCtrlHandler(on_interrupt, TRUE); }
 void release_terminations() { SetConsoleCtrlHandler(on_interrupt, FALSE); }
 
 bool interrupted() { return seen; }
+void interrupt() noexcept { GenerateConsoleCtrlEvent(CTRL_C_EVENT, 0); }
 
 void clear_interrupt() {
   seen = false;

@@ -1,6 +1,7 @@
 // platform/temporary_folder.h on Windows.
 #include "platform/temporary_folder.h"
 
+#include <exception>
 #include <string>
 #include <system_error>
 
@@ -20,8 +21,11 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  try {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  } catch (const std::exception&) {  // no memory: the folder stays
+  }
 }
 
 }  // namespace specdec
