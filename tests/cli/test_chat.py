@@ -95,13 +95,14 @@ def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Pa
 def test_a_context_that_fills_up_loses_the_oldest_turns(
     specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    """Several at once, so that the turns that follow reuse the cache. The system prompt stays, and nothing is lost from what /save
-    writes."""
+    """Several at once, so that the next turns reuse the cache. The system prompt stays, and /save writes all of it."""
     options = [*GREEDY, "-c", 800, "-n", 8, "-m", model]
     questions = [letter * 60 for letter in "uvwxyz"]
     lines = "\n".join([*(f"{question}\n/stats" for question in questions), f"/save {tmp_path / 'talk.json'}"])
     result = run(specdec, "chat", *options, "-sys", "be brief", "--lines", stdin=lines)
-    left_out = re.findall(r"^\(the context of 800 tokens is full: the oldest (\d) turns are left out", result.stderr, re.MULTILINE)
+    left_out = re.findall(
+        r"^\(the context of 800 tokens is full: the oldest (\d) turns are left out", result.stderr, re.MULTILINE
+    )
     assert len(left_out) == 1 and int(left_out[0]) > 1, result.stderr
     reads = [tuple(map(int, pair)) for pair in re.findall(r"^prompt +(\d+) tokens \((\d+) of", result.stderr, re.MULTILINE)]
     assert len(reads) == 6
@@ -172,7 +173,11 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
     assert said("/set max_tokens -1", "/set max_tokens 3") == [line("max_tokens", 2**31 - 1), line("max_tokens", 3)]
     assert said("/set temperature 1", "/set temperature none") == [line("temperature", 1), line("temperature", 0)], "as given"
     assert said("/set temp 0.5", "/set top-k=3", "/set n 4", "/set --seed 7")[-1] == line("seed", 7)
-    assert said("/set temp 0.5", "/set top-k=3", "/set n 4")[:3] == [line("temperature", 0.5), line("top_k", 3), line("max_tokens", 4)]
+    assert said("/set temp 0.5", "/set top-k=3", "/set n 4")[:3] == [
+        line("temperature", 0.5),
+        line("top_k", 3),
+        line("max_tokens", 4),
+    ]
     assert said("/set temperatur 1") == ["there is no option temperatur; did you mean temperature?"]
     assert said("/set color on", "/set color", "/set color blue") == [
         line("color", "on"),

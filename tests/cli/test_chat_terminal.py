@@ -6,7 +6,6 @@ The model answers with one token; what was asked is read from the history file.
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import signal
@@ -167,7 +166,11 @@ def test_what_is_typed_behind_the_end_does_not_reach_the_shell(specdec: pathlib.
 def test_the_end_while_a_model_is_waited_for(specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals) -> None:
     """From a hub that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hub:
-        environment = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
+        environment = {
+            "HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}",
+            "HF_HOME": str(tmp_path),
+            "HOME": str(tmp_path),
+        }
         with Terminal([specdec, "chat", "-hf", "owner/model"], env=environment) as terminal:
             terminal.read_until(lambda text: "\x1b[?2004h" in text)
             hub.accept()
