@@ -10,6 +10,7 @@ import subprocess
 import gguf
 import numpy as np
 import pytest
+from tests.cli.terminal import Terminal
 
 from specdec_native import mxfp6
 
@@ -67,8 +68,9 @@ def test_facts_of_the_bundled_target(specdec: pathlib.Path, target_path: pathlib
 
 
 def test_text_fits_80_columns(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
-    text = info(specdec, target_path, "--metadata", "--tensors")
-    assert max(map(len, text.splitlines())) <= 80
+    with Terminal([specdec, "info", target_path, "--metadata", "--tensors"], columns=80) as terminal:
+        text = terminal.read_all()[0]
+    assert max(map(len, text.splitlines())) <= 80 and "…" in text
     for part in ["stdlib-target", "7.34 M", "14.1 MiB", "4096 tokens", "byte-level BPE", "512 tokens", "blk.7.ffn_down.weight"]:
         assert part in text
     plain = info(specdec, target_path)
@@ -141,9 +143,12 @@ def test_every_type_that_the_gguf_package_knows(specdec: pathlib.Path, tmp_path:
         assert tensor["bytes"] == 3 * 1024 // block * size
 
 
-def test_no_line_is_cut(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
-    lines = subprocess.run([specdec, "info", target_path], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
+def test_no_line_is_cut_in_a_pipe(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    head = target_path.with_name("stdlib-head-f16.gguf")
+    for path in (target_path, head):
+        overview = subprocess.run([specdec, "info", path], capture_output=True, text=True, check=True).stdout
+        assert max(map(len, overview.splitlines())) <= 80 and "…" not in overview
+        assert "…" not in info(specdec, path, "--metadata")
 
 
 def test_kernels_are_shown_and_can_be_forced(specdec: pathlib.Path, target_path: pathlib.Path) -> None:

@@ -12,6 +12,7 @@
 #include "llama/rollback.h"
 #include "model_file/head_file.h"
 #include "model_file/own_head.h"
+#include "platform/console.h"
 #include "platform/huge_pages.h"
 
 namespace specdec::cli {
@@ -154,7 +155,7 @@ std::string facts(const Parts& parts) {
   };
   constexpr std::size_t label = 14;
   std::string text;
-  for (const auto& [name, value] : lines) text += value.empty() ? "" : shorten(pad(name, label) + value, width) + "\n";
+  for (const auto& [name, value] : lines) text += value.empty() ? "" : pad(name, label) + wrap(value, width - label, label) + "\n";
   text += pad("Kernels", label) + wrap(kernels_text(), width - label, label) + "\n";
   return text + pad("Huge pages", label) +
          (has_huge_pages() ? "available: --no-mmap reads weights into them\n" : "not available: --no-mmap is not faster here\n");
@@ -197,7 +198,8 @@ std::string metadata_text(const GgufFile& file) {
     if (const auto* array = std::get_if<GgufArray>(&entry.value)) {
       value = std::to_string(array->count) + " x " + gguf_type_name(array->type) + " " + value;
     }
-    text += shorten(pad(printable(entry.key), key_width) + "  " + value, width) + "\n";
+    const std::string line = pad(printable(entry.key), key_width) + "  " + value;
+    text += (output_is_terminal() ? shorten(line, static_cast<std::size_t>(terminal_size().columns)) : line) + "\n";
   }
   return text;
 }

@@ -42,7 +42,8 @@ CommandLine command_line(Arguments& arguments) {
   line.about =
       "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and writes one "
       "file. Norms, biases, routers, and matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the "
-      "table that is printed gives the reason. OUT appears only when it is complete; an interrupted run leaves no file.";
+      "table that is printed gives the reason. OUT appears only when it is complete; an interrupted run leaves no file.\n"
+      "Only specdec_native reads MXFP6: llama.cpp, Ollama and other programs cannot load OUT. Keep the original file for these.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
   line.groups = {
@@ -157,7 +158,7 @@ std::string table(const QuantizeReport& report) {
   text += "\ntotal  " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes, " +
           format("%.2f times the size, ", totals.relative_size()) + format("%.2f bits per weight\n", totals.bits_per_weight());
   text += format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
-  return text + requantized_text(report, totals);
+  return text + requantized_text(report, totals) + "reader only specdec_native; keep IN for llama.cpp, Ollama and other programs\n";
 }
 
 using Json = nlohmann::ordered_json;

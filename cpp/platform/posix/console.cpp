@@ -35,6 +35,13 @@ extern "C" void restore_mode_and_end(int number) {
   raise(number);
 }
 
+constexpr int milliseconds_between_parts = 20;  // of a long paste
+
+bool has_input_within(int milliseconds) {
+  pollfd source = {STDIN_FILENO, POLLIN, 0};
+  return poll(&source, 1, milliseconds) > 0 && (source.revents & (POLLIN | POLLHUP)) != 0;
+}
+
 void replace_handlers(void (*from)(int), void (*to)(int)) {
   for (const int number : deadly_signals) {
     struct sigaction action = {};
@@ -73,10 +80,7 @@ void RawInput::set_interrupt_key(bool is_key) noexcept {
 void RawInput::end() noexcept {
   if (!is_raw) return;
   (void)write_to(StandardStream::output, leave_pastes);
-  for (int i = 0; i < 50 && has_input(); ++i) {  // the rest of a long paste comes in parts
-    tcflush(STDIN_FILENO, TCIFLUSH);
-    usleep(10'000);
-  }
+  for (int i = 0; i < 50 && has_input_within(milliseconds_between_parts); ++i) tcflush(STDIN_FILENO, TCIFLUSH);
   tcsetattr(STDIN_FILENO, TCSAFLUSH, &original_mode);
   replace_handlers(restore_mode_and_end, SIG_DFL);
   is_raw = false;
@@ -88,10 +92,7 @@ void RawInput::suspend() {
   begin();
 }
 
-bool has_input() noexcept {
-  pollfd source = {STDIN_FILENO, POLLIN, 0};
-  return poll(&source, 1, 0) > 0 && (source.revents & (POLLIN | POLLHUP)) != 0;
-}
+bool has_input() noexcept { return has_input_within(0); }
 
 void open_standard_streams() noexcept {
   for (const StandardStream stream : {StandardStream::input, StandardStream::output, StandardStream::error}) {
