@@ -21,7 +21,7 @@ MAY_USE = {
     "chat": {"base", "llama"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
     "engine": {"base", "platform", "gguf", "model_file", "llama", "chat", "speculative", "sampling", "constraints"},
-    "server": {"base", "llama", "chat", "sampling", "speculative", "engine"},
+    "server": {"base", "platform", "llama", "chat", "sampling", "speculative", "engine"},
     "bindings": {"base", "platform", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
     | {"quantize", "engine"},
     "cli": {"base", "platform", "gguf", "model_file", "hub", "graph", "weights", "sampling", "speculative", "llama", "chat"}

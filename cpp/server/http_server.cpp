@@ -10,20 +10,22 @@
 
 #include "base/error.h"
 #include "httplib.h"
+#include "platform/sockets.h"
 #include "server/access.h"
 #include "server/api_error.h"
 #include "server/json_body.h"
+#include "server/waiting_room.h"
 
 namespace specdec::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int min_threads = 8;                        // more are started as connections come
-constexpr std::size_t max_waiting_connections = 512;  // beyond these, connections are closed at once
-constexpr int keep_alive_seconds = 5;
-constexpr int max_body_seconds = 300;  // for the whole body
-constexpr double min_rate = 1024;      // bytes per second at which a reply must be accepted
+constexpr int min_threads = 8;                     // more are started as connections come
+constexpr std::size_t max_waiting_requests = 512;  // beyond these, connections are closed at once
+constexpr std::size_t quick_threads = 2;           // for requests without a body: /health answers while all others are busy
+constexpr int drain_ms = 100;
+constexpr double min_rate = 1024;  // bytes per second at which a reply must be accepted
 constexpr std::size_t part_size = 16u << 10;
 
 HttpReply error_reply(const ApiError& error) {
@@ -49,10 +51,13 @@ ApiError library_error(int status, const httplib::Request& request) {
   }
 }
 
+std::string key_of(const std::string& authorization, const std::string& api_key) {
+  const std::string scheme = "Bearer ";
+  return authorization.compare(0, scheme.size(), scheme) == 0 ? authorization.substr(scheme.size()) : api_key;
+}
+
 std::string key_of(const httplib::Request& request) {
-  const std::string header = request.get_header_value("Authorization"), scheme = "Bearer ";
-  if (header.compare(0, scheme.size(), scheme) == 0) return header.substr(scheme.size());
-  return request.get_header_value("X-Api-Key");
+  return key_of(request.get_header_value("Authorization"), request.get_header_value("X-Api-Key"));
 }
 
 // Without SO_REUSEPORT, with which two servers would share a port.
@@ -78,24 +83,117 @@ class PatientWriter {
   std::size_t num_bytes_ = 0;
 };
 
-// Where the system starts no further thread, a connection waits for one that runs.
-class Threads : public httplib::TaskQueue {
+// Where the system starts no further thread, a request waits for one that runs.
+class Workers {
  public:
-  explicit Threads(std::size_t most) : pool_(std::min<std::size_t>(min_threads, most), most, max_waiting_connections) {}
-  ~Threads() override { pool_.shutdown(); }
+  explicit Workers(std::size_t least, std::size_t most) : pool_(std::min(least, most), most, max_waiting_requests) {}
+  ~Workers() { pool_.shutdown(); }
 
-  bool enqueue(std::function<void()> connection) override {
+  bool enqueue(std::function<void()> request) {
     try {
-      return pool_.enqueue(std::move(connection));
+      return pool_.enqueue(std::move(request));
     } catch (const std::system_error&) {
       return true;  // it was put into the queue before
     }
   }
-  void shutdown() override { pool_.shutdown(); }
+  void shutdown() { pool_.shutdown(); }
 
  private:
   httplib::ThreadPool pool_;
 };
+
+// A connection whose request has arrived.
+class ArrivedStream final : public httplib::Stream {
+ public:
+  ArrivedStream(socket_t socket, std::string arrived, int patience)
+      : socket_(socket), arrived_(std::move(arrived)), patience_ms_(1000 * patience) {}
+
+  std::string rest() const { return arrived_.substr(at_); }  // of what had arrived
+
+  bool is_readable() const override { return at_ < arrived_.size(); }
+  bool wait_readable() const override { return is_readable() || can_read_socket(handle(), patience_ms_); }
+  bool wait_writable() const override { return can_write_socket(handle(), patience_ms_); }
+  bool is_peer_alive() const override { return is_connected(socket_); }
+  ssize_t read(char* to, size_t size) override {
+    if (is_readable()) {
+      const std::size_t count = arrived_.copy(to, size, at_);
+      at_ += count;
+      return static_cast<ssize_t>(count);
+    }
+    return wait_readable() ? static_cast<ssize_t>(recv(socket_, to, size, CPPHTTPLIB_RECV_FLAGS)) : -1;
+  }
+  ssize_t write(const char* from, size_t size) override {
+    return wait_writable() ? static_cast<ssize_t>(send(socket_, from, size, CPPHTTPLIB_SEND_FLAGS)) : -1;
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return socket_; }
+  time_t duration() const override { return 0; }
+  const char* buffered_data(size_t& size) const override {
+    size = arrived_.size() - at_;
+    return size > 0 ? arrived_.data() + at_ : nullptr;
+  }
+  void consume_buffered(size_t size) override { at_ += size; }
+
+  static bool is_connected(socket_t socket) {
+    char byte;
+    return !can_read_socket(static_cast<std::intptr_t>(socket), 0) || recv(socket, &byte, 1, MSG_PEEK) > 0;
+  }
+
+ private:
+  std::intptr_t handle() const { return static_cast<std::intptr_t>(socket_); }
+
+  const socket_t socket_;
+  const std::string arrived_;
+  const int patience_ms_;
+  std::size_t at_ = 0;
+};
+
+// The library's server, whose connections wait in a WaitingRoom.
+class RoomServer final : public httplib::Server {
+ public:
+  std::function<void(socket_t)> accepted;
+
+  // False: the connection is to be closed.
+  bool serve(ArrivedStream& stream) {
+    bool is_closed = false, is_websocket = false;
+    const bool is_served =
+        serve_guarded([&] { return process_request(stream, "", 0, "", 0, !is_running(), is_closed, nullptr, &is_websocket); });
+    return is_served && !is_closed && is_running();
+  }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    accepted(socket);
+    return true;
+  }
+};
+
+// Connections are handed over on the thread that accepts them.
+class Handover final : public httplib::TaskQueue {
+ public:
+  explicit Handover(std::function<void()> end) : end_(std::move(end)) {}
+  bool enqueue(std::function<void()> connection) override {
+    connection();
+    return true;
+  }
+  void shutdown() override { end_(); }
+
+ private:
+  const std::function<void()> end_;
+};
+
+// After what the client still sends, for a moment: a reply would be lost if unread bytes reset the connection.
+void close_after(socket_t socket, int patience_ms) {
+  constexpr int sending = 1;  // SHUT_WR, SD_SEND
+  shutdown(socket, sending);
+  char bytes[4096];
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(patience_ms);
+  while (Clock::now() < end && can_read_socket(static_cast<std::intptr_t>(socket), patience_ms) &&
+         recv(socket, bytes, sizeof bytes, 0) > 0) {
+  }
+  httplib::detail::close_socket(socket);
+}
 
 // A body that a socket may not take at once goes out in parts.
 void send_body(std::string body, const std::string& type, int patience, httplib::Response& response) {
@@ -135,15 +233,16 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
-  std::unique_ptr<Threads> threads;  // until the library has them
-  httplib::Server server;
+  std::unique_ptr<Workers> workers, quick_workers;
+  std::unique_ptr<WaitingRoom> room;
+  RoomServer server;
   std::atomic<bool> is_stopping{false}, has_failed{false};
 
   Implementation(HttpOptions given, std::function<void(const std::string&)> failure)
       : options(std::move(given)), on_failure(std::move(failure)) {
-    server.new_task_queue = [this] { return threads.release(); };
+    server.accepted = [this](socket_t socket) { room->add(static_cast<std::intptr_t>(socket)); };
+    server.new_task_queue = [this] { return new Handover([this] { end_connections(); }); };
     server.set_socket_options(set_options);
-    server.set_keep_alive_timeout(keep_alive_seconds);
     server.set_read_timeout(options.patience);
     server.set_write_timeout(options.patience);
     server.set_payload_max_length(options.max_body);
@@ -156,6 +255,49 @@ struct HttpServer::Implementation {
       response.set_content(std::move(reply.body), reply.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
+  }
+
+  void start() {
+    workers = std::make_unique<Workers>(min_threads, static_cast<std::size_t>(options.num_threads));
+    quick_workers = std::make_unique<Workers>(quick_threads, quick_threads);
+    WaitingRoom::Limits limits;
+    limits.max_body = options.max_body;
+    limits.patience = std::chrono::seconds(options.patience);
+    limits.max_bytes = std::max<std::size_t>(4 * options.max_body, 256u << 20);
+    const std::size_t files = open_file_limit();
+    limits.max_connections = files / 2 + files / 4;  // the rest: for models, connections that are served, and others
+    WaitingRoom::Room events;
+    events.serve = [this](std::intptr_t socket, ArrivedRequest request) { hand_over(static_cast<socket_t>(socket), std::move(request)); };
+    events.may_send_body = [this](const std::string& headers) { return options.api_keys.empty() || has_key(headers); };
+    events.close = [](std::intptr_t socket, const char* reply) {
+      const std::size_t size = std::char_traits<char>::length(reply);
+      if (size > 0) (void)::send(static_cast<socket_t>(socket), reply, size, CPPHTTPLIB_SEND_FLAGS);
+      close_after(static_cast<socket_t>(socket), 0);
+    };
+    room = std::make_unique<WaitingRoom>(limits, std::move(events));
+  }
+
+  bool has_key(const std::string& headers) const {
+    const std::string bearer = header_value(headers, "Authorization").value_or(""), key = header_value(headers, "X-Api-Key").value_or("");
+    return is_one_of(key_of(bearer, key), options.api_keys);
+  }
+
+  void hand_over(socket_t socket, ArrivedRequest request) {
+    Workers& free = request.has_body ? *workers : *quick_workers;
+    const auto shared = std::make_shared<ArrivedRequest>(std::move(request));
+    const auto serve = [this, socket, shared] {
+      ArrivedStream stream(socket, std::move(shared->bytes), options.patience);
+      if (server.serve(stream) && shared->is_whole && !is_stopping) room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
+      else close_after(socket, drain_ms);
+    };
+    if (!free.enqueue(serve)) close_after(socket, 0);
+  }
+
+  // All replies are sent before it returns.
+  void end_connections() {
+    workers->shutdown();
+    quick_workers->shutdown();
+    room.reset();
   }
 
   // Before the body is read: origins, preflights, keys.
@@ -200,10 +342,9 @@ struct HttpServer::Implementation {
     if (request.get_header_value_u64("Content-Length") > options.max_body) {
       return refuse(413, library_error(413, request).what());
     }
-    const Clock::time_point end = Clock::now() + std::chrono::seconds(max_body_seconds);
     const bool is_whole = reader([&](const char* data, std::size_t size) {
       body.append(data, size);
-      return Clock::now() < end;
+      return true;
     });
     if (is_whole) return true;
     if (response.status == 413) return false;  // the library replies
@@ -235,7 +376,7 @@ int HttpServer::listen() {
   const HttpOptions& options = implementation_->options;
   httplib::Server& server = implementation_->server;
   try {
-    implementation_->threads = std::make_unique<Threads>(static_cast<std::size_t>(options.num_threads));
+    implementation_->start();
   } catch (const std::system_error&) {
     throw Error(too_few_threads);
   }

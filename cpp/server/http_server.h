@@ -1,5 +1,5 @@
-// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return. The only file that
-// knows cpp-httplib.
+// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return. Connections wait for a whole
+// request in server/waiting_room.h. Only these two know cpp-httplib.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace specdec::server {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                        // 0: a free one
-  int num_threads = 64;                   // connections that are served at once; others wait
+  int num_threads = 64;                   // requests with a body that are served at once; others wait
   std::size_t max_body = 32u << 20;       // bytes
   int patience = 20;                      // seconds that a client may take to send all headers, or to send or accept the next bytes
   std::vector<std::string> api_keys;      // none: everyone may use the server

@@ -103,7 +103,7 @@ CommandLine command_line(ServeOptions& options) {
              "keep the caches of conversations in this folder, too, so that a restarted server does not read them again; servers may share "
              "it (default size: 8192 MiB)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
-                "connections that are served at once (default: enough for -np and --queue)"),
+                "requests with a body that are served at once (default: enough for -np and --queue)"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
         flag({"--metrics", "--slots", "--props", "--webui", "--ui"}, options.accepted, "accepted because llama-server has them; always on"),
         flag({"-cb", "--cont-batching", "--cache-prompt", "--no-context-shift", "--no-warmup"}, options.accepted,
