@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <vector>
 
 #include "base/error.h"
 #include "gguf/gguf_file.h"
@@ -37,9 +36,11 @@ std::string Fingerprint::text() const {
   return text;
 }
 
-std::string model_fingerprint(const std::string& path) {
+std::string model_fingerprint(const std::string& path) { return model_fingerprint(GgufFile::read_parts(path)); }
+
+std::string model_fingerprint(const std::vector<GgufFile>& parts) {
   Fingerprint fingerprint;
-  for (const GgufFile& part : GgufFile::read_parts(path)) {
+  for (const GgufFile& part : parts) {
     std::ifstream file(part.path, std::ios::binary);
     const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
       const std::vector<char> piece = read(file, part.path, offset, bytes);

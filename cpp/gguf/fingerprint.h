@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace specdec {
 
@@ -17,8 +18,11 @@ class Fingerprint {
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
 
+class GgufFile;
+
 // The fingerprint of a model in one file or several parts, independent of its path: the whole headers and 1 KB of every tensor.
 // Throws ModelError.
+std::string model_fingerprint(const std::vector<GgufFile>& parts);
 std::string model_fingerprint(const std::string& path);
 
 }  // namespace specdec

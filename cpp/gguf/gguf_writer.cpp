@@ -159,10 +159,11 @@ void GgufWriter::discard() {
 void GgufWriter::create() {
   for (int attempt = 0; attempt < 100 && !file_; ++attempt) {
     temporary_ = path_ + ".partial-" + std::to_string(process_id()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
-    file_ = File::create_new(temporary_);
+    file_ = File::create_new(temporary_.string());
   }
   if (file_) return;
-  throw Error(path_ + ": its folder has too many old temporary files such as " + std::exchange(temporary_, "") + "; remove them");
+  throw Error(path_ + ": its folder has too many old temporary files such as " + std::exchange(temporary_, fs::path()).string() +
+              "; remove them");
 }
 
 void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) { file_->write(offset, data, bytes); }
@@ -173,7 +174,7 @@ void GgufWriter::publish() {
   check_replaceable(path_, overwrite_);  // it may have been created meanwhile
   file_->close();
   file_.reset();
-  replace_file(temporary_, path_);
+  replace_file(temporary_.string(), path_);
   temporary_.clear();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ class GgufWriter {
   void create();
   void discard();
 
-  std::string path_, temporary_;
+  std::string path_;
+  std::filesystem::path temporary_;  // a path, because the destructor must not allocate one
   bool overwrite_;
   std::vector<GgufTensor> tensors_;
   std::uint64_t file_size_ = 0;

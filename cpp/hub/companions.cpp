@@ -63,16 +63,20 @@ bool same_tokens(const GgufFile& a, const GgufFile& b) {
 
 }  // namespace
 
-std::optional<HubName> companion_of(const std::string& target_path) {
-  const GgufFile file = GgufFile::read(target_path);
-  if (const std::optional<std::string> name = file.string("general.name")) {
+std::optional<HubName> companion_of(const std::string& target_path) { return companion_of(GgufFile::read(target_path)); }
+
+std::optional<HubName> companion_of(const GgufFile& target) {
+  if (const std::optional<std::string> name = target.string("general.name")) {
     if (const std::optional<HubName> companion = find(*name)) return companion;
   }
-  return find(std::filesystem::path(target_path).stem().string());
+  return find(std::filesystem::path(target.path).stem().string());
 }
 
 std::string objection_to_companion(const std::string& draft_path, const std::string& target_path) {
-  const std::vector<GgufFile> draft = GgufFile::read_parts(draft_path), target = GgufFile::read_parts(target_path);
+  return objection_to_companion(GgufFile::read_parts(draft_path), GgufFile::read_parts(target_path));
+}
+
+std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {
   if (!same_tokens(draft.front(), target.front())) return "it has another vocabulary";
   const double share = static_cast<double>(bytes_of(draft)) / static_cast<double>(bytes_of(target));
   return share > largest_share ? "it has more than a third of the target's bytes" : "";

@@ -17,6 +17,7 @@ struct OwnHeadInfo {
 
 bool has_layer(const std::vector<GgufFile>& parts, int layer);  // any tensor of it
 OwnHeadInfo own_head(const std::vector<GgufFile>& parts);
-inline bool has_own_head(const std::string& path) { return own_head(GgufFile::read_parts(path)).problem.empty(); }
+inline bool has_own_head(const std::vector<GgufFile>& parts) { return own_head(parts).problem.empty(); }
+inline bool has_own_head(const std::string& path) { return has_own_head(GgufFile::read_parts(path)); }
 
 }  // namespace specdec
