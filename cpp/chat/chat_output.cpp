@@ -8,11 +8,11 @@
 #include <utility>
 #include <variant>
 
+#include "base/failed_assertions.h"
 #include "chat-peg-parser.h"
 #include "chat.h"
 #include "chat/chat_template.h"
 #include "chat/jinja_limits.h"
-#include "llama/backend.h"
 
 namespace specdec {
 namespace {

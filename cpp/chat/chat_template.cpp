@@ -15,12 +15,6 @@ namespace {
 
 constexpr int max_argument_depth = 64;  // of objects and lists within the arguments of a call
 
-// Empty if there is none. variant: null, or "tool_use".
-std::string template_of(const Model& model, const char* variant) {
-  const char* text = llama_model_chat_template(model.get(), variant);
-  return text == nullptr ? "" : text;
-}
-
 bool is_built_in(const std::string& name) {
   const std::vector<std::string> names = chat_template_names();
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -135,8 +129,6 @@ Conversation as_expected(const Conversation& given, const std::string& template_
   return conversation;
 }
 
-std::string written(const Vocabulary& vocabulary, Token token) { return token < 0 ? "" : vocabulary.piece(token, true); }
-
 }  // namespace
 
 Conversation conversation(const std::vector<ChatMessage>& messages) {
@@ -147,21 +139,20 @@ Conversation conversation(const std::vector<ChatMessage>& messages) {
   return result;
 }
 
-bool has_chat_template(const Model& model) { return !template_of(model, nullptr).empty(); }
-
 std::vector<std::string> chat_template_names() {
   std::vector<const char*> names(static_cast<std::size_t>(llama_chat_builtin_templates(nullptr, 0)));
   llama_chat_builtin_templates(names.data(), names.size());
   return {names.begin(), names.end()};
 }
 
-ChatTemplate ChatTemplate::of(const Model& model) {
+ChatTemplate ChatTemplate::of(const ChatTexts& model) {
+  if (model.tmpl.empty()) {
+    throw ModelError(model.path + ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
+  }
   ChatTemplate own;
-  own.where_ = model.path();
-  own.text_ = template_of(model, nullptr);
-  own.text_for_tools_ = template_of(model, "tool_use");
-  if (own.text_.empty())
-    throw ModelError(model.path() + ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
+  own.where_ = model.path;
+  own.text_ = model.tmpl;
+  own.text_for_tools_ = model.tmpl_for_tools;
   return own;
 }
 
@@ -175,14 +166,14 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
   }
 }
 
-MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabulary& vocabulary) const {
+MarkedText ChatTemplate::render(const Conversation& conversation, const ChatTexts& model) const {
   if (!name_.empty()) return built_in(name_, conversation);
   const std::string& text = text_for(!parsed("tools", conversation.tools).empty());
   TemplateVariables variables;
   variables.tools = conversation.tools;
   variables.add_generation_prompt = conversation.add_generation_prompt;
-  variables.bos_token = written(vocabulary, vocabulary.bos());
-  variables.eos_token = written(vocabulary, vocabulary.eos());
+  variables.bos_token = model.bos;
+  variables.eos_token = model.eos;
   variables.others = conversation.variables;
   try {
     variables.messages = as_expected(conversation, text).messages;
@@ -193,13 +184,12 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const Vocabula
 }
 
 std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, ToolUse tool_use,
-                                                                    const Vocabulary& vocabulary) const {
+                                                                    const ChatTexts& model) const {
   const bool has_tools = !parsed("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
   // Templates that know reasoning have this word, as in <think> and enable_thinking.
   if (!has_tools && text.find("think") == std::string::npos) return nullptr;
-  return parsers_->get(text, as_expected(conversation, text), tool_use, written(vocabulary, vocabulary.bos()),
-                       written(vocabulary, vocabulary.eos()));
+  return parsers_->get(text, as_expected(conversation, text), tool_use, model.bos, model.eos);
 }
 
 }  // namespace specdec

@@ -9,7 +9,6 @@
 #include "chat/chat_output.h"
 #include "chat/chat_output_parsers.h"
 #include "chat/jinja_template.h"
-#include "llama/model.h"
 
 namespace specdec {
 
@@ -28,16 +27,20 @@ struct Conversation {
 
 Conversation conversation(const std::vector<ChatMessage>& messages);
 
-// An empty template counts as none.
-bool has_chat_template(const Model& model);
+// What a model's file says for templates.
+struct ChatTexts {
+  std::string path;                  // of the file, for messages
+  std::string tmpl, tmpl_for_tools;  // Jinja templates; empty: none, or not another one
+  std::string bos, eos;              // as the templates write them; empty: none
+};
 
 // The names that llama.cpp has for some formats: "chatml", "llama3", ...
 std::vector<std::string> chat_template_names();
 
 class ChatTemplate {
  public:
-  // The model's own: a Jinja template, or two, of which one is for conversations with tools. Throws ModelError without one.
-  static ChatTemplate of(const Model& model);
+  // The model's own. Throws ModelError without one.
+  static ChatTemplate of(const ChatTexts& model);
 
   // One of chat_template_names(), which llama.cpp writes in code of its own, without tools or default system prompts; or the text
   // of a Jinja template. where: what errors call it. Throws std::invalid_argument.
@@ -45,12 +48,11 @@ class ChatTemplate {
 
   // Throws ModelError that names the template, if it cannot be parsed, raises an exception or exceeds a limit (jinja_template.h);
   // std::invalid_argument for bad JSON.
-  MarkedText render(const Conversation& conversation, const Vocabulary& vocabulary) const;
+  MarkedText render(const Conversation& conversation, const ChatTexts& model) const;
 
   // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot be understood, or
   // the conversation has no tools and the template no reasoning.
-  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use,
-                                                        const Vocabulary& vocabulary) const;
+  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use, const ChatTexts& model) const;
 
  private:
   ChatTemplate() = default;

@@ -18,7 +18,7 @@ namespace specdec {
 namespace {
 
 constexpr char magic[] = "SDCORPUS";
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
 
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
@@ -35,18 +35,26 @@ std::string key_of(const std::string& content, const Vocabulary& vocabulary) {
   return key.text();
 }
 
-// Of a text, in steps that end with a line where there is one: tokens at their borders may differ from those of the whole.
+// Where a step of the text from `begin` on ends: after a line, or else between two characters.
+std::size_t end_of_step(const std::string& text, std::size_t begin) {
+  std::size_t end = begin + step_bytes;
+  if (end >= text.size()) return text.size();
+  const std::size_t line = text.rfind('\n', end - 1);
+  if (line != std::string::npos && line > begin) return line + 1;
+  const auto is_inside_character = [&] { return (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80; };
+  for (int moved = 0; moved < 3 && is_inside_character(); ++moved) --end;
+  return end;
+}
+
+// In steps: tokens at their borders may differ from those of the whole.
 std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary, const LoadProgressCallback& progress) {
   std::vector<Token> tokens;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     if (progress && !progress({"tokenizing the corpus", static_cast<double>(begin) / static_cast<double>(text.size())}))
       throw Cancelled("the corpus was not read to its end");
-    end = std::min(text.size(), begin + step_bytes);
-    const std::size_t line = text.rfind('\n', end - 1);
-    if (end < text.size() && line != std::string::npos && line > begin) end = line + 1;
-    std::vector<Token> more = vocabulary.tokenize(text.substr(begin, end - begin), false);
-    const bool has_bos = vocabulary.adds_bos() && !more.empty() && more.front() == vocabulary.bos();
-    tokens.insert(tokens.end(), more.begin() + (has_bos ? 1 : 0), more.end());
+    end = end_of_step(text, begin);
+    const std::vector<Token> more = vocabulary.tokenize(text.substr(begin, end - begin), false, Vocabulary::Part::middle);
+    tokens.insert(tokens.end(), more.begin(), more.end());
   }
   return tokens;
 }

@@ -15,6 +15,7 @@
 #include "engine/prompt.h"
 #include "gguf/fingerprint.h"
 #include "llama/backend.h"
+#include "llama/head_context.h"
 #include "model_file/own_head.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
@@ -43,6 +44,12 @@ HeadFile head_of(const std::vector<GgufFile>& draft, const std::vector<GgufFile>
   return head;
 }
 
+ChatTexts chat_texts(const Model& model) {
+  const Vocabulary vocabulary = model.vocabulary();
+  return {model.path(), model.chat_template(), model.chat_template(true), vocabulary.name(vocabulary.bos()),
+          vocabulary.name(vocabulary.eos())};
+}
+
 std::uint64_t random_seed() {
   std::random_device device;
   return (static_cast<std::uint64_t>(device()) << 32) | device();
@@ -66,7 +73,8 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   const std::vector<GgufFile> draft = draft_file != nullptr ? GgufFile::read_parts(*draft_file) : std::vector<GgufFile>();
   const HeadFile head = head_of(draft, target, !options.rpc_servers.empty());
   load_target(target, model);
-  if (!chat_template_ && specdec::has_chat_template(*target_model_)) chat_template_ = ChatTemplate::of(*target_model_);
+  chat_texts_ = chat_texts(*target_model_);
+  if (!chat_template_ && !chat_texts_.tmpl.empty()) chat_template_ = ChatTemplate::of(chat_texts_);
   if (options.n_gpu_layers.value_or(0) != 0 && options.rpc_servers.empty() && !has_gpu()) {
     notes_.push_back("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
@@ -81,11 +89,13 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   context.num_slots = options.max_sequences;
   context.max_rows = std::max(max_draft_tokens + 1, std::min({options.max_sequences * (max_draft_tokens + 1), options.n_batch, max_rows}));
   context.kv_type = kv_type;
-  context.gives_hidden_rows = target_model_->has_head() || head.kind != HeadKind::none;
-  context.hidden_layers = head.target_layers;
-  context.is_shared = head.kind == HeadKind::assistant;
   if (has_draft(options_.draft)) context.num_snapshots = options.num_draft_tokens > 0 ? options.num_draft_tokens : default_snapshots;
-  target_ = std::make_unique<Context>(target_model_, threads_, context);
+  if (target_model_->has_head() || head.kind != HeadKind::none) {
+    const HeadTarget::Rows rows{head.target_layers, head.kind == HeadKind::assistant};
+    target_ = std::make_unique<HeadTarget>(target_model_, threads_, context, rows);
+  } else {
+    target_ = std::make_unique<Context>(target_model_, threads_, context);
+  }
   if (target_->lacks_snapshots()) {
     notes_.push_back(printable(options.target) + ": there is no memory for snapshots of the recurrent state (" +
                      std::to_string(context.num_snapshots) + " for each sequence), so rejected drafts are rolled back by a copy of it, " +
@@ -182,16 +192,16 @@ void Generator::load_draft_context(std::shared_ptr<const CorpusIndex> corpus) {
 // model: the target's, or that of a head in a file of its own.
 void Generator::load_head(const std::shared_ptr<const Model>& model, std::shared_ptr<const CorpusIndex> corpus) {
   Context::Options context;
-  context.is_head = true;
-  context.target = target_.get();
   context.context_length = target_->context_length();
   context.batch_size = options_.n_batch;
   // llama.cpp makes logits of every token that such a head reads.
   if (model->head_kind() == HeadKind::eagle3) context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
-  draft_ = std::make_unique<Context>(model, threads_, context);
-  head_ = std::make_unique<DraftingHead>(*target_, *draft_, options_.max_sequences);
+  auto& target = static_cast<HeadTarget&>(*target_);
+  std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, target);
+  head_ = std::make_unique<DraftingHead>(target, *layers, options_.max_sequences);
+  draft_ = std::move(layers);
   draft_from(*head_, std::move(corpus));
 }
 
@@ -239,13 +249,11 @@ std::string Generator::note_of(const Request& request) const {
 }
 
 const ChatTemplate& Generator::chat_template() const {
-  if (!chat_template_) (void)ChatTemplate::of(*target_model_);  // throws
+  if (!chat_template_) (void)ChatTemplate::of(chat_texts_);  // throws
   return *chat_template_;
 }
 
-MarkedText Generator::chat_prompt(const Conversation& conversation) const {
-  return chat_template().render(conversation, target_model_->vocabulary());
-}
+MarkedText Generator::chat_prompt(const Conversation& conversation) const { return chat_template().render(conversation, chat_texts_); }
 
 std::shared_ptr<const ChatOutputParser> Generator::prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                                   Request& request) const {
@@ -253,7 +261,7 @@ std::shared_ptr<const ChatOutputParser> Generator::prepare_answer(const Conversa
     if (tool_use.is_required) throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
     return nullptr;
   }
-  std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, target_model_->vocabulary());
+  std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, chat_texts_);
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
   if (!tool_use.is_required) return parser;
   if (!parser || parser->grammar().text.empty()) {

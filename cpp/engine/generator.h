@@ -149,7 +149,9 @@ class Generator {
     return target_model_->vocabulary().tokenize(text, special);
   }
   // The text of the tokens, with invalid UTF-8 replaced. special: with the names of control tokens, which are else left out.
-  std::vector<Token> continuation_tokens(const std::string& text) const { return target_model_->vocabulary().tokenize_continuation(text); }
+  std::vector<Token> continuation_tokens(const std::string& text) const {
+    return target_model_->vocabulary().tokenize(text, false, Vocabulary::Part::middle);
+  }
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   int n_ctx() const { return target_->context_length(); }
@@ -181,6 +183,7 @@ class Generator {
 
   GeneratorOptions options_;
   std::vector<std::string> notes_;
+  ChatTexts chat_texts_;                       // of the target
   std::optional<ChatTemplate> chat_template_;  // none: the model has none, and no other was given
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;

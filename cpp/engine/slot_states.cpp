@@ -31,7 +31,7 @@ void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
   if (draft_ == nullptr || length < 1 || length > draft_->context_length() || prefix.draft_state.size() < row_bytes()) return;
   const std::size_t size = prefix.draft_state.size() - row_bytes();
   if (!draft_->restore(slot, prefix.draft_state.substr(0, size), length) || head_ == nullptr) return;
-  std::vector<float> row(static_cast<std::size_t>(target_.hidden_size()));
+  std::vector<float> row(static_cast<std::size_t>(head_->target_row_size()));
   std::memcpy(row.data(), prefix.draft_state.data() + size, row_bytes());
   head_->restored(slot, length, prefix.tokens[static_cast<std::size_t>(length) - 1], row.data());
 }

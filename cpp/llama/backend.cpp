@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "base/error.h"
+#include "base/failed_assertions.h"
 #include "base/isa.h"
 #include "base/utf8.h"
 #include "ggml-backend.h"
@@ -19,12 +21,11 @@ namespace specdec {
 namespace {
 
 thread_local std::string backend_errors;
-thread_local bool aborts_are_errors = false;
 
 // ggml calls this before it aborts the process, and prints nothing itself. Exceptions propagate through its C code, which is
 // compiled with -fexceptions.
 void on_abort(const char* message) {
-  if (aborts_are_errors) throw std::runtime_error(message);
+  if (AbortsAsErrors::is_active()) throw std::runtime_error(message);
   (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
 }
 
@@ -61,13 +62,17 @@ class LogLine {
 };
 thread_local LogLine log_line;
 
+// llama.cpp logs in destructors, too, so nothing is thrown: without memory a line is lost.
 void on_log(ggml_log_level level, const char* text, void*) {
-  log_line.add(level, text);
-  if (level != GGML_LOG_LEVEL_ERROR) return;
-  std::string line(text);
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  if (!backend_errors.empty()) backend_errors += "; ";
-  backend_errors += line;
+  try {
+    log_line.add(level, text);
+    if (level != GGML_LOG_LEVEL_ERROR) return;
+    std::string line(text);
+    while (!line.empty() && line.back() == '\n') line.pop_back();
+    if (!backend_errors.empty()) backend_errors += "; ";
+    backend_errors += line;
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace
@@ -81,7 +86,7 @@ void start_backend() {
     llama_log_set(on_log, nullptr);
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
-    install_op_hook([] { aborts_are_errors = false; });
+    install_op_hook(AbortsAsErrors::suspend);
     install_tensor_buffers();
   });
 }
@@ -101,8 +106,5 @@ std::string take_backend_errors() {
   errors.swap(backend_errors);
   return printable(errors);  // llama.cpp quotes what the file holds
 }
-
-AbortsAsErrors::AbortsAsErrors() { aborts_are_errors = true; }
-AbortsAsErrors::~AbortsAsErrors() { aborts_are_errors = false; }
 
 }  // namespace specdec

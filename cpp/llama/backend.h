@@ -20,15 +20,4 @@ bool has_gpu();
 // The errors that llama.cpp logged on this thread since the last call, on one line, for our own messages.
 std::string take_backend_errors();
 
-// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process;
-// llama.cpp's loader turns it into a failed load. In a pass only until its first operation: the other threads would wait
-// for this one.
-class AbortsAsErrors {
- public:
-  AbortsAsErrors();
-  ~AbortsAsErrors();
-  AbortsAsErrors(const AbortsAsErrors&) = delete;
-  AbortsAsErrors& operator=(const AbortsAsErrors&) = delete;
-};
-
 }  // namespace specdec

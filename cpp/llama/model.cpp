@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/failed_assertions.h"
 #include "base/utf8.h"
 #include "gguf/types.h"
 #include "llama.h"
@@ -201,6 +202,11 @@ int Model::num_local_layers() const {
   const int layers = llama_model_n_layer(get());
   if (rpc_servers_.empty()) return layers;
   return num_gpu_layers_ < 0 ? 0 : std::clamp(layers + 1 - num_gpu_layers_, 0, layers);
+}
+
+std::string Model::chat_template(bool for_tools) const {
+  const char* text = llama_model_chat_template(get(), for_tools ? "tool_use" : nullptr);
+  return text == nullptr ? "" : text;
 }
 
 std::string Model::architecture() const { return printable(metadata(get(), "general.architecture")); }

@@ -50,6 +50,8 @@ class Model {
   HeadKind head_kind() const { return head_kind_; }
   bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
   std::string architecture() const;
+  // In Jinja; empty: none. for_tools: another one, for conversations with tools.
+  std::string chat_template(bool for_tools = false) const;
   // Bytes of this machine's memory for a KV cache of this many tokens.
   std::uint64_t cache_bytes(std::uint64_t tokens, KvType type = KvType::f16) const;
   std::uint64_t head_cache_bytes(std::uint64_t tokens, KvType type) const;

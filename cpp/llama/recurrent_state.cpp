@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/failed_assertions.h"
 #include "llama.h"
-#include "llama/backend.h"
 
 namespace specdec {
 namespace {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/failed_assertions.h"
 #include "ggml-backend.h"
 #include "ggml-rpc.h"
 #include "llama.h"

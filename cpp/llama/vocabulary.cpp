@@ -8,9 +8,9 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/failed_assertions.h"
 #include "base/utf8.h"
 #include "llama.h"
-#include "llama/backend.h"
 
 namespace specdec {
 namespace {
@@ -104,12 +104,15 @@ bool ControlTokens::is_in_input(const MarkedText& marked) const {
 int Vocabulary::size() const { return llama_vocab_n_tokens(vocab_); }
 bool Vocabulary::is_end_of_generation(Token token) const { return llama_vocab_is_eog(vocab_, token); }
 bool Vocabulary::adds_bos() const { return llama_vocab_get_add_bos(vocab_); }
+bool Vocabulary::adds_eos() const { return llama_vocab_get_add_eos(vocab_); }
 Token Vocabulary::bos() const { return llama_vocab_bos(vocab_); }
 
 Token Vocabulary::eos() const { return llama_vocab_eos(vocab_); }
 
-std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special) const {
-  std::vector<Token> tokens = tokens_of(text, true, special);
+std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special, Part part) const {
+  std::vector<Token> tokens = tokens_of(text, part != Part::middle, special);
+  if (part == Part::middle) return tokens;
+  if (part == Part::beginning && adds_eos() && !tokens.empty() && tokens.back() == eos()) tokens.pop_back();
   if (adds_bos() && tokens.size() > 1 && tokens[0] == bos() && tokens[1] == bos()) tokens.erase(tokens.begin());
   return tokens;
 }
@@ -143,7 +146,7 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
     if (match->strips_right) at = std::min(text.find_first_not_of(white_space, at), text.size());
   }
   finish_ordinary();
-  if (llama_vocab_get_add_eos(vocab_)) tokens.push_back(eos());
+  if (adds_eos()) tokens.push_back(eos());
   return tokens;
 }
 

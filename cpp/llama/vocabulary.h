@@ -23,19 +23,20 @@ class Vocabulary {
   int size() const;
   bool is_end_of_generation(Token token) const;
   bool adds_bos() const;
-  Token bos() const;  // -1: none
-  Token eos() const;  // -1: none
+  bool adds_eos() const;
+  Token bos() const;                                                                   // -1: none
+  Token eos() const;                                                                   // -1: none
+  std::string name(Token token) const { return token < 0 ? "" : piece(token, true); }  // with those of control tokens
 
-  // Starts with the model's BOS token if it uses one; a BOS written at the start of the text is that one, not a second.
+  // A text begins with the model's BOS token and ends with its EOS token if it uses them; a BOS written at the start is that one, not a
+  // second. A beginning has no EOS, a middle neither of them.
   // special: control tokens written in the text are recognised; false: they are ordinary text.
   // Throws ModelError if the vocabulary cannot represent the text.
-  std::vector<Token> tokenize(const std::string& text, bool special = true) const;
+  enum class Part { whole, beginning, middle };
+  std::vector<Token> tokenize(const std::string& text, bool special = true, Part part = Part::whole) const;
 
-  // The same, with control tokens recognised outside of text.input.
+  // As tokenize(), with control tokens recognised outside of text.input.
   std::vector<Token> tokenize(const MarkedText& text) const;
-
-  // Text that follows other text: without BOS and EOS, and control tokens are ordinary text.
-  std::vector<Token> tokenize_continuation(const std::string& text) const { return tokens_of(text, false, false); }
 
   // A lower bound on the tokens of a text of this many bytes; 0 if there is none, because tokens may stand for text of any length.
   // (Bytes that a byte-level vocabulary lacks, and drops, are counted as if it had them.)

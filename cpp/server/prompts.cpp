@@ -17,7 +17,7 @@ Prompt mixed_prompt(const Service& service, const std::string& path, const Json&
       prompt.tokens.push_back(read_token(service.generator(), path + "[" + std::to_string(i) + "]", part));
     } else if (part.is_string()) {
       TokenizeOptions options;
-      options.adds_bos = i == 0;
+      if (i == 0) options.part = json.size() == 1 ? Vocabulary::Part::whole : Vocabulary::Part::beginning;
       const std::vector<Token> more = tokens_of(service.generator(), part.get<std::string>(), options);
       prompt.tokens.insert(prompt.tokens.end(), more.begin(), more.end());
     } else {

@@ -15,11 +15,7 @@ Json piece_json(const std::string& bytes) {
 
 std::vector<Token> tokens_of(const Generator& generator, const std::string& text, const TokenizeOptions& options) {
   if (text.empty()) return {};
-  std::vector<Token> tokens = generator.tokenize(text, options.special);
-  const Vocabulary vocabulary = generator.vocabulary();
-  const bool has_bos = vocabulary.adds_bos() && !tokens.empty() && tokens[0] == vocabulary.bos();
-  if (has_bos && !options.adds_bos) tokens.erase(tokens.begin());
-  return tokens;
+  return generator.vocabulary().tokenize(text, options.special, options.part);
 }
 
 Token read_token(const Generator& generator, const std::string& field, const Json& json) {
@@ -41,7 +37,8 @@ HttpReply tokenize(Service& service, const HttpRequest& http) {
   const Generator& generator = service.generator();
   TokenizeOptions options;
   const bool has_prompt = fields.find("prompt") != nullptr;
-  options.adds_bos = has_prompt ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
+  const bool adds_special = has_prompt ? fields.flag("add_special_tokens", true) : fields.flag("add_special", false);
+  options.part = adds_special ? Vocabulary::Part::whole : Vocabulary::Part::middle;
   options.special = fields.flag("parse_special", true);
   const std::vector<Token> tokens = tokens_of(generator, fields.text(has_prompt ? "prompt" : "content", ""), options);
   if (!fields.flag("with_pieces", false)) return json_reply({{"tokens", tokens}});

@@ -11,8 +11,8 @@
 namespace specdec::server {
 
 struct TokenizeOptions {
-  bool adds_bos = false;  // if the model's tokenizer does
-  bool special = true;    // control tokens written in the text are recognised
+  Vocabulary::Part part = Vocabulary::Part::middle;
+  bool special = true;  // control tokens written in the text are recognised
 };
 std::vector<Token> tokens_of(const Generator& generator, const std::string& text, const TokenizeOptions& options);
 

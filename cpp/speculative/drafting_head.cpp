@@ -71,7 +71,7 @@ void TargetOfHead::copy(int from, int to) {
   head_.at(to).kept = head_.at(from).kept;
 }
 
-DraftingHead::DraftingHead(LanguageModel& target, LanguageModel& layers, int num_slots)
+DraftingHead::DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_slots)
     : layers_(layers),
       target_(target, *this),
       target_model_(target),
@@ -173,15 +173,9 @@ void DraftingHead::collect_rows(const std::vector<PassInput>& inputs) {
 
 void DraftingHead::read(const std::vector<PassInput>& inputs) {
   collect_rows(inputs);
-  inputs_ = inputs;
-  const float* hidden = hidden_.data();
-  for (PassInput& input : inputs_) {
-    input.hidden = hidden;
-    hidden += static_cast<std::size_t>(input.num_tokens) * hidden_size_;
-  }
-  layers_.decode(inputs_);
+  layers_.decode_with(inputs, hidden_.data());
   int last = -1;
-  for (const PassInput& input : inputs_) {
+  for (const PassInput& input : inputs) {
     Slot& s = at(input.slot);
     last += input.num_tokens;
     const int before = length(input.slot) - input.num_tokens;

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "speculative/language_model.h"
+#include "speculative/head_models.h"
 
 namespace specdec {
 
@@ -40,7 +40,7 @@ class HiddenRows {
 // The target as the loop of a drafting head uses it: keeps the hidden rows that the head has not read yet.
 class TargetOfHead final : public LanguageModel {
  public:
-  TargetOfHead(LanguageModel& target, DraftingHead& head) : target_(target), head_(head) {}
+  TargetOfHead(HiddenRowModel& target, DraftingHead& head) : target_(target), head_(head) {}
 
   int vocabulary_size() const override { return target_.vocabulary_size(); }
   int context_length() const override { return target_.context_length(); }
@@ -57,14 +57,14 @@ class TargetOfHead final : public LanguageModel {
   void copy(int from, int to) override;
 
  private:
-  LanguageModel& target_;
+  HiddenRowModel& target_;
   DraftingHead& head_;
 };
 
 class DraftingHead final : public LanguageModel {
  public:
   // The layers' target_row_size() is the target's hidden_size(). Both have num_slots slots.
-  DraftingHead(LanguageModel& target, LanguageModel& layers, int num_slots);
+  DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_slots);
 
   // The loop must use the target through this.
   LanguageModel& target() { return target_; }
@@ -85,7 +85,8 @@ class DraftingHead final : public LanguageModel {
 
   // Reads the committed tokens whose rows are known. Only while the target's cache holds no drafts.
   void catch_up(int slot);
-  // The row that the next token is read with, after catch_up(); null: none is known.
+  int target_row_size() const { return static_cast<int>(target_row_size_); }
+  // The row that the next token is read with, after catch_up(); null: none is known. [target_row_size()]
   const float* next_row(int slot) const;
   // The layers' cache was filled with the first `length` tokens; row: of the last of them.
   void restored(int slot, int length, Token last_token, const float* row);
@@ -107,13 +108,12 @@ class DraftingHead final : public LanguageModel {
   void collect_rows(const std::vector<PassInput>& inputs);
   void read(const std::vector<PassInput>& inputs);
 
-  LanguageModel& layers_;
+  HeadLayers& layers_;
   TargetOfHead target_;
   const LanguageModel& target_model_;
   std::size_t hidden_size_, target_row_size_;
   std::vector<Slot> slots_;
   int pass_size_ = 0;
-  std::vector<PassInput> inputs_;           // scratch
   std::vector<float> hidden_;               // scratch: [tokens of a pass][hidden_size_]
   std::vector<float> target_rows_;          // scratch: [those of them with rows of the target][target_row_size_]
   std::vector<std::size_t> target_places_;  // scratch: in hidden_

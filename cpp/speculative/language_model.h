@@ -13,7 +13,6 @@ struct PassInput {
   const Token* tokens;
   int num_tokens;
   int num_rows;
-  const float* hidden = nullptr;  // [num_tokens][hidden_size()] of a drafting head's layers: read with the tokens; null: other models
 };
 
 class LanguageModel {
@@ -32,15 +31,6 @@ class LanguageModel {
   virtual void decode(const std::vector<PassInput>& inputs) = 0;
   virtual const float* logits(int row) const = 0;  // [vocabulary_size]
   virtual int pass_size() const = 0;               // tokens in the last pass, padding included
-
-  // Hidden rows: what the last layer makes of a token, read by drafting heads (speculative/drafting_head.h). 0: the model gives none.
-  virtual int hidden_size() const { return 0; }
-  // Of a token of the last pass, counted over the inputs in order; valid until the next pass. [hidden_size()]
-  virtual const float* hidden_row(int /*token*/) const { return nullptr; }
-  // Of a drafting head's layers: the size of the target's rows that they read, and these rows as they read them, `count` of them, at most
-  // batch_size(). [count][hidden_size()], valid until the next call. Throws as decode().
-  virtual int target_row_size() const { return hidden_size(); }
-  virtual const float* fuse(const float* target_rows, int /*count*/) { return target_rows; }
 
   virtual int length(int slot) const = 0;  // tokens in the cache
   // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with recurrent layers

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+import struct
 import subprocess
 
 import pytest
+from tests.models.tiny_models import Vocabulary, make
 
 import specdec_native as sd
 
@@ -68,6 +70,25 @@ def test_the_index_is_kept(corpus: pathlib.Path, output: str, target_path: pathl
     assert copies(sd.Generator(target_path, "suffix", draft_corpus=corpus), output) < 20
     assert index.read_bytes() != made[0]
     assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.txt", "corpus.txt.index"]
+
+
+def kept_tokens(index: pathlib.Path) -> list[int]:
+    """Those of the text: after magic, version and the key, with every field after its length."""
+    content = index.read_bytes()
+    (key_bytes,) = struct.unpack_from("<Q", content, 12)
+    (bytes_,) = struct.unpack_from("<Q", content, 20 + key_bytes)
+    return list(struct.unpack_from(f"<{bytes_ // 4}i", content, 28 + key_bytes))
+
+
+def test_a_text_without_lines_is_cut_between_characters(tmp_path: pathlib.Path) -> None:
+    target = make("llama", vocabulary=Vocabulary(adds_eos=True)).write(tmp_path / "target.gguf")
+    text = "x" + "\u00e9" * 40_000
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(text, encoding="utf-8")
+    gen = sd.Generator(target, "suffix", draft_corpus=corpus, n_ctx=64)
+    tokens = kept_tokens(tmp_path / "corpus.txt.index")
+    assert gen.tokenize("a")[-1] == Vocabulary().eos and not {Vocabulary().bos, Vocabulary().eos} & set(tokens)
+    assert gen.detokenize(tokens) == text
 
 
 def test_an_index_that_cannot_be_kept_is_said(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:

@@ -67,6 +67,7 @@ class Vocabulary:
     renamed: Mapping[int, str] = field(default_factory=dict)  # ids with another text
     control: tuple[int, ...] = ()  # further ids of control tokens
     chat_template: str = ""
+    adds_eos: bool = False
 
     def texts(self) -> list[str]:
         merged = [merge.replace(" ", "") for merge in self.merges]
@@ -93,6 +94,8 @@ class Vocabulary:
         writer.add_bos_token_id(self.bos)
         writer.add_eos_token_id(self.eos)
         writer.add_add_bos_token(self.adds_bos)
+        if self.adds_eos:
+            writer.add_add_eos_token(True)
         if self.chat_template:
             writer.add_chat_template(self.chat_template)
 

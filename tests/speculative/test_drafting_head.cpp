@@ -223,7 +223,7 @@ TEST_OF_HEADS(restored_caches) {
         rows.push_back(row);
         if (fuses) rows.push_back(7.0f * row);
       }
-      toy.layers.decode({{0, all.data(), count, 0, rows.data()}});
+      toy.layers.decode_with({{0, all.data(), count, 0}}, rows.data());
       const float row = toy::Model::hidden_after(Text(all.begin(), all.begin() + count));
       toy.head.restored(0, count, all[count - 1], &row);
       CHECK(*toy.head.next_row(0) == row);

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "speculative/language_model.h"
+#include "speculative/head_models.h"
 #include "toy_model.h"
 
 namespace toy {
 
-class HeadLayers final : public specdec::LanguageModel {
+class HeadLayers final : public specdec::HeadLayers {
  public:
   using Read = std::vector<std::pair<Token, float>>;  // tokens, each with its hidden row
 
@@ -38,7 +38,7 @@ class HeadLayers final : public specdec::LanguageModel {
   }
   int length(int slot) const override { return static_cast<int>(cache(slot).size()); }
 
-  void decode(const std::vector<PassInput>& inputs) override {
+  void decode_with(const std::vector<PassInput>& inputs, const float* rows) override {
     ++num_passes;
     if (before_pass) before_pass(num_passes);
     rows_.clear();
@@ -50,7 +50,8 @@ class HeadLayers final : public specdec::LanguageModel {
       total += input.num_tokens;
       Read& read = caches_.at(static_cast<std::size_t>(input.slot));
       for (int i = 0; i < input.num_tokens; ++i) {
-        const float* row = input.hidden + i * hidden_size();
+        const float* row = rows;
+        rows += hidden_size();
         if (fuses_ && row[1] != 7.0f * row[0]) throw std::logic_error("a row that is not the head's");
         read.emplace_back(input.tokens[i], row[0]);
         if (static_cast<int>(read.size()) > context_) throw std::logic_error("past the context");

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "speculative/language_model.h"
+#include "speculative/head_models.h"
 
 namespace toy {
 
@@ -21,7 +21,7 @@ inline std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-class Model final : public specdec::LanguageModel {
+class Model final : public specdec::HiddenRowModel {
  public:
   Model(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1)
       : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), caches_(static_cast<std::size_t>(slots)) {}

@@ -1,0 +1,75 @@
+// Contexts that read or give hidden rows: the target of a drafting head, and the head's layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "llama/context.h"
+#include "speculative/head_models.h"
+
+namespace specdec {
+
+class HeadTarget final : public Context, public HiddenRowModel {
+ public:
+  struct Rows {
+    std::vector<int> layers;        // rows are the inputs of these layers, one after the other; empty: the output of the last layer
+    bool has_shared_cache = false;  // an assistant reads this cache
+  };
+  // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
+  HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, Rows rows);
+
+  void decode(const std::vector<PassInput>& inputs) override;
+  int hidden_size() const override { return hidden_size_; }
+  const float* hidden_row(int token) const override;
+  void copy(int from, int to) override;
+
+ private:
+  void add_input(const PassInput& input) override;
+  void ask_for_rows();
+  void collect_rows();
+
+  Rows rows_;
+  int hidden_size_;
+  std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
+  std::vector<float> collected_;  // of the last pass, if they come from chosen layers: [places_.size()][hidden_size_]
+};
+
+class HeadContext : public Context, public HeadLayers {
+ public:
+  // The loaded head of a model: in the target's file, or in one of its own. The target must outlive it.
+  static std::unique_ptr<HeadContext> create(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
+                                             const Options& options, const HeadTarget& target);
+
+  void decode(const std::vector<PassInput>& inputs) override { decode_with(inputs, nullptr); }
+  void decode_with(const std::vector<PassInput>& inputs, const float* rows) override;
+  const float* logits(int row) const override;
+  int hidden_size() const override { return hidden_size_; }
+  const float* hidden_row(int token) const override;  // of some heads (OwnHeadInfo::rows_need_logits) the last of an input only
+
+ protected:
+  HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup);
+
+  void add_input(const PassInput& input) override;
+  // Whether an input's token is read; otherwise only its place is counted.
+  virtual bool reads(const PassInput& /*input*/, int /*index*/) const { return true; }
+  virtual int position(int slot) const { return length(slot); }
+  // Whether llama.cpp makes logits of every token of a pass that makes any.
+  virtual bool makes_rows_together() const { return false; }
+
+ private:
+  void add_padding(int slot, int count) override;
+  void add(Token token, int slot, bool makes_row, const float* hidden);
+
+  int hidden_size_;
+  bool wants_last_rows_;             // logits of the last token of every input, which has no hidden row without
+  std::vector<float> read_rows_;     // of the running pass: [batch_size()][hidden_size_]
+  const float* next_row_ = nullptr;  // of the inputs' tokens; null: zeros
+  bool wants_all_rows_ = false;
+  std::vector<int> places_;  // in the last pass's batch, of the inputs' tokens; -1: not read
+  std::vector<int> rows_;    // of logits, among those that llama.cpp makes in the last pass
+  int num_made_rows_ = 0;    // by llama.cpp in the last pass
+};
+
+}  // namespace specdec
