@@ -17,8 +17,8 @@ double AcceptanceModel::probability(double confidence) const { return 1.0 / (1.0
 
 // Without verdicts the variances grow back to their initial values, so the next verdict has a large effect.
 void AcceptanceModel::forget() {
-  level_variance_ = std::min(options_.level_variance, level_variance_ + options_.level_drift);
-  slope_variance_ = std::min(options_.slope_variance, slope_variance_ + options_.slope_drift);
+  level_variance_ = std::min(options_.level_variance, level_variance_ + options_.drift * options_.level_variance);
+  slope_variance_ = std::min(options_.slope_variance, slope_variance_ + options_.drift * options_.slope_variance);
 }
 
 // One step of an extended Kalman filter.

@@ -12,20 +12,17 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
-AdaptiveDraftLength::Acceptance::Acceptance(const AutoOptions& options) : by_row(options.acceptance), by_draft(options.acceptance) {
-  row_confidences.fill(options.first_confidence);
-}
+AdaptiveDraftLength::Acceptance::Acceptance(const AutoOptions& options) : by_row(options.acceptance), by_draft(options.acceptance) {}
 
 double AdaptiveDraftLength::Acceptance::typical() const {
+  const std::size_t count = std::min(num_rows, row_confidences.size());
+  if (count == 0) return by_row.probability(0.5);
   double sum = 0.0;
-  for (const double confidence : row_confidences) sum += by_row.probability(confidence);
-  return sum / static_cast<double>(row_confidences.size());
+  for (std::size_t i = 0; i < count; ++i) sum += by_row.probability(row_confidences[i]);
+  return sum / static_cast<double>(count);
 }
 
-void AdaptiveDraftLength::Acceptance::add_row(double confidence) {
-  row_confidences[next_row] = confidence;
-  next_row = (next_row + 1) % row_confidences.size();
-}
+void AdaptiveDraftLength::Acceptance::add_row(double confidence) { row_confidences[num_rows++ % row_confidences.size()] = confidence; }
 
 void AdaptiveDraftLength::Acceptance::learn(const DraftPlan::Confidence& confidence, bool accepted) {
   by_row.learn(confidence.row, accepted);
@@ -304,15 +301,15 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   text_.forget();
   const double undisturbed = target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
   for (Recent& recent : recent_) {
-    recent.tokens *= options_.rate_memory, recent.seconds *= options_.rate_memory, recent.sequence_seconds *= options_.rate_memory;
+    recent.tokens *= options_.memory, recent.seconds *= options_.memory, recent.sequence_seconds *= options_.memory;
   }
   recent_[is_copying_ ? by_copying : by_model].add(1.0, {static_cast<double>(num_made), undisturbed, num_sequences_ * undisturbed});
   const int num_asked = num_sequences_ - num_not_asked_;
-  if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, options_.share_window);
+  if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, 1.0 / (1.0 - options_.memory));
 
   // A trial may cost more than expected, because a draft model that was not used for long must first read the tokens it
   // missed; then the budget goes negative. It is capped at the cost of one trial, so that trials never come in a row.
-  const double one_trial = options_.trial_savings * (target_costs_.seconds(num_sequences_) + draft_pass_);
+  const double one_trial = target_costs_.seconds(num_sequences_) + draft_pass_;
   budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
   if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + catch_up_seconds_ + std::max(0.0, propose_seconds - draft_seconds_);

@@ -75,8 +75,8 @@ class AdaptiveDraftLength final : public DraftLength {
     double of_draft(double confidence) const { return by_draft.probability(confidence); }
 
     AcceptanceModel by_row, by_draft;
-    std::array<double, 24> row_confidences;  // the latest
-    std::size_t next_row = 0;
+    std::array<double, 24> row_confidences{};  // the latest of num_rows
+    std::size_t num_rows = 0;
   };
 
   // Decaying sums over cycles; seconds as predicted, without disturbances.

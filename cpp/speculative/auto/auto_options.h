@@ -7,41 +7,36 @@ namespace specdec {
 struct AutoOptions {
   // Pass costs (pass_costs.h): a Kalman filter over log seconds. Variances are of natural logarithms.
   struct Costs {
-    double tokens_per_reading = 16.0;     // prior: reading the weights once takes as long as computing this many tokens
-    double walk_variance = 0.1;           // per unit of log(tokens): one doubling deviates from the prior by a factor e^0.26
-    double speed_variance = 1e-4;         // per pass, common to all sizes: the machine's speed drifts by 1 %
-    double shape_variance = 5e-5;         // per pass and size: the KV cache grows
-    double first_noise = 0.1;             // mean deviation of log seconds from the prediction, before any was measured
-    double least_noise = 0.01;            // the measured deviation is taken to be at least this
-    double noise_rate = 0.05;             // share of the newest pass in its running mean
-    double outlier = 2.0;                 // standard deviations: a slower pass counts as if it were only this much slower
-    double too_fast = 3.0;                // standard deviations: a faster pass raises the variance, so that it is believed
-    double longest_change = 1e-3;         // seconds, roughly: building a graph takes no longer for larger weights
-    double change_variance = 0.04;        // in units of longest_change, or of the first pass if that is shorter
-    double change_drift_variance = 1e-6;  // per pass
+    double tokens_per_reading = 16.0;  // prior: reading the weights once takes as long as computing this many tokens
+    // Per unit of log(tokens): one doubling deviates from the prior by a factor e^0.26. Also that of a change, in units of longest_change.
+    double walk_variance = 0.1;
+    double speed_variance = 1e-4;  // per pass, common to all sizes: the machine's speed drifts by 1 %
+    double shape_variance = 5e-5;  // per pass and size: the KV cache grows
+    double first_noise = 0.1;      // mean deviation of log seconds from the prediction, before any was measured
+    double noise_rate = 0.05;      // share of the newest pass in its running mean
+    double outlier = 2.0;          // standard deviations: a slower pass counts as if it were only this much slower
+    double too_fast = 3.0;         // standard deviations: a faster pass raises the variance, so that it is believed
+    double longest_change = 1e-3;  // seconds, roughly: building a graph takes no longer for larger weights
   };
   // Acceptance (acceptance_model.h): log-odds(accepted) = level + slope * log-odds(confidence).
   struct Acceptance {
     // The prior assumes more acceptance than the confidences suggest, so that drafts are tried; a few verdicts correct it.
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
-    double level_drift = 4e-3, slope_drift = 1e-4;  // variance per cycle; about the last 50 verdicts count
+    double drift = 4e-3;  // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
   Costs costs;
   Acceptance acceptance;
-  double first_confidence = 0.8;  // of rows, before any was seen
-  double share_window = 50.0;     // outcomes that the running mean of "the proposer had something to propose" remembers
-  double rate_memory = 0.95;      // decay of the current rate, per cycle
-  double trial_share = 0.01;      // share of the time that trials may take
-  double trial_savings = 2.0;     // the budget for trials grows up to this many cycles of one draft
-  double optimism = 2.0;          // standard deviations that the optimistic cost of a length is below its mean
-  double leap = 4.0;              // a pass may have this many times the columns of the largest one measured
-  double warm_after = 2e-3;       // seconds of plain cycles before the first draft: caches and pages are cold at first
-  int longest_tried = 24;         // drafts
-  double catch_up_lasts = 32.0;   // cycles: a draft model that must read what it did not draft will be used this often afterwards
-  double other_kind = 0.05;       // weight of the cycles without copies in the rate of those with copies, and the other way round
-  int plan_lasts = 16;            // plain cycles; for tiny models, making a plan takes as long as a cycle
+  double memory = 0.95;          // decay of the current rate, and of the share of cycles with something to propose, per cycle
+  double trial_share = 0.01;     // share of the time that trials may take
+  double optimism = 2.0;         // standard deviations that the optimistic cost of a length is below its mean
+  double leap = 4.0;             // a pass may have this many times the columns of the largest one measured
+  double warm_after = 2e-3;      // seconds of plain cycles before the first draft: caches and pages are cold at first
+  int longest_tried = 24;        // drafts
+  double catch_up_lasts = 32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
+  double other_kind = 0.05;      // weight of the cycles without copies in the rate of those with copies, and the other way round
+  int plan_lasts = 16;           // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 
 }  // namespace specdec

@@ -89,7 +89,7 @@ void PassCosts::record(int num_tokens, double seconds) {
     sizes_[first_size] = num_tokens;
     state_[first_size] = measured;
     covariance_[first_size][first_size] = noise_ * noise_;
-    covariance_[change_slot][change_slot] = options_.change_variance;
+    covariance_[change_slot][change_slot] = options_.walk_variance;
     unit_ = std::min(options_.longest_change, std::exp(measured));
     return;
   }
@@ -100,7 +100,6 @@ void PassCosts::record(int num_tokens, double seconds) {
     for (std::size_t j = first_size; j < num_slots_; ++j) covariance_[i][j] += options_.speed_variance;
     covariance_[i][i] += options_.shape_variance;
   }
-  covariance_[change_slot][change_slot] += options_.change_drift_variance;
   const double noise_variance = 1.5 * noise_ * noise_;  // of a normal distribution with mean deviation noise_
 
   // First-order dependence of the logarithm of the measured time on the state (an extended Kalman filter).
@@ -128,7 +127,7 @@ void PassCosts::record(int num_tokens, double seconds) {
   }
   state_[change_slot] = std::max(0.0, state_[change_slot]);
   const double deviation = std::min(std::fabs(surprise), 3.0 * noise_);
-  noise_ = std::max(options_.least_noise, noise_ + options_.noise_rate * noise_variance / variance * (deviation - noise_));
+  noise_ = std::max(least_noise, noise_ + options_.noise_rate * noise_variance / variance * (deviation - noise_));
 }
 
 }  // namespace specdec

@@ -43,6 +43,7 @@ class PassCosts {
   template <class T>
   using PerSlot = std::array<T, max_slots>;
 
+  static constexpr double least_noise = 0.01;  // so that a few equal measurements are not trusted without limit
   AutoOptions::Costs options_;
   std::size_t num_slots_ = first_size;
   PerSlot<int> sizes_{};  // in the order of first measurement
