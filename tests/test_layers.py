@@ -20,7 +20,7 @@ MAY_USE = {
     "chat": {"base"},
     "llama": {"base", "platform", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
-    "engine": {"base", "platform", "gguf", "model_file", "llama", "chat", "speculative", "sampling", "constraints"},
+    "engine": {"base", "platform", "gguf", "model_file", "hub", "llama", "chat", "speculative", "sampling", "constraints"},
     "server": {"base", "platform", "llama", "chat", "sampling", "speculative", "engine"},
     "bindings": {"base", "platform", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
     | {"quantize", "engine"},

@@ -4,7 +4,6 @@
 #include "bindings/register.h"
 #include "hub/companions.h"
 #include "hub/model_name.h"
-#include "model_file/own_head.h"
 
 namespace py = pybind11;
 using namespace py::literals;
@@ -26,8 +25,4 @@ void register_hub(py::module_& m) {
         return name ? std::optional<std::string>(name->text()) : std::nullopt;
       },
       "target"_a, "The name of a draft model on the hub for a target's file, or None. ModelError.");
-  m.def("objection_to_companion", py::overload_cast<const std::string&, const std::string&>(&specdec::objection_to_companion), "draft"_a,
-        "target"_a, "Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.");
-  m.def("has_own_head", py::overload_cast<const std::string&>(&specdec::has_own_head), "target"_a,
-        "Whether a target's file has a drafting head that can be used. ModelError.");
 }

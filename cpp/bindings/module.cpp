@@ -17,7 +17,6 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The native engine of specdec_native; use it through the package.";
   m.attr("__version__") = SPECDEC_VERSION;
   spare_closed_streams();
-  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(finish_work_without_gil));
   if (const pybind11::module_ os = pybind11::module_::import("os"); pybind11::hasattr(os, "register_at_fork")) {
     os.attr("register_at_fork")(pybind11::arg("after_in_child") = pybind11::cpp_function(forget_other_threads));
   }

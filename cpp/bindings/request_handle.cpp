@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -12,9 +13,11 @@
 #include "bindings/register.h"
 #include "bindings/results.h"
 #include "bindings/without_gil.h"
+#include "engine/request_handle.h"
 
 namespace py = pybind11;
 using namespace py::literals;
+using specdec::RequestHandle;
 
 namespace {
 
@@ -46,64 +49,75 @@ class News {
   std::set<std::uint64_t> changed_;
 };
 
-News& news() {
-  static auto* const all = new News;  // never destroyed: threads may outlive the end of Python
-  return *all;
-}
-
-}  // namespace
-
-SharedRequest::~SharedRequest() {
-  if (handle_ && process_ == specdec::process_id()) handle_->cancel();
-}
-
-std::optional<specdec::Piece> SharedRequest::wait(std::size_t index) const {
-  if (process_ != specdec::process_id()) throw specdec::Error("this request was submitted before the process was forked");
+// Calls is_over() without the GIL until it is true. Ctrl-C is raised as what Python's handler made of it.
+template <class IsOver>
+void wait_until(const RequestHandle& request, IsOver is_over) {
+  if (!request.is_in_its_process()) throw specdec::Error("this request was submitted before the process was forked");
   for (;;) {
-    bool is_there = false;
     {
       const WithoutGil released;
-      is_there = handle_->wait_for(index, between_signal_checks);
+      if (is_over()) return;
     }
-    if (is_there) return handle_->piece(index);
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
 }
 
-void SharedRequest::watch(std::uint64_t id) const {
-  handle_->set_listener([id] { news().add(id); });
-}
+}  // namespace
 
 void register_request_handle(py::module_& m) {
-  py::class_<SharedRequest>(m, "SharedRequest", "A submitted request. Dropping it ends the request.")
+  py::class_<News, std::shared_ptr<News>>(m, "News", "Which watched requests have changed.")
+      .def(py::init())
       .def(
-          "wait", [](const SharedRequest& self, std::size_t index) { return piece_to_python(self.wait(index)); }, "index"_a,
+          "take",
+          [](News& self) {
+            const WithoutGil released;
+            return self.take();
+          },
+          "Waits up to 20 ms for the numbers of watched requests that have changed.");
+
+  py::class_<RequestHandle, std::shared_ptr<RequestHandle>>(m, "RequestHandle", "A submitted request. Dropping it ends the request.")
+      .def(
+          "wait",
+          [](const RequestHandle& self, std::size_t index) {
+            wait_until(self, [&] { return self.wait_for(index, between_signal_checks); });
+            return piece_to_python(self.piece(index));
+          },
+          "index"_a,
           "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before "
           "it.")
       .def(
-          "peek", [](const SharedRequest& self, std::size_t index) { return piece_to_python(self.get().piece(index)); }, "index"_a,
+          "wait_for_end", [](const RequestHandle& self) { wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }); },
+          "Waits for the end of the request.")
+      .def(
+          "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); }, "index"_a,
           "As wait(), but None if the piece is not there yet.")
-      .def("cancel", &SharedRequest::cancel, "Asks for the end of the request.")
-      .def("watch", &SharedRequest::watch, "id"_a, "take_news() tells `id` after every new piece and at the end.")
-      .def_property_readonly("done", [](const SharedRequest& self) { return self.get().is_done(); })
+      .def("cancel", &RequestHandle::cancel, "Asks for the end of the request.")
+      .def(
+          "watch",
+          [](RequestHandle& self, const std::shared_ptr<News>& news, std::uint64_t number) {
+            self.set_listener([news, number] { news->add(number); });
+          },
+          "news"_a, "number"_a, "news.take() tells `number` after every new piece and at the end.")
+      .def_property_readonly("done", &RequestHandle::is_done)
       .def_property_readonly(
-          "error", [](const SharedRequest& self) { return self.get().error() ? exception_of(self.get().error()) : py::object(py::none()); },
+          "error", [](const RequestHandle& self) { return self.error() ? exception_of(self.error()) : py::object(py::none()); },
           "What ended the request early; None: nothing so far.")
       .def(
           "prompt_score",
-          [](const SharedRequest& self) {
-            const std::shared_ptr<const specdec::Score> score = self.get().prompt_score();
+          [](const RequestHandle& self) {
+            const std::shared_ptr<const specdec::Score> score = self.prompt_score();
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
-          "The result of Generator.score() for the prompt, from the first piece or the end on; None before, or if not asked for.")
-      .def("stats", [](const SharedRequest& self) { return stats_to_python(self.get().stats(), self.get().drafting()); })
-      .def_property_readonly("seed", [](const SharedRequest& self) { return self.get().seed(); })
-      .def_property_readonly("verification", [](const SharedRequest& self) { return specdec::name(self.get().verification()); });
-  m.def(
-      "take_news",
-      [] {
-        const WithoutGil released;
-        return news().take();
-      },
-      "Waits up to 20 ms for the ids of watched requests that have changed.");
+          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from the first piece or "
+          "the end on; None before, or if not asked for.")
+      .def("stats", [](const RequestHandle& self) { return stats_to_python(self.stats(), self.drafting()); })
+      .def_property_readonly(
+          "prompt_progress",
+          [](const RequestHandle& self) {
+            const specdec::PromptProgress progress = self.prompt_progress();
+            return std::make_pair(progress.read, progress.all);
+          },
+          "How many tokens of the prompt are read, and of how many.")
+      .def_property_readonly("seed", &RequestHandle::seed)
+      .def_property_readonly("verification", [](const RequestHandle& self) { return specdec::name(self.verification()); });
 }

@@ -53,7 +53,7 @@ std::vector<Token> ChatConversation::prompt() const {
       messages.push_back({"user", turns_[i].question});
       if (i + 1 < turns_.size()) messages.push_back({"assistant", turns_[i].answer.text});
     }
-    tokens = generator_->chat_tokens(conversation(messages));
+    tokens = generator_->chat().tokens(conversation(messages));
   } else {
     std::string text = system_;
     for (std::size_t i = left_out_; i < turns_.size(); ++i) {

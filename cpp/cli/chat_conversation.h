@@ -14,7 +14,7 @@ class ChatConversation {
   // Without a template the messages follow each other as plain text. Throws ModelError if the template cannot be used.
   ChatConversation(const Generator& generator, const std::string& system);
 
-  bool has_template() const { return generator_->has_chat_template(); }
+  bool has_template() const { return generator_->chat().has_template(); }
   bool is_empty() const { return turns_.empty(); }
   std::size_t num_left_out() const { return left_out_; }  // turns
 

@@ -1,12 +1,8 @@
 #include "cli/hub_models.h"
 
-#include <optional>
-
-#include "base/error.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "hub/companions.h"
 #include "hub/download.h"
 #include "hub/model_name.h"
 
@@ -28,27 +24,6 @@ std::string local_model(const std::string& path) {
     note("note: " + sentence + "\n");
   };
   return download_model(parse_hub_name(path), callbacks);
-}
-
-DraftSource companion_draft(const std::string& target_path) {
-  std::string reason = "no small model of this target's family is known (docs/models.md)";
-  if (const std::optional<HubName> name = companion_of(target_path)) {
-    try {
-      const std::string path = local_model(name->text());
-      reason = objection_to_companion(path, target_path);
-      if (reason.empty()) {
-        note("note: the draft is " + name->text() + "\n");
-        return DraftModel{path};
-      }
-      reason = name->text() + " cannot be the draft: " + reason;
-    } catch (const Cancelled&) {
-      throw;
-    } catch (const Error& error) {
-      reason = name->text() + " cannot be the draft: " + error.what();
-    }
-  }
-  note("note: drafts are copied from the text (suffix decoding): " + reason + "\n");
-  return SuffixDecoding();
 }
 
 }  // namespace specdec::cli

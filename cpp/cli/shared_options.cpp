@@ -16,7 +16,6 @@
 #include "engine/bundled_models.h"
 #include "engine/request_options.h"
 #include "hub/model_name.h"
-#include "model_file/own_head.h"
 #include "platform/console.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"
@@ -119,33 +118,20 @@ void resolve_models(GeneratorOptions& options) {
     const bool is_automatic = std::holds_alternative<AutomaticDraft>(options.draft);
     if (!has_draft(options.draft) || is_automatic) options.draft = DraftModel{pair.draft};
   }
-  if (options.num_draft_tokens == 0) options.draft = NoDraft(), options.draft_corpus.clear();
-  if (!options.draft_corpus.empty()) {
-    const bool is_used = std::holds_alternative<SuffixDecoding>(options.draft) || std::holds_alternative<AutomaticDraft>(options.draft) ||
-                         (std::holds_alternative<OwnHead>(options.draft) && options.suffix) ||
-                         (draft_path(options.draft) != nullptr && options.suffix);
-    if (!is_used) throw UsageError("--draft-corpus needs -md suffix, or a draft model without --no-suffix");
+  if (options.num_draft_tokens == 0) {
+    options.draft = NoDraft();
+    options.draft_corpus.clear();
   }
   options.progress = load_progress();
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
-  if (std::holds_alternative<AutomaticDraft>(options.draft)) {
-    options.draft = has_own_head(options.target) ? DraftSource(OwnHead()) : companion_draft(options.target);
-  }
+  options.download = local_model;
   if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }
 
 void show_notes(const Generator& generator) {
+  if (!generator.draft_choice().empty()) note("note: " + generator.draft_choice() + "\n");
   for (const std::string& text : generator.notes()) note("note: " + text + "\n");
-}
-
-PromptProgress prompt_progress() {
-  if (!is_terminal(StandardStream::error)) return {};
-  return [line = std::make_shared<ProgressLine>()](std::int64_t read, std::int64_t all) {
-    const auto text = [&] { return "reading: " + std::to_string(read) + " of " + counted(all, "token"); };
-    if (read == 0 && all > 100) line->begin(text());  // shorter prompts are read at once
-    else line->update(text);
-  };
 }
 
 void fix_seed(Request& request) {

@@ -20,14 +20,11 @@ Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
 // After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the hub are
-// downloaded.
+// downloaded. What the draft "auto" means is engine/resolved_draft.h's.
 void resolve_models(GeneratorOptions& options);
 
-// Tells what a loaded generator could not do as asked.
+// Tells which draft was chosen, and what a loaded generator could not do as asked.
 void show_notes(const Generator& generator);
-
-// Shows on a terminal how much of a long prompt is read; its line is cleared with the last copy of this.
-PromptProgress prompt_progress();
 
 // For generations that are compared: if no seed was given, chooses one random seed for all of them.
 void fix_seed(Request& request);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "platform/process.h"
 
 namespace specdec {
 namespace {
@@ -14,10 +16,17 @@ constexpr std::chrono::milliseconds keeping_interval(20);  // between two looks 
 
 }  // namespace
 
-void ExecutorCommands::submit(std::shared_ptr<RequestHandle> handle) {
+ExecutorQueue::ExecutorQueue(std::size_t max_unfinished)
+    : max_unfinished_(max_unfinished),
+      closing_error_(std::make_exception_ptr(Cancelled("the Generator was closed"))),
+      process_(process_id()) {}
+
+bool ExecutorQueue::is_in_its_process() const { return process_id() == process_; }
+
+void ExecutorQueue::submit(std::shared_ptr<RequestHandle> handle) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_because_) std::rethrow_exception(closed_because_);
+    if (is_closed_) std::rethrow_exception(closing_error_);
     if (num_unfinished_ >= max_unfinished_) {
       throw QueueFull(std::to_string(num_unfinished_) + " requests run or wait already; try again when some have ended");
     }
@@ -27,87 +36,131 @@ void ExecutorCommands::submit(std::shared_ptr<RequestHandle> handle) {
   arrived_.notify_one();
 }
 
-void ExecutorCommands::cancel(std::shared_ptr<RequestHandle> handle) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (closed_because_) return;
-    waiting_.cancelled.push_back(std::move(handle));
-    is_urgent_ = true;
-  }
-  arrived_.notify_one();
-}
-
-void ExecutorCommands::close(std::exception_ptr reason) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!closed_because_) closed_because_ = std::move(reason);
-    is_urgent_ = true;
-  }
-  arrived_.notify_one();
-}
-
-void ExecutorCommands::take(std::chrono::milliseconds patience, Taken& taken) {
-  taken.submitted.clear();
-  taken.cancelled.clear();
+void ExecutorQueue::run(Command& command) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto any = [this] { return closed_because_ || !waiting_.submitted.empty() || !waiting_.cancelled.empty(); };
-  if (patience.count() > 0) arrived_.wait_for(lock, patience, any);
-  taken.submitted.swap(waiting_.submitted);
-  taken.cancelled.swap(waiting_.cancelled);
-  taken.closed = closed_because_ != nullptr;
-  is_urgent_ = taken.closed;
+  if (is_closed_) std::rethrow_exception(closing_error_);
+  waiting_.commands.push_back(&command);
+  if (command.is_urgent) {
+    is_urgent_ = true;
+    has_urgent_command_ = true;
+  }
+  arrived_.notify_one();
+  command_done_.wait(lock, [&] { return command.is_done; });
+  if (command.error) std::rethrow_exception(command.error);
 }
 
-void ExecutorCommands::finished() {
+void ExecutorQueue::finish(Command& command, std::exception_ptr error) noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    command.error = std::move(error);
+    command.is_done = true;  // it may be gone as soon as the lock is
+  }
+  command_done_.notify_all();
+}
+
+void ExecutorQueue::wake_for_cancellation() noexcept {
+  if (!is_in_its_process()) return;  // another thread may have held the mutex when the process was forked
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.has_cancellations = true;
+    is_urgent_ = true;
+  }
+  arrived_.notify_one();
+}
+
+void ExecutorQueue::close() noexcept {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_closed_ = true;
+    is_urgent_ = true;
+  }
+  arrived_.notify_one();
+}
+
+void ExecutorQueue::take(std::chrono::milliseconds patience, Taken& taken) {
+  taken.submitted.clear();
+  taken.commands.clear();
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto has_work = [this] {
+    return is_closed_ || waiting_.has_cancellations || !waiting_.submitted.empty() || !waiting_.commands.empty();
+  };
+  if (patience.count() > 0) arrived_.wait_for(lock, patience, has_work);
+  taken.submitted.swap(waiting_.submitted);
+  taken.commands.swap(waiting_.commands);
+  taken.has_cancellations = std::exchange(waiting_.has_cancellations, false);
+  taken.is_closed = is_closed_;
+  is_urgent_ = taken.is_closed;
+  has_urgent_command_ = false;
+}
+
+void ExecutorQueue::finish_request() {
   const std::lock_guard<std::mutex> lock(mutex_);
   --num_unfinished_;
 }
 
-std::size_t ExecutorCommands::num_unfinished() const {
+std::size_t ExecutorQueue::num_unfinished() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return num_unfinished_;
 }
 
-bool ExecutorCommands::is_closed() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return closed_because_ != nullptr;
-}
-
-bool ExecutorCommands::any_cancelled(const std::function<bool(const RequestHandle&)>& predicate) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(waiting_.cancelled.begin(), waiting_.cancelled.end(), [&](const auto& handle) { return predicate(*handle); });
-}
-
 Executor::Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_cancel_check, const Options& options)
     : scheduler_(scheduler),
-      set_cancel_check_(std::move(set_cancel_check)),
       options_(options),
-      commands_(std::make_shared<ExecutorCommands>(options.max_unfinished)) {
-  worker_ = std::thread([this] { work(); });  // may throw; it runs no model before the first request
-  set_cancel_check_([this] { return must_interrupt(); });
+      queue_(std::make_shared<ExecutorQueue>(options.max_unfinished)),
+      cancelled_error_(std::make_exception_ptr(Cancelled("the request was cancelled"))) {
+  set_cancel_check([this] { return must_interrupt(); });
+  try {
+    worker_ = std::thread([this] { work(); });  // last: nothing may throw while it runs
+  } catch (const std::system_error&) {
+    throw Error("cannot start the thread that runs the models: the system has a limit on threads; raise it (ulimit -u)");
+  }
 }
 
-std::shared_ptr<RequestHandle> Executor::submit(std::shared_ptr<Text> text) {
-  auto handle = std::make_shared<RequestHandle>(std::move(text), commands_);
-  commands_->submit(handle);
-  return handle;
+std::shared_ptr<RequestHandle> Executor::submit(std::shared_ptr<ScheduledRequest> request) {
+  const auto handle = std::make_shared<RequestHandle>(std::move(request), queue_);
+  // Whoever holds this one reads the output; the worker has the other.
+  std::shared_ptr<RequestHandle> reader(handle.get(), [handle](RequestHandle* dropped) noexcept { dropped->cancel(); });
+  queue_->submit(handle);
+  return reader;
 }
 
-void Executor::close() {
+void Executor::run(const std::function<void()>& work, const CancelCheck& cancelled) {
+  ExecutorQueue::Command command{work, cancelled};
+  queue_->run(command);
+}
+
+void Executor::cancel_all() noexcept {
+  try {
+    const std::function<void()> work = [this] { end_all(cancelled_error_); };
+    const CancelCheck never;
+    ExecutorQueue::Command command{work, never, true};
+    queue_->run(command);
+  } catch (...) {  // it is closed, or there is no memory for the command: then the requests go on
+  }
+}
+
+void Executor::close() noexcept {
   if (!worker_.joinable()) return;
-  commands_->close(std::make_exception_ptr(Cancelled("the Generator was closed")));
+  if (!is_in_its_process()) {
+    worker_.detach();
+    return;
+  }
+  queue_->close();
   worker_.join();
-  set_cancel_check_({});
 }
 
 void Executor::work() {
   for (;;) {
-    commands_->take(patience(), taken_);
+    queue_->take(patience(), taken_);
     try {
-      run();
-      if (taken_.closed) return keep_all();
-      if (const std::optional<Event> event = scheduler_.take_event()) deliver(*event);
-      else scheduler_.step(options_.max_prompt_tokens);
+      obey();
+      if (taken_.is_closed) return keep_all();
+      if (const std::optional<Event> event = scheduler_.take_event()) {
+        deliver(*event);
+      } else {
+        scheduler_.step(options_.max_prompt_tokens);
+        report_progress();
+      }
     } catch (const Cancelled&) {  // a pass was interrupted for a command, which is taken next
     } catch (...) {
       end_all(std::current_exception());
@@ -125,36 +178,57 @@ void Executor::keep_all() const {
   while (!scheduler_.keep_idle_prefixes()) std::this_thread::sleep_for(keeping_interval);
 }
 
-void Executor::run() {
+void Executor::obey() {
   for (const auto& handle : taken_.submitted) begin(handle);
-  if (taken_.closed) return end_all(std::make_exception_ptr(Cancelled("the Generator was closed")));
-  for (const auto& handle : taken_.cancelled) {
-    const auto request = unfinished_.find(handle->text_->id());
-    if (request == unfinished_.end()) continue;
+  for (ExecutorQueue::Command* command : taken_.commands) obey(*command);
+  if (taken_.is_closed) return end_all(queue_->closing_error());
+  if (!taken_.has_cancellations) return;
+  for (auto next = unfinished_.begin(); next != unfinished_.end();) {
+    const auto request = next++;
+    if (!request->second->is_cancelled()) continue;
     scheduler_.cancel(request->first);
-    end(request, std::make_exception_ptr(Cancelled("the request was cancelled")));
+    end(request, cancelled_error_);
   }
+}
+
+// Its errors are those of the thread that waits for it.
+void Executor::obey(ExecutorQueue::Command& command) {
+  std::exception_ptr error = taken_.is_closed ? queue_->closing_error() : nullptr;
+  if (!error) {
+    running_command_ = &command;
+    try {
+      command.work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    running_command_ = nullptr;
+  }
+  queue_->finish(command, std::move(error));
 }
 
 // Whatever happens, the request is unfinished afterwards or has ended.
 void Executor::begin(const std::shared_ptr<RequestHandle>& handle) {
   try {
-    unfinished_.emplace(handle->text_->id(), handle);
-    scheduler_.add(handle->text_);
+    unfinished_.emplace(handle->id(), handle);
+    scheduler_.add(handle->request());
+    if (handle->is_cancelled()) taken_.has_cancellations = true;
   } catch (...) {
-    unfinished_.erase(handle->text_->id());
-    commands_->finished();
-    handle->end(std::current_exception(), handle->text_->sequence().stats);
+    unfinished_.erase(handle->id());
+    queue_->finish_request();
+    handle->end(std::current_exception(), handle->request()->sequence().stats);
   }
 }
 
 void Executor::deliver(const Event& event) {
-  const auto request = unfinished_.find(event.text->id());
+  const auto request = unfinished_.find(event.request->id());
   if (request == unfinished_.end()) return;
   const std::shared_ptr<RequestHandle> handle = request->second;
-  const Stats& stats = event.text->sequence().stats;
-  if (event.is_last()) forget(request), report_drafting(*handle);
-  if (!event.piece) return handle->end(event.text->error(), stats);
+  const Stats& stats = event.request->sequence().stats;
+  if (event.is_last()) {
+    forget(request);
+    report_drafting(*handle);
+  }
+  if (!event.piece) return handle->end(event.request->error(), stats);
   try {
     handle->add(*event.piece, stats);
   } catch (...) {
@@ -163,23 +237,30 @@ void Executor::deliver(const Event& event) {
   }
 }
 
+void Executor::report_progress() {
+  const ScheduledRequest* const request = scheduler_.reading();
+  if (request == nullptr) return;
+  const auto found = unfinished_.find(request->id());
+  if (found != unfinished_.end()) found->second->set_prompt_read(scheduler_.num_cached(*request));
+}
+
 // Before the handle says that it is done: whoever sees that may submit the next request.
 void Executor::forget(Unfinished::iterator request) {
   unfinished_.erase(request);
-  commands_->finished();
+  queue_->finish_request();
 }
 
 void Executor::end(Unfinished::iterator request, std::exception_ptr error) {
   const std::shared_ptr<RequestHandle> handle = request->second;
   forget(request);
   report_drafting(*handle);
-  handle->end(std::move(error), handle->text_->sequence().stats);
+  handle->end(std::move(error), handle->request()->sequence().stats);
 }
 
 void Executor::report_drafting(RequestHandle& handle) const {
   if (!options_.drafting) return;
   try {
-    handle.set_drafting(options_.drafting(*handle.text_));
+    handle.set_drafting(options_.drafting(*handle.request()));
   } catch (const std::bad_alloc&) {  // the text is worth more than what is said about its drafts
   }
 }
@@ -189,17 +270,29 @@ void Executor::end_all(const std::exception_ptr& error) {
   try {
     scheduler_.cancel_all();
   } catch (...) {
-    commands_->close(std::current_exception());
+    queue_->close();
   }
   while (!unfinished_.empty()) end(unfinished_.begin(), error);
 }
 
-// Of the cancellations only that of a request whose prompt is being read is worth an interruption: nobody else's work is lost. The
-// others take effect after the current pass.
+// A pass is interrupted for a cancellation if nobody else's work is lost by that: while the request's prompt is read, or if all
+// requests of the pass are cancelled. The others take effect after the pass.
 bool Executor::must_interrupt() const {
-  if (!commands_->is_urgent()) return false;
-  const auto reads = [](const RequestHandle& handle) { return handle.text_->state() == Text::State::reading; };
-  return commands_->is_closed() || commands_->any_cancelled(reads);
+  if (running_command_ != nullptr && running_command_->cancelled && running_command_->cancelled()) return true;
+  if (!queue_->is_urgent()) return false;
+  if (queue_->is_closed() || queue_->has_urgent_command()) return true;
+  bool any = false, all = true;
+  for (const auto& [id, handle] : unfinished_) {
+    const ScheduledRequest& request = *handle->request();
+    if (!request.has_slot()) continue;
+    if (!handle->is_cancelled()) {
+      all = false;
+      continue;
+    }
+    if (request.state() == ScheduledRequest::State::reading) return true;
+    any = true;
+  }
+  return any && all;
 }
 
 }  // namespace specdec

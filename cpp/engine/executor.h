@@ -1,5 +1,5 @@
-// Runs requests of many threads. One thread, the worker, owns the scheduler: it alone runs models. Other threads submit requests
-// and read their handles. What happens to one request does not affect the others.
+// Runs all requests of a Generator. One thread, the worker, owns the scheduler: it alone runs models. Any thread submits requests
+// and reads their handles. What happens to one request does not affect the others.
 #pragma once
 
 #include <atomic>
@@ -15,57 +15,71 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "engine/request_handle.h"
 #include "engine/scheduler.h"
 
 namespace specdec {
 
-// What other threads ask of the worker. Outlives the executor in its handles.
-class ExecutorCommands {
- public:
-  explicit ExecutorCommands(std::size_t max_unfinished) : max_unfinished_(max_unfinished) {}
+using CancelCheck = std::function<bool()>;  // true: whoever asks throws Cancelled; null: never
 
+// What other threads ask of the worker. It outlives the executor in its handles.
+class ExecutorQueue {
+ public:
+  explicit ExecutorQueue(std::size_t max_unfinished);
+
+  // Work for the worker's thread, between two passes, that the thread which asked for it waits for.
+  struct Command {
+    const std::function<void()>& work;
+    const CancelCheck& cancelled;
+    bool is_urgent = false;  // interrupts the running pass
+    std::exception_ptr error = nullptr;
+    bool is_done = false;
+  };
   struct Taken {
     std::deque<std::shared_ptr<RequestHandle>> submitted;
-    std::vector<std::shared_ptr<RequestHandle>> cancelled;
-    bool closed = false;
+    std::deque<Command*> commands;
+    bool has_cancellations = false;
+    bool is_closed = false;
   };
 
   void submit(std::shared_ptr<RequestHandle> handle);  // throws as Executor::submit
-  void cancel(std::shared_ptr<RequestHandle> handle);
-  void close(std::exception_ptr reason);  // ends waiting; later submissions throw `reason`
+  void run(Command& command);                          // waits until it is done; throws as Executor::run
+  void wake_for_cancellation() noexcept;
+  void close() noexcept;  // ends waiting; later submissions throw Cancelled
 
-  // Into `taken`, whose contents are dropped. Waits at most so long for the next command. Allocates nothing, so that it cannot fail.
+  // Into `taken`, whose contents are dropped. Waits at most `patience` for something to do. Allocates nothing, so that it cannot fail.
   void take(std::chrono::milliseconds patience, Taken& taken);
-  void finished();  // one request
+  void finish(Command& command, std::exception_ptr error) noexcept;
+  void finish_request();
   std::size_t num_unfinished() const;
 
   // Cheap, for use while models run: whether there is something that a pass might be interrupted for.
   bool is_urgent() const { return is_urgent_; }
-  bool is_closed() const;
-  // Whether any of the requests to be cancelled fulfils the predicate.
-  bool any_cancelled(const std::function<bool(const RequestHandle&)>& predicate) const;
+  bool is_closed() const { return is_closed_; }
+  bool has_urgent_command() const { return has_urgent_command_; }
+  const std::exception_ptr& closing_error() const { return closing_error_; }
+  bool is_in_its_process() const;
 
  private:
   mutable std::mutex mutex_;
-  std::condition_variable arrived_;
+  std::condition_variable arrived_, command_done_;
   Taken waiting_;
-  std::exception_ptr closed_because_;
   std::size_t num_unfinished_ = 0;
   const std::size_t max_unfinished_;
-  std::atomic<bool> is_urgent_{false};
+  const std::exception_ptr closing_error_;  // made beforehand, since closing must not fail
+  const std::uint64_t process_;
+  std::atomic<bool> is_urgent_{false}, has_urgent_command_{false}, is_closed_{false};
 };
 
 class Executor {
  public:
   struct Options {
-    std::size_t max_unfinished = 1024;                 // requests that run or wait
-    int max_prompt_tokens = 512;                       // read between two looks at what other threads ask for
-    std::function<std::string(const Text&)> drafting;  // what a handle says of its request's drafts; null: nothing
+    std::size_t max_unfinished = 1024;  // requests that run or wait
+    int max_prompt_tokens = 512;        // read between two looks at what other threads ask for
+    // What a handle says of its request's drafts; null: nothing.
+    std::function<std::string(const ScheduledRequest&)> drafting;
   };
-  using CancelCheck = std::function<bool()>;
 
   // The scheduler and its models belong to the executor until close(). set_cancel_check: sets what models ask regularly while they
   // run, on the thread that runs them; true makes them throw Cancelled.
@@ -74,23 +88,33 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // On any thread. Throws QueueFull; Cancelled once closed.
-  std::shared_ptr<RequestHandle> submit(std::shared_ptr<Text> text);
+  // On any thread. Dropping the handle cancels the request. Throws QueueFull; Cancelled once closed.
+  std::shared_ptr<RequestHandle> submit(std::shared_ptr<ScheduledRequest> request);
 
-  std::size_t num_unfinished() const { return commands_->num_unfinished(); }
+  // Runs `work` on the worker's thread between two passes, and waits for it. cancelled: asked while it runs models. Throws what it
+  // throws; Cancelled once closed. Not from a listener.
+  void run(const std::function<void()>& work, const CancelCheck& cancelled = {});
 
-  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time.
-  void close();
+  std::size_t num_unfinished() const { return queue_->num_unfinished(); }
+
+  // Ends all requests with Cancelled, interrupting the running pass, and waits for that.
+  void cancel_all() noexcept;
+  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time. In a forked process,
+  // where the worker does not exist, it does nothing.
+  void close() noexcept;
+  bool is_in_its_process() const { return queue_->is_in_its_process(); }
 
  private:
-  using Unfinished = std::map<std::int64_t, std::shared_ptr<RequestHandle>>;  // by the id of the text
+  using Unfinished = std::map<std::int64_t, std::shared_ptr<RequestHandle>>;  // by the request's id
 
   void work();
   std::chrono::milliseconds patience() const;
   void keep_all() const;
-  void run();
+  void obey();
+  void obey(ExecutorQueue::Command& command);
   void begin(const std::shared_ptr<RequestHandle>& handle);
   void deliver(const Event& event);
+  void report_progress();
   void forget(Unfinished::iterator request);
   void report_drafting(RequestHandle& handle) const;
   void end(Unfinished::iterator request, std::exception_ptr error);
@@ -98,11 +122,12 @@ class Executor {
   bool must_interrupt() const;
 
   Scheduler& scheduler_;
-  const std::function<void(CancelCheck)> set_cancel_check_;
   const Options options_;
-  const std::shared_ptr<ExecutorCommands> commands_;
-  Unfinished unfinished_;          // the worker's
-  ExecutorCommands::Taken taken_;  // likewise
+  const std::shared_ptr<ExecutorQueue> queue_;
+  const std::exception_ptr cancelled_error_;
+  Unfinished unfinished_;                                    // the worker's
+  ExecutorQueue::Taken taken_;                               // likewise
+  const ExecutorQueue::Command* running_command_ = nullptr;  // likewise
   std::thread worker_;
 };
 

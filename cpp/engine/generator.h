@@ -1,135 +1,72 @@
-// The public C++ interface: generates text with a target and a draft. Python and the command line are thin layers over this.
+// The public C++ interface: generates text with a target and a draft. Python, the command line and the server are thin layers over
+// this.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "chat/chat_template.h"
-#include "constraints/constraint_compiler.h"
+#include "engine/chat.h"
 #include "engine/drafting_report.h"
 #include "engine/executor.h"
 #include "engine/generator_options.h"
+#include "engine/loaded_models.h"
 #include "engine/pass_times.h"
 #include "engine/prefix_cache.h"
 #include "engine/request.h"
+#include "engine/request_constraints.h"
+#include "engine/request_handle.h"
 #include "engine/scheduler.h"
-#include "engine/text.h"
-#include "llama/context.h"
-#include "llama/model.h"
+#include "engine/slot_states.h"
 #include "speculative/auto/adaptive_draft_length.h"
-#include "speculative/corpus_index.h"
 #include "speculative/decoder.h"
-#include "speculative/drafting_head.h"
 
 namespace specdec {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared by Generators that
-  // do not run at the same time; null: new ones.
+  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared by Generators
+  // that do not run at the same time; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
+  // Ends all requests. In a forked process the models' thread does not exist, and what it used is not freed.
+  ~Generator();
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
 
-  // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
-  const std::vector<std::string>& notes() const { return notes_; }
+  // Requests, on any thread. Dropping a handle cancels its request. cancelled: asked while a long prompt is tokenized. Throws
+  // std::invalid_argument, ContextFull, Cancelled; QueueFull if max_queue_size requests wait already.
+  std::shared_ptr<RequestHandle> submit(const Request& request, const CancelCheck& cancelled = {});
+  std::size_t num_unfinished() const { return executor_->num_unfinished(); }  // requests that run or wait
+  void cancel_all() noexcept { executor_->cancel_all(); }                     // ends those with Cancelled, and waits for that
+  // Ends all requests for good: later ones throw Cancelled.
+  void close() noexcept { executor_->close(); }
 
-  // Such a sentence about a request's prompt; empty: none.
+  // A sentence about a request's prompt for the user, which does not change the output; empty: none.
   std::string note_of(const Request& request) const;
 
-  // One request at a time.
+  // Commands, which run between two passes and are waited for, on any thread. They throw Cancelled once the Generator is closed.
 
-  // Starts a request: reads the prompt into both caches, except the longest prefix that is cached already. Ends all running
-  // requests. Throws std::invalid_argument, ContextFull or Cancelled; can be called again after any of them.
-  void start(const Request& request, const PromptProgress& progress = {});
+  // Whether requests like this one use drafts, and if not why, from the costs measured so far. null: requests with the Generator's
+  // own number of drafts.
+  std::string drafting(const RequestHandle* request = nullptr);
+  double plain_seconds_per_token();  // what a token takes without drafts, estimated from all passes so far; 0: unknown
 
-  // The next piece; nullopt at the end. After an exception the request is over, and start() works again.
-  std::optional<Piece> next();
+  // Times passes of 1 to max_tokens tokens, each `repeats` times, after the tokens of a request that has ended and whose slot was not
+  // used since. cancelled: asked during passes. Throws ModelError, Cancelled; Error while requests run.
+  PassTimes time_passes(const RequestHandle& after, int max_tokens, int repeats, const CancelCheck& cancelled = {});
 
-  // Ends all requests; the caches keep the delivered tokens.
-  void stop();
-
-  // Of the running or last request of start(). All but stats(), drafting_state() and drafting() may be called on any thread.
-  Stats stats() const;
-  // What a token takes without drafts, estimated from all passes so far; 0: unknown.
-  double plain_seconds_per_token() const { return draft_length_.plain_seconds(); }
-  // Whether the running or last request of start() uses drafts, and if not why, from the costs measured so far.
-  DraftingState drafting_state() const { return drafting_state(std::atomic_load(&text_).get()); }
-  std::string drafting() const { return drafting_report(drafting_state()); }
-  // The same of another request, on the thread that runs it; null: of one that is still to come.
-  DraftingState drafting_state(const Text* text) const;
-  std::int64_t text_id() const;  // -1: none yet
-  std::uint64_t seed() const;
-  Verification verification() const;  // the mode in use
-  bool is_repeatable() const;         // with seed() and verification(); see Text
-
-  // Several requests at once.
-
-  // Queues a request; returns its id. Throws std::invalid_argument, ContextFull or Cancelled, which do not affect the others.
-  std::int64_t submit(const Request& request);
-
-  // The next event of any of them; nullopt when all are finished. After Cancelled they can continue; other errors end one request
-  // and are its last event.
-  std::optional<Event> next_event() { return scheduler_->next(); }
-
-  // Ends a request without further events. Does nothing if it is finished.
-  void cancel(std::int64_t id) { scheduler_->cancel(id); }
-
-  // Where drafts come from; without a choice in the options, the target's own head if it has one.
-  const DraftSource& draft() const { return options_.draft; }
-  int max_sequences() const { return scheduler_->num_slots(); }
-
-  // Throws ModelError once an RPC server is lost: all further requests will fail.
-  void check_rpc_servers() const { target_model_->check_rpc_servers(); }
-
-  // The log-probabilities of the tokens of the request's prompt under the target, and its top_logprobs. Ends all running requests.
-  // Throws as start() does.
-  Score score(const Request& request);
-
-  // Times passes of 1 to max_tokens tokens, each `repeats` times, at the end of the running or last request, which must exist and
-  // is ended. Throws as next() does.
-  PassTimes time_passes(int max_tokens, int repeats);
-
-  // Requests of several threads at once.
-
-  // The only user of the Generator until it is closed.
-  std::unique_ptr<Executor> make_executor();
-  // The state of a request for its submit(). May be called on any thread, at any time. cancelled: as in set_cancel_check(), for the
-  // tokenizing. Throws as submit() does.
-  std::shared_ptr<Text> prepare(const Request& request, const std::function<bool()>& cancelled = {});
-
-  // Templates of conversations: the model's own, unless another is set.
-  bool has_chat_template() const { return chat_template_.has_value(); }
-  void set_chat_template(ChatTemplate chat_template) { chat_template_ = std::move(chat_template); }
-  // The conversation as a prompt. Throws ModelError, std::invalid_argument.
-  MarkedText chat_prompt(const Conversation& conversation) const;
-  // Prepares a request for the answer to a conversation, whose tools are those that may be called: its text names the control tokens that
-  // mark tool calls and reasoning, and a call that is required becomes its grammar. Returns how to take the answer apart; null: all of it
-  // is content, as far as is known (ChatTemplate::output_parser()), or because the request has a constraint of its own. Throws
-  // std::invalid_argument that names tool_choice if a call is required but the template has none, or the request a constraint.
-  std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use, Request& request) const;
-  // The tokens of that prompt; those for start() and submit(). Throws as these do, too.
-  std::vector<Token> chat_tokens(const Conversation& conversation) const { return chat_tokens(conversation, cancelled_); }
-  std::vector<Token> chat_tokens(const Conversation& conversation, const std::function<bool()>& cancelled) const;
-
-  // Prompts on disk (engine/prefix_file.h).
-
-  // Writes what is cached of the running or last request of start(): its prompt, if called after start(), and what followed. Returns
-  // the number of tokens. Throws Error.
-  int save_prefix(const std::string& path) const;
-  // Ends all requests and fills the caches from a file; a request that begins with its tokens does not read them again, and its output
-  // is the same, bit for bit. Throws UnusableFile for a file that is damaged or of other models or options.
+  // Writes what is cached of a request: of its prompt, and of its output so far. Returns the number of tokens. Throws Error.
+  int save_prefix(const RequestHandle& request, const std::string& path);
+  // Fills the caches of a free slot from a file; a request that begins with its tokens does not read them again, and its output has the
+  // same bits. Returns the number of tokens. Throws UnusableFile for a file that is damaged or of other models or options, Error while
+  // no slot is free.
   int load_prefix(const std::string& path);
-
-  // Prefixes of idle conversations, once their slot is needed (engine/prefix_cache.h). note: what could not be kept, on any thread. Before
-  // the first request. Throws Error if there is no such folder and none can be made.
+  // Keeps prefixes of idle conversations once their slot is needed (engine/prefix_cache.h). note: what could not be kept, on any
+  // thread. Throws Error if there is no such folder and none can be made.
   struct KeptPrefixes {
     std::uint64_t memory_bytes = 0;  // 0: none in memory
     std::string folder;              // for later processes; empty: none
@@ -137,69 +74,53 @@ class Generator {
   };
   void keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note);
 
-  // Called regularly while models run and long prompts are tokenized, on the calling thread; true makes start(), submit() or next()
-  // throw Cancelled.
-  void set_cancel_check(std::function<bool()> cancelled);
-
-  // false: suffix decoding does not copy from requests that finish after this call (default: true).
-  void set_remembers_outputs(bool remembers) { scheduler_->set_remembers_outputs(remembers); }
+  // Its parts.
+  Chat& chat() { return chat_; }
+  const Chat& chat() const { return chat_; }
+  // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
+  const std::vector<std::string>& notes() const { return models_.notes(); }
+  const std::string& draft_choice() const { return models_.draft_choice(); }      // what draft "auto" chose; empty: nothing to say
+  const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
+  void check_rpc_servers() const { models_.target_model().check_rpc_servers(); }  // throws ModelError once one is lost
+  // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).
+  void set_remembers_outputs(bool remembers);
 
   // special: control tokens written in the text are recognised.
-  std::vector<Token> tokenize(const std::string& text, bool special = true) const {
-    return target_model_->vocabulary().tokenize(text, special);
-  }
-  // The text of the tokens, with invalid UTF-8 replaced. special: with the names of control tokens, which are else left out.
+  std::vector<Token> tokenize(const std::string& text, bool special = true) const { return vocabulary().tokenize(text, special); }
   std::vector<Token> continuation_tokens(const std::string& text) const {
-    return target_model_->vocabulary().tokenize(text, false, Vocabulary::Part::middle);
+    return vocabulary().tokenize(text, false, Vocabulary::Part::middle);
   }
+  // The text of the tokens, with invalid UTF-8 replaced. special: control tokens appear by name; otherwise they are omitted.
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
-  Vocabulary vocabulary() const { return target_model_->vocabulary(); }
-  int n_ctx() const { return target_->context_length(); }
-  int trained_context() const { return target_model_->trained_context(); }
-  int n_threads() const { return threads_->size(); }
-  const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
+  Vocabulary vocabulary() const { return models_.vocabulary(); }
+
+  int max_sequences() const { return scheduler_.num_slots(); }
+  int n_ctx() const { return models_.n_ctx(); }
+  int trained_context() const { return models_.target_model().trained_context(); }
+  int n_threads() const { return models_.threads()->size(); }
+  const std::shared_ptr<ThreadPool>& threads() const { return models_.threads(); }
+  bool is_in_its_process() const { return executor_->is_in_its_process(); }
 
  private:
-  void load_target(const std::vector<GgufFile>& parts, Model::Options model);
-  void load_draft(const std::vector<GgufFile>& parts, HeadKind head_file);
-  void load_head(const std::shared_ptr<const Model>& model, std::shared_ptr<const CorpusIndex> corpus);
-  void draft_from(LanguageModel& draft, std::shared_ptr<const CorpusIndex> corpus);
-  std::shared_ptr<const CorpusIndex> load_draft_corpus(bool is_suffix);
-  void load_draft_model(const std::vector<GgufFile>& parts, bool is_head);
-  void load_draft_context(std::shared_ptr<const CorpusIndex> corpus);
-  void repack();
-  Range token_ids() const { return whole_numbers(0, target_->vocabulary_size() - 1); }
-  const ChatTemplate& chat_template() const;
-  std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
-  std::unique_ptr<sampling::Constraint> constraint_of(const Request& request);
-  const ConstraintCompiler& constraint_compiler(const std::vector<Token>& control_tokens);
+  std::shared_ptr<ScheduledRequest> schedule(const Request& request, const CancelCheck& cancelled);
+  std::vector<Token> prompt_tokens(const Request& request, const CancelCheck& cancelled) const;
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
-  std::vector<Token> prompt_tokens(const Request& request, const std::function<bool()>& cancelled) const;
-  void read_prompt_of(const std::shared_ptr<Text>& text, const PromptProgress& progress = {});
+  DraftingState drafting_state(const ScheduledRequest* request) const;
+  Range token_ids() const;
   std::string cache_key(const std::string& path) const;
   std::string draft_key() const;
-  ModelStates states() const { return {*decoder_, *target_, draft_.get(), head_.get()}; }
-  LanguageModel& scored_target() { return head_ ? head_->target() : *target_; }
 
-  GeneratorOptions options_;
-  std::vector<std::string> notes_;
-  ChatTexts chat_texts_;                       // of the target
-  std::optional<ChatTemplate> chat_template_;  // none: the model has none, and no other was given
-  std::shared_ptr<Model> target_model_, draft_model_;
-  std::shared_ptr<ThreadPool> threads_;
-  std::function<bool()> cancelled_;
-  std::unique_ptr<Context> target_, draft_;  // draft_: of a draft model or of the layers of the target's own head
-  std::unique_ptr<DraftingHead> head_;       // null: the draft, if any, is another model
-  std::unique_ptr<Proposer> proposer_;
+  const GeneratorOptions options_;
+  LoadedModels models_;
+  Chat chat_;
+  RequestConstraints constraints_;
   AdaptiveDraftLength draft_length_;  // learns from all requests
-  std::unique_ptr<Decoder> decoder_;
-
+  Decoder decoder_;
+  ModelStates states_;
   std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept
-  std::unique_ptr<Scheduler> scheduler_;
-  std::shared_ptr<Text> text_;  // the running or last request of start()
-  std::atomic<std::int64_t> num_texts_{0};
-  std::mutex constraints_mutex_;
-  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>> constraints_;  // by Request::control_tokens; made by the first request
+  Scheduler scheduler_;
+  std::atomic<std::int64_t> num_requests_{0};
+  std::unique_ptr<Executor> executor_;  // last: its thread uses the others
 };
 
 }  // namespace specdec

@@ -1,6 +1,7 @@
 // The options of a Generator, and their table.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ struct GeneratorOptions {
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
   int max_queue_size = 1024;                 // requests that may wait for an Executor
   LoadProgressCallback progress;             // of the load
+  // Downloads a model of the hub, "hf:OWNER/REPOSITORY:QUANT", and returns its path; throws Error or Cancelled. For the draft "auto";
+  // null: no downloads.
+  std::function<std::string(const std::string&)> download;
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };
 

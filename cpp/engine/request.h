@@ -22,7 +22,8 @@ struct Request {
   int max_tokens = 224;                      // 0 produces nothing
   int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece and Score
   std::vector<Token> control_tokens;         // control tokens rendered by name; all others are omitted
-  bool score_prompt = false;                 // also the log-probabilities of the prompt's tokens, see Text::prompt_score()
+  bool score_prompt = false;                 // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
+  bool read_prompt = false;                  // also with max_tokens 0: the prompt is read into the caches and stays there
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 

@@ -1,19 +1,37 @@
 #include "engine/request_handle.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/executor.h"
 
 namespace specdec {
+namespace {
 
-RequestHandle::RequestHandle(std::shared_ptr<Text> text, std::shared_ptr<ExecutorCommands> commands)
-    : text_(std::move(text)), commands_(std::move(commands)), seed_(text_->seed()), verification_(text_->verification()) {
-  stats_ = text_->sequence().stats;
+constexpr std::chrono::milliseconds poll_interval{20};
+constexpr int reserved_pieces = 256;  // longer outputs allocate again now and then
+
+}  // namespace
+
+RequestHandle::RequestHandle(std::shared_ptr<ScheduledRequest> request, std::shared_ptr<ExecutorQueue> queue)
+    : request_(std::move(request)),
+      queue_(std::move(queue)),
+      id_(request_->id()),
+      seed_(request_->seed()),
+      verification_(request_->verification()),
+      is_repeatable_(request_->is_repeatable()) {
+  stats_ = request_->sequence().stats;
+  pieces_.reserve(static_cast<std::size_t>(std::min(request_->sequence().remaining, reserved_pieces)));
 }
 
 bool RequestHandle::wait_for(std::size_t index, std::chrono::milliseconds timeout) const {
   std::unique_lock<std::mutex> lock(mutex_);
   return changed_.wait_for(lock, timeout, [&] { return is_done_ || index < pieces_.size(); });
+}
+
+bool RequestHandle::wait_for_end(std::chrono::milliseconds timeout) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return ended_.wait_for(lock, timeout, [&] { return is_done_; });
 }
 
 std::optional<Piece> RequestHandle::piece(std::size_t index) const {
@@ -36,6 +54,12 @@ Stats RequestHandle::stats() const {
   return stats_;
 }
 
+PromptProgress RequestHandle::prompt_progress() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool is_read = !pieces_.empty() || (is_done_ && !error_);
+  return {is_read ? stats_.prompt_tokens : prompt_read_.load(), stats_.prompt_tokens};
+}
+
 std::string RequestHandle::drafting() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return drafting_;
@@ -51,24 +75,27 @@ std::shared_ptr<const Score> RequestHandle::prompt_score() const {
   return prompt_score_;
 }
 
-void RequestHandle::cancel() {
-  if (!is_done()) commands_->cancel(shared_from_this());
+void RequestHandle::cancel() noexcept {
+  if (is_cancelled_.exchange(true)) return;
+  queue_->wake_for_cancellation();
 }
+
+bool RequestHandle::is_in_its_process() const { return queue_->is_in_its_process(); }
 
 void RequestHandle::set_listener(std::function<void()> listener) {
   auto shared = std::make_shared<const std::function<void()>>(std::move(listener));
   std::unique_lock<std::mutex> lock(mutex_);
   listener_ = std::move(shared);
-  if (is_done_ || !pieces_.empty()) tell(std::move(lock));
+  if (is_done_ || !pieces_.empty()) notify(std::move(lock));
 }
 
 void RequestHandle::add(const Piece& piece, const Stats& stats) {
   std::unique_lock<std::mutex> lock(mutex_);
   pieces_.push_back(piece);
   stats_ = stats;
-  prompt_score_ = text_->prompt_score();
+  prompt_score_ = request_->prompt_score();
   if (piece.finish_reason) is_done_ = true;
-  tell(std::move(lock));
+  notify(std::move(lock));
 }
 
 void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
@@ -77,15 +104,29 @@ void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
   is_done_ = true;
   error_ = std::move(error);
   stats_ = stats;
-  prompt_score_ = text_->prompt_score();
-  tell(std::move(lock));
+  prompt_score_ = request_->prompt_score();
+  notify(std::move(lock));
 }
 
-void RequestHandle::tell(std::unique_lock<std::mutex> lock) {
+void RequestHandle::notify(std::unique_lock<std::mutex> lock) {
   const std::shared_ptr<const std::function<void()>> listener = listener_;
+  const bool is_end = is_done_;
   lock.unlock();
   changed_.notify_all();
+  if (is_end) ended_.notify_all();
   if (listener && *listener) (*listener)();
+}
+
+std::optional<Piece> PieceReader::next() {
+  while (!handle_->wait_for(index_, poll_interval)) {
+    if (poll_) poll_();
+  }
+  if (std::optional<Piece> piece = handle_->piece(index_)) {
+    ++index_;
+    return piece;
+  }
+  if (handle_->error()) std::rethrow_exception(handle_->error());
+  return std::nullopt;
 }
 
 }  // namespace specdec

@@ -1,6 +1,7 @@
-// A request that an Executor runs, as its users see it, on any thread: the pieces so far and how it ended.
+// A submitted request as its users see it, on any thread: the pieces so far and how it ended.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -13,38 +14,54 @@
 #include <string>
 #include <vector>
 
-#include "engine/text.h"
+#include "engine/scheduled_request.h"
 
 namespace specdec {
 
-class ExecutorCommands;
+class ExecutorQueue;
 
-class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
+// How far a prompt is read, in tokens; those that were cached count as read.
+struct PromptProgress {
+  std::int64_t read = 0, all = 0;
+};
+
+class RequestHandle {
  public:
   // Executor::submit makes these.
-  RequestHandle(std::shared_ptr<Text> text, std::shared_ptr<ExecutorCommands> commands);
+  RequestHandle(std::shared_ptr<ScheduledRequest> request, std::shared_ptr<ExecutorQueue> queue);
 
+  std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
   Verification verification() const { return verification_; }
+  // Whether the same request with seed() and verification() gives the same output (ScheduledRequest::is_repeatable).
+  bool is_repeatable() const { return is_repeatable_; }
 
   // Waits until piece `index` is there or the request has ended. Returns false if neither is so after `timeout`.
   bool wait_for(std::size_t index, std::chrono::milliseconds timeout) const;
+  // Waits for the end alone, so that single pieces do not wake the caller.
+  bool wait_for_end(std::chrono::milliseconds timeout) const;
   // Nullopt: not there yet, or the request ended before it. Pieces stay available as long as the handle.
   std::optional<Piece> piece(std::size_t index) const;
 
   bool is_done() const;
   std::exception_ptr error() const;  // what ended it early, Cancelled after cancel(); null: nothing (so far)
   Stats stats() const;               // so far
-  std::string drafting() const;      // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
+  PromptProgress prompt_progress() const;
+  std::string drafting() const;  // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
   // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and otherwise.
   std::shared_ptr<const Score> prompt_score() const;
 
-  // Asks the executor to end the request, without waiting for that. Does nothing if it has ended.
-  void cancel();
+  // Asks the executor to end the request, without waiting for that. Does nothing if it has ended. Allocates nothing.
+  void cancel() noexcept;
 
   // Called after every new piece and at the end, on the executor's thread: it must return soon and throw nothing. Called at once,
   // on this thread, if there are pieces already or the request has ended.
   void set_listener(std::function<void()> listener);
+
+  bool is_in_its_process() const;  // false: in a forked process, where it never ends
+
+  // For commands that run on the executor's thread (Executor::run), and for no others.
+  const std::shared_ptr<ScheduledRequest>& request() const { return request_; }
 
  private:
   friend class Executor;
@@ -52,15 +69,21 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   void add(const Piece& piece, const Stats& stats);
   void end(std::exception_ptr error, const Stats& stats);  // allocates nothing
   void set_drafting(std::string drafting);
-  void tell(std::unique_lock<std::mutex> lock);
+  void set_prompt_read(std::int64_t count) { prompt_read_ = count; }
+  bool is_cancelled() const { return is_cancelled_; }
+  void notify(std::unique_lock<std::mutex> lock);
 
-  const std::shared_ptr<Text> text_;  // the executor's thread alone uses it
-  const std::shared_ptr<ExecutorCommands> commands_;
+  const std::shared_ptr<ScheduledRequest> request_;  // only the executor's thread uses it
+  const std::shared_ptr<ExecutorQueue> queue_;
+  const std::int64_t id_;
   const std::uint64_t seed_;
   const Verification verification_;
+  const bool is_repeatable_;
+  std::atomic<bool> is_cancelled_{false};
+  std::atomic<std::int64_t> prompt_read_{0};
 
   mutable std::mutex mutex_;  // of the members below
-  mutable std::condition_variable changed_;
+  mutable std::condition_variable changed_, ended_;
   std::vector<Piece> pieces_;
   bool is_done_ = false;
   std::exception_ptr error_;
@@ -68,6 +91,23 @@ class RequestHandle : public std::enable_shared_from_this<RequestHandle> {
   std::string drafting_;
   std::shared_ptr<const Score> prompt_score_;
   std::shared_ptr<const std::function<void()>> listener_;
+};
+
+// Reads the pieces of a request in order and waits for those to come.
+class PieceReader {
+ public:
+  // poll: called about every 20 ms while a piece is awaited; what it throws passes through next(). Null: nothing.
+  explicit PieceReader(std::shared_ptr<RequestHandle> handle, std::function<void()> poll = {})
+      : handle_(std::move(handle)), poll_(std::move(poll)) {}
+
+  // Nullopt after the last piece. Throws what ended the request early.
+  std::optional<Piece> next();
+  const RequestHandle& handle() const { return *handle_; }
+
+ private:
+  std::shared_ptr<RequestHandle> handle_;
+  std::function<void()> poll_;
+  std::size_t index_ = 0;
 };
 
 }  // namespace specdec

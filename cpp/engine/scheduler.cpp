@@ -9,25 +9,27 @@
 namespace specdec {
 namespace {
 
-constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait, or two calls of progress
+constexpr int reading_chunk = 128;  // prompt tokens read between two cycles, while running requests wait
 constexpr int no_limit = std::numeric_limits<int>::max();
 
-bool is_active(const std::shared_ptr<Text>& text) { return text && text->has_slot(); }
+bool is_active(const std::shared_ptr<ScheduledRequest>& request) { return request && request->has_slot(); }
 
 // The prompt tokens that need not be read if they are cached: not the last one, and none that are to be scored.
-int num_usable(const Text& text) { return text.sequence().prompt_score ? 0 : static_cast<int>(text.sequence().tokens.size()) - 1; }
+int num_usable(const ScheduledRequest& request) {
+  return request.sequence().prompt_score ? 0 : static_cast<int>(request.sequence().tokens.size()) - 1;
+}
 
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
     : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)), slot_choice_(num_slots) {}
 
-void Scheduler::add(std::shared_ptr<Text> text) {
-  if (text->sequence().remaining == 0 && !text->sequence().prompt_score) {
-    text->end();
-    ended_.push_back(std::move(text));
+void Scheduler::add(std::shared_ptr<ScheduledRequest> request) {
+  if (request->sequence().remaining == 0 && !request->reads_prompt()) {
+    request->end();
+    ended_.push_back(std::move(request));
   } else {
-    waiting_.push_back(std::move(text));
+    waiting_.push_back(std::move(request));
   }
 }
 
@@ -38,13 +40,13 @@ std::optional<Event> Scheduler::next() {
   }
 }
 
-void Scheduler::read_prompt_of(const Text& text, const PromptProgress& progress) {
-  while (text.state() == Text::State::waiting || text.state() == Text::State::reading) {
-    const bool is_waiting = text.state() == Text::State::waiting;
-    if (progress) progress(is_waiting ? 0 : decoder_.num_cached(text.sequence().slot), text.sequence().stats.prompt_tokens);
-    read_prompts(progress ? reading_chunk : no_limit);
-  }
+const ScheduledRequest* Scheduler::reading() const {
+  const auto is_reading = [](const auto& request) { return request && request->state() == ScheduledRequest::State::reading; };
+  const auto found = std::find_if(slots_.begin(), slots_.end(), is_reading);
+  return found == slots_.end() ? nullptr : found->get();
 }
+
+bool Scheduler::is_idle() const { return waiting_.empty() && ended_.empty() && std::none_of(slots_.begin(), slots_.end(), is_active); }
 
 std::optional<Event> Scheduler::take_event() {
   if (!ended_.empty()) {
@@ -53,10 +55,10 @@ std::optional<Event> Scheduler::take_event() {
     return event;
   }
   for (std::size_t tried = 0; tried < slots_.size(); ++tried) {
-    const std::shared_ptr<Text>& text = slots_[next_slot_];
-    if (is_active(text) && text->has_pieces()) {
-      Event event{text, text->next_piece(vocabulary_)};
-      if (event.is_last()) finish(*text);
+    const std::shared_ptr<ScheduledRequest>& request = slots_[next_slot_];
+    if (is_active(request) && request->has_pieces()) {
+      Event event{request, request->next_piece(vocabulary_)};
+      if (event.is_last()) finish(*request);
       return event;
     }
     next_slot_ = (next_slot_ + 1) % slots_.size();
@@ -66,13 +68,13 @@ std::optional<Event> Scheduler::take_event() {
 
 bool Scheduler::step(int max_prompt_tokens) {
   const bool read = read_prompts(max_prompt_tokens);
-  if (!any_is(Text::State::running)) return read;
+  if (!any_is(ScheduledRequest::State::running)) return read;
   cycle();
   return true;
 }
 
-bool Scheduler::any_is(Text::State state) const {
-  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& text) { return text && text->state() == state; });
+bool Scheduler::any_is(ScheduledRequest::State state) const {
+  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& request) { return request && request->state() == state; });
 }
 
 // Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: of a prompt that no
@@ -80,42 +82,42 @@ bool Scheduler::any_is(Text::State state) const {
 bool Scheduler::read_prompts(int max_tokens) {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
-    if (!any_is(Text::State::reading)) begin_next_text();
-    const auto is_reading = [](const auto& text) { return text && text->state() == Text::State::reading; };
+    if (!any_is(ScheduledRequest::State::reading)) begin_next_request();
+    const auto is_reading = [](const auto& request) { return request && request->state() == ScheduledRequest::State::reading; };
     const auto reading = std::find_if(slots_.begin(), slots_.end(), is_reading);
     if (reading == slots_.end()) break;
-    left -= read_prompt(**reading, any_is(Text::State::running) ? left : max_tokens);
+    left -= read_prompt(**reading, any_is(ScheduledRequest::State::running) ? left : max_tokens);
   }
   return any;
 }
 
 int Scheduler::num_cached(std::size_t slot) const { return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0; }
 
-std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const Text& text, int stored) {
+std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest& request, int stored) {
   std::vector<SlotChoice::Slot> slots;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const std::shared_ptr<Text>& cached = slots_[i];
+    const std::shared_ptr<ScheduledRequest>& cached = slots_[i];
     slots.push_back({!is_active(cached), cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
   }
-  return slot_choice_.choose(text.sequence().tokens, num_usable(text), slots, stored);
+  return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
 }
 
-void Scheduler::begin_next_text() {
+void Scheduler::begin_next_request() {
   if (waiting_.empty() || std::all_of(slots_.begin(), slots_.end(), is_active)) return;
-  const std::shared_ptr<Text> text = waiting_.front();
-  const std::vector<Token>& prompt = text->sequence().tokens;
-  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*text)) : 0;
-  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*text, stored);
+  const std::shared_ptr<ScheduledRequest> request = waiting_.front();
+  const std::vector<Token>& prompt = request->sequence().tokens;
+  const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*request)) : 0;
+  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
   if (!chosen) return;
   waiting_.pop_front();
   const int slot = chosen->slot;
-  text->begin_reading(slot);
+  request->begin_reading(slot);
   keep_what_is_lost(static_cast<std::size_t>(slot), chosen->prefix);
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
-  if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*text), slot)) prefix = stored;
+  if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
   else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
-  text->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
-  slots_[static_cast<std::size_t>(slot)] = text;
+  request->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
+  slots_[static_cast<std::size_t>(slot)] = request;
   slot_choice_.use(slot);
 }
 
@@ -137,26 +139,26 @@ bool Scheduler::keep_idle_prefixes() {
 }
 
 // Returns the number of tokens read.
-int Scheduler::read_prompt(Text& text, int max_tokens) {
-  const int cached = decoder_.num_cached(text.sequence().slot);
+int Scheduler::read_prompt(ScheduledRequest& request, int max_tokens) {
+  const int cached = decoder_.num_cached(request.sequence().slot);
   try {
-    if (decoder_.prefill(text.sequence(), max_tokens)) {
-      text.begin_running();
-      if (text.sequence().remaining == 0) end_without_piece(text);
+    if (decoder_.prefill(request.sequence(), max_tokens)) {
+      request.begin_running();
+      if (request.sequence().remaining == 0) end_without_piece(request);
     }
   } catch (const Cancelled&) {
     throw;
   } catch (...) {
-    fail(text, std::current_exception());
+    fail(request, std::current_exception());
   }
-  return decoder_.num_cached(text.sequence().slot) - cached;
+  return decoder_.num_cached(request.sequence().slot) - cached;
 }
 
 void Scheduler::cycle() {
   if (waiting_.empty()) close_gaps();
   running_.clear();
-  for (const std::shared_ptr<Text>& text : slots_) {
-    if (text && text->state() == Text::State::running) running_.push_back(&text->sequence());
+  for (const std::shared_ptr<ScheduledRequest>& request : slots_) {
+    if (request && request->state() == ScheduledRequest::State::running) running_.push_back(&request->sequence());
   }
   const auto most = static_cast<std::size_t>(decoder_.capacity(running_));
   const std::size_t num_groups = (running_.size() + most - 1) / most;
@@ -177,9 +179,9 @@ void Scheduler::run_cycle() {
     error = std::current_exception();
   }
   for (Sequence* s : group_) {
-    Text& text = *slots_[static_cast<std::size_t>(s->slot)];
-    if (error || s->error) fail(text, error ? error : s->error);
-    else text.take_emitted();
+    ScheduledRequest& request = *slots_[static_cast<std::size_t>(s->slot)];
+    if (error || s->error) fail(request, error ? error : s->error);
+    else request.take_emitted();
   }
 }
 
@@ -213,52 +215,57 @@ void Scheduler::keep_elsewhere(std::size_t gap) {
   keep_what_is_lost(gap, 0);
 }
 
-void Scheduler::finish(Text& text) {
-  text.end();
-  decoder_.truncate(text.sequence(), text.num_delivered());
-  slot_choice_.use(text.sequence().slot);
-  if (remembers_outputs_) decoder_.remember(text.sequence(), static_cast<int>(text.sequence().stats.prompt_tokens));
+void Scheduler::finish(ScheduledRequest& request) {
+  request.end();
+  decoder_.truncate(request.sequence(), request.num_delivered());
+  slot_choice_.use(request.sequence().slot);
+  if (remembers_outputs_) decoder_.remember(request.sequence(), static_cast<int>(request.sequence().stats.prompt_tokens));
 }
 
-void Scheduler::fail(Text& text, std::exception_ptr error) {
-  text.fail(std::move(error));
-  end_without_piece(text);
+void Scheduler::fail(ScheduledRequest& request, std::exception_ptr error) {
+  request.fail(std::move(error));
+  end_without_piece(request);
 }
 
-void Scheduler::end_without_piece(Text& text) {
-  finish(text);
-  ended_.push_back(slots_[static_cast<std::size_t>(text.sequence().slot)]);
+void Scheduler::end_without_piece(ScheduledRequest& request) {
+  finish(request);
+  ended_.push_back(slots_[static_cast<std::size_t>(request.sequence().slot)]);
 }
 
 void Scheduler::cancel(std::int64_t id) {
-  const auto is_text = [id](const std::shared_ptr<Text>& text) { return text && text->id() == id; };
-  const auto running = std::find_if(slots_.begin(), slots_.end(), is_text);
+  const auto is_request = [id](const std::shared_ptr<ScheduledRequest>& request) { return request && request->id() == id; };
+  const auto running = std::find_if(slots_.begin(), slots_.end(), is_request);
   if (running != slots_.end() && is_active(*running)) finish(**running);
   for (auto* queue : {&waiting_, &ended_}) {
-    const auto place = std::find_if(queue->begin(), queue->end(), is_text);
+    const auto place = std::find_if(queue->begin(), queue->end(), is_request);
     if (place == queue->end()) continue;
     (*place)->end();
     queue->erase(place);
   }
 }
 
-bool Scheduler::is_cached(const Text& text) const {
-  const int slot = text.sequence().slot;
-  return slot >= 0 && slots_[static_cast<std::size_t>(slot)].get() == &text;
+bool Scheduler::is_cached(const ScheduledRequest& request) const {
+  const int slot = request.sequence().slot;
+  return slot >= 0 && slots_[static_cast<std::size_t>(slot)].get() == &request;
 }
 
-void Scheduler::adopt(std::shared_ptr<Text> text) {
-  text->begin_reading(0);
-  text->end();
-  slots_.front() = std::move(text);
-  slot_choice_.use(0);
+int Scheduler::adopt(std::shared_ptr<ScheduledRequest> request) {
+  const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, 0);
+  if (!chosen) return -1;
+  request->begin_reading(chosen->slot);
+  request->end();
+  keep_what_is_lost(static_cast<std::size_t>(chosen->slot), chosen->prefix);
+  decoder_.keep_prefix(chosen->slot, 0);
+  slots_[static_cast<std::size_t>(chosen->slot)] = std::move(request);
+  slot_choice_.use(chosen->slot);
+  return chosen->slot;
 }
 
 void Scheduler::cancel_all() {
-  for (const std::shared_ptr<Text>& text : slots_) {
-    if (is_active(text)) finish(*text);
+  for (const std::shared_ptr<ScheduledRequest>& request : slots_) {
+    if (is_active(request)) finish(*request);
   }
-  for (const std::shared_ptr<Text>& text : waiting_) text->end();
+  for (const std::shared_ptr<ScheduledRequest>& request : waiting_) request->end();
   waiting_.clear();
   ended_.clear();
 }

@@ -2,38 +2,34 @@
 // another, and then generate together, with one target pass per cycle for all. Each leaves its slot when it is finished.
 //
 // The output of a request does not depend on the others: models compute the same bits for any batch, and every request has its
-// own random numbers. `Text` is the state of one request.
+// own random numbers. `ScheduledRequest` is the state of one request.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/prefix_store.h"
+#include "engine/scheduled_request.h"
 #include "engine/slot_choice.h"
-#include "engine/text.h"
 #include "speculative/decoder.h"
 
 namespace specdec {
 
 // A piece of a request's output, or its end without a piece: after an error, or because max_tokens is 0.
 struct Event {
-  std::shared_ptr<const Text> text;
+  std::shared_ptr<const ScheduledRequest> request;
   std::optional<Piece> piece;
   bool is_last() const { return !piece || piece->finish_reason.has_value(); }
 };
-
-// Called now and then while a prompt is read, with how many of its tokens are in the caches, those of earlier prompts included.
-using PromptProgress = std::function<void(std::int64_t read, std::int64_t all)>;
 
 class Scheduler {
  public:
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
-  void add(std::shared_ptr<Text> text);
+  void add(std::shared_ptr<ScheduledRequest> request);
   // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that request.
   // Throws Cancelled; then all requests can continue.
   std::optional<Event> next();
@@ -41,17 +37,21 @@ class Scheduler {
   // of prompts (fewer while other requests generate). step() returns false if nothing is left to do, and throws as next() does.
   std::optional<Event> take_event();
   bool step(int max_prompt_tokens);
-  // Reads prompts until that of `text` is read, or failed. Throws Cancelled. A slot must be available for it.
-  void read_prompt_of(const Text& text, const PromptProgress& progress = {});
+  // The request whose prompt is being read; null: none.
+  const ScheduledRequest* reading() const;
+  // The number of its tokens in the target's cache. It must have a slot.
+  int num_cached(const ScheduledRequest& request) const { return decoder_.num_cached(request.sequence().slot); }
+  bool is_idle() const;  // no request waits, runs or has an event
 
   // Ends a request. Its slot becomes free; the caches keep the delivered tokens.
   void cancel(std::int64_t id);
   void cancel_all();
 
   // Whether its slot's cache is still that of this request, which may have ended.
-  bool is_cached(const Text& text) const;
-  // The cache of slot 0 was filled from outside with the text's tokens; nothing may be running.
-  void adopt(std::shared_ptr<Text> text);
+  bool is_cached(const ScheduledRequest& request) const;
+  // Gives a free slot to a request that is over at once, so that its tokens can be put into the slot's cache from outside: the
+  // slot's caches are emptied first. Returns the slot; -1: none is free.
+  int adopt(std::shared_ptr<ScheduledRequest> request);
 
   // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
   void set_prefix_store(PrefixStore* store) { store_ = store; }
@@ -65,28 +65,28 @@ class Scheduler {
   void set_remembers_outputs(bool remembers) { remembers_outputs_ = remembers; }
 
  private:
-  void begin_next_text();
-  std::optional<SlotChoice::Chosen> choose_slot(const Text& text, int stored);
+  void begin_next_request();
+  std::optional<SlotChoice::Chosen> choose_slot(const ScheduledRequest& request, int stored);
   void keep_what_is_lost(std::size_t slot, int num_kept);
   int num_cached(std::size_t slot) const;
-  bool any_is(Text::State state) const;
+  bool any_is(ScheduledRequest::State state) const;
   bool read_prompts(int max_tokens);
-  int read_prompt(Text& text, int max_tokens);
+  int read_prompt(ScheduledRequest& request, int max_tokens);
   void cycle();
   void run_cycle();
   void close_gaps();
   void keep_elsewhere(std::size_t gap);
-  void finish(Text& text);
-  void fail(Text& text, std::exception_ptr error);
-  void end_without_piece(Text& text);
+  void finish(ScheduledRequest& request);
+  void fail(ScheduledRequest& request, std::exception_ptr error);
+  void end_without_piece(ScheduledRequest& request);
 
   Decoder& decoder_;
   Vocabulary vocabulary_;
-  std::deque<std::shared_ptr<Text>> waiting_;
-  std::vector<std::shared_ptr<Text>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
+  std::deque<std::shared_ptr<ScheduledRequest>> waiting_;
+  std::vector<std::shared_ptr<ScheduledRequest>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
   SlotChoice slot_choice_;
   PrefixStore* store_ = nullptr;
-  std::deque<std::shared_ptr<Text>> ended_;  // ended without a last piece, not reported yet
+  std::deque<std::shared_ptr<ScheduledRequest>> ended_;  // ended without a last piece, not reported yet
   bool remembers_outputs_ = true;
   std::size_t next_slot_ = 0;  // the slot whose pieces are delivered next
   std::vector<Sequence*> running_, group_;

@@ -72,10 +72,6 @@ std::optional<HubName> companion_of(const GgufFile& target) {
   return find(std::filesystem::path(target.path).stem().string());
 }
 
-std::string objection_to_companion(const std::string& draft_path, const std::string& target_path) {
-  return objection_to_companion(GgufFile::read_parts(draft_path), GgufFile::read_parts(target_path));
-}
-
 std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {
   if (!same_tokens(draft.front(), target.front())) return "it has another vocabulary";
   const double share = static_cast<double>(bytes_of(draft)) / static_cast<double>(bytes_of(target));

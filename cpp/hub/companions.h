@@ -18,6 +18,5 @@ std::optional<HubName> companion_of(const std::string& target_path);
 // Why a file cannot draft for the target, or would not be worth it: another vocabulary, or more than a third of the target's bytes.
 // Empty: it can.
 std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target);
-std::string objection_to_companion(const std::string& draft_path, const std::string& target_path);
 
 }  // namespace specdec

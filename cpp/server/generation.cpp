@@ -1,8 +1,6 @@
 #include "server/generation.h"
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -17,39 +15,12 @@ constexpr std::chrono::milliseconds poll_interval(25);
 
 }  // namespace
 
-// Counts the pieces of all choices, so that one thread can wait for any of them. The handles' listeners share it, since they may
-// outlive the Generation.
-class Generation::Arrivals {
- public:
-  void tell() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      ++count_;
-    }
-    changed_.notify_one();
-  }
-  std::uint64_t count() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return count_;
-  }
-  void wait_beyond(std::uint64_t count) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, poll_interval, [&] { return count_ != count; });
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t count_ = 0;
-};
-
 Generation::Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone)
     : service_(service), is_gone_(std::move(is_gone)), start_(std::chrono::steady_clock::now()), arrivals_(std::make_shared<Arrivals>()) {
   choices_.reserve(requests.size());
   try {
     for (const Request& request : requests) {
-      const std::shared_ptr<Text> text = service_.prepare(request, is_gone_);
-      choices_.push_back({service_.submit(text)});
+      choices_.push_back({service_.submit(request, is_gone_)});
       choices_.back().handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
     }
   } catch (...) {
@@ -112,7 +83,7 @@ std::optional<Generation::Item> Generation::next() {
       is_over = is_over && choices_[index].is_over;
     }
     if (is_over) return std::nullopt;
-    arrivals_->wait_beyond(seen);
+    arrivals_->wait_beyond(seen, poll_interval);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/arrivals.h"
 #include "engine/request_handle.h"
 #include "server/service.h"
 
@@ -39,7 +40,6 @@ class Generation {
   std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
 
  private:
-  class Arrivals;
   struct Choice {
     std::shared_ptr<RequestHandle> handle;
     std::size_t num_taken = 0;  // pieces

@@ -69,7 +69,7 @@ Conversation read_conversation(const Service& service, const Fields& body, const
 
 std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled) {
   try {
-    return service.generator().chat_tokens(conversation, cancelled);
+    return service.generator().chat().tokens(conversation, cancelled);
   } catch (const ModelError& error) {
     throw invalid_request("messages", error.what());
   } catch (const std::invalid_argument& error) {
@@ -89,7 +89,7 @@ HttpReply apply_template(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   const Conversation conversation = read_conversation(service, fields, read_tools(fields));
   try {
-    return json_reply({{"prompt", service.generator().chat_prompt(conversation).text}});
+    return json_reply({{"prompt", service.generator().chat().prompt(conversation).text}});
   } catch (const ModelError& error) {
     throw invalid_request("messages", error.what());
   }

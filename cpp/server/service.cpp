@@ -17,15 +17,19 @@ constexpr const char* plain_template =
 
 Service::Service(Generator& generator, int max_queue_size, ServiceOptions options)
     : generator_(generator), options_(std::move(options)), max_queue_size_(static_cast<std::size_t>(max_queue_size)) {
-  if (!generator_.has_chat_template()) generator_.set_chat_template(ChatTemplate(plain_template, "the template for models without one"));
-  executor_ = generator_.make_executor();
+  if (!generator_.chat().has_template()) {
+    generator_.chat().set_template(ChatTemplate(plain_template, "the template for models without one"));
+  }
 }
 
-std::shared_ptr<RequestHandle> Service::submit(std::shared_ptr<Text> text) {
+std::shared_ptr<RequestHandle> Service::submit(const Request& request, const std::function<bool()>& cancelled) {
   try {
     if (is_closed_) throw ApiError(503, "unavailable_error", "the server is shutting down");
-    return executor_->submit(std::move(text));
-  } catch (...) {
+    return generator_.submit(request, cancelled);
+  } catch (const ApiError&) {
+    metrics_.add_rejected();
+    throw;
+  } catch (const QueueFull&) {
     metrics_.add_rejected();
     throw;
   }

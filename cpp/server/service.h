@@ -1,4 +1,4 @@
-// What all endpoints share: the generator, the thread that runs it, the defaults of requests, and the limits of the server.
+// What all endpoints share: the generator, the defaults of requests, and the limits of the server.
 #pragma once
 
 #include <atomic>
@@ -24,28 +24,23 @@ struct ServiceOptions {
 
 class Service {
  public:
-  // The generator belongs to the service from here on.
   Service(Generator& generator, int max_queue_size, ServiceOptions options);
 
   const ServiceOptions& options() const { return options_; }
   const Generator& generator() const { return generator_; }
   Metrics& metrics() { return metrics_; }
 
-  // A request with a tokenized prompt, and its place in the queue. cancelled: asked while long prompts are tokenized. Throw as
-  // Generator::prepare and Executor::submit do; ApiError once close_queue() was called.
-  std::shared_ptr<Text> prepare(const Request& request, const std::function<bool()>& cancelled) {
-    return generator_.prepare(request, cancelled);
-  }
-  std::shared_ptr<RequestHandle> submit(std::shared_ptr<Text> text);
+  // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue() was called.
+  std::shared_ptr<RequestHandle> submit(const Request& request, const std::function<bool()>& cancelled);
 
   std::size_t num_slots() const { return static_cast<std::size_t>(generator_.max_sequences()); }
   std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait
-  std::size_t num_unfinished() const { return executor_->num_unfinished(); }
+  std::size_t num_unfinished() const { return generator_.num_unfinished(); }
   std::size_t num_processing() const;  // in slots
 
   void close_queue() { is_closed_ = true; }  // later requests are rejected, those that run or wait go on
   bool is_closed() const { return is_closed_; }
-  void cancel_all() { executor_->close(); }
+  void cancel_all() { generator_.close(); }
 
   // Which server made a text: a text is repeated by the same fingerprint, request and seed.
   std::string system_fingerprint() const { return "build " + options_.build + "; a seed repeats its text"; }
@@ -56,7 +51,6 @@ class Service {
   const std::size_t max_queue_size_;
   Metrics metrics_;
   std::atomic<bool> is_closed_{false};
-  std::unique_ptr<Executor> executor_;
 };
 
 }  // namespace specdec::server

@@ -60,7 +60,7 @@ std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, c
                                                        Request& request) {
   conversation.tools = tools.callable;
   try {
-    return service.generator().prepare_answer(conversation, tools.use, request);
+    return service.generator().chat().prepare_answer(conversation, tools.use, request);
   } catch (const std::invalid_argument& error) {
     throw invalid_request("tool_choice", error.what());
   }

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import pathlib
+import threading
 import warnings
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Sized
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from . import _core, _progress
-from ._chat import Answer, Message, Tool, ToolChoice, conversation
+from ._chat import Answer, Message, Tool, conversation
+from ._core import ChatPrompt as _ChatPrompt
 from ._core import Generator as _Engine
+from ._core import RequestHandle as _Submitted
 from ._handles import ChatHandle, RequestHandle
-from ._hub import companion, local_model
+from ._hub import download_companion, local_model, log_choice
 from ._log import publish
-from ._options import Drafting, JsonSchema, Request, StreamOptions, Verification, draft_of
+from ._options import ChatOptions, Drafting, JsonSchema, Request, StreamOptions, Verification, draft_of
 from ._results import (
     ChatCompletion,
     Completion,
@@ -26,14 +30,15 @@ from ._results import (
     Score,
     Stats,
     VerificationMode,
-    chat_completion_of,
     completion_of,
-    score_of,
 )
-from ._streams import ChatStream, EventStream, Stream
+from ._streams import ChatStream, EventStream, Run, Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+_AnyRun = TypeVar("_AnyRun", bound=Run[Any])
+_NO_LIMIT = 2**31 - 1  # tokens
 
 # Next to this file in a wheel; two folders up in a source tree.
 _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file__).parents[2] / "models"]
@@ -83,11 +88,11 @@ class Generator:
         that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to 1. An exception
         of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
 
-    Any number of threads may submit requests (`submit`, and the async methods, which use it). For everything else only one
-    thread at a time may use a Generator (any thread may close a stream), and not while submitted requests run. A forked process
-    cannot use its parent's Generators. A Generator is a context manager; `close` releases its memory before Python does. Raises
-    ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary, Error for a failed download,
-    ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for one of the wrong type.
+    Any number of threads may use a Generator: requests beyond max_sequences wait. A thread that begins a stream ends its
+    earlier one. A forked process cannot use its parent's Generators. A Generator is a context manager; `close` releases its
+    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary,
+    Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for
+    one of the wrong type.
     """
 
     def __init__(
@@ -120,10 +125,12 @@ class Generator:
             bundled_target, bundled_draft = _core.find_bundled_pair([str(folder) for folder in _MODEL_FOLDERS])
             options |= {"target": bundled_target, "draft": bundled_draft if draft in (None, "auto") else draft}
         options["target"] = local_model(options["target"])
-        if draft is not None and options["draft"] is draft and num_draft_tokens != 0:  # else it is the bundled one, or not used
-            options["draft"] = companion(options["target"]) if draft == "auto" else local_model(draft)
+        if options["draft"] is not None and num_draft_tokens != 0:  # otherwise it is not used
+            options["draft"] = local_model(options["draft"])
         self._path = os.fspath(options["target"])
         self._draft = options["draft"]
+        self._last: _Submitted | None = None  # the running or last request of `stream` or `generate`
+        self._runs = threading.local()  # .latest: the thread's latest stream
         self._metadata: dict[str, Any] | None = None
         try:
             with _progress.of_load(progress) as show:
@@ -133,13 +140,15 @@ class Generator:
                     if show is not None and step:
                         show(step, share)
 
-                self._engine: _Engine | None = _core.Generator(tell, **options)
+                self._engine: _Engine | None = _core.Generator(tell, download_companion, **options)
         except _core.VocabularyMismatch as error:
             if target is not None:
                 raise
             raise _core.VocabularyMismatch(f"{error}. No target was given, so it is the bundled one: give target=...") from None
         finally:
             publish()
+        if self._engine.draft_choice:
+            log_choice(self._engine.draft_choice)
 
     def __repr__(self) -> str:
         draft = "" if self._draft is None else f", draft={os.fspath(self._draft)!r}"
@@ -150,6 +159,11 @@ class Generator:
         if self._engine is None:
             raise _core.Error("this Generator is closed")
         return self._engine
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._engine is None
 
     def close(self) -> None:
         """End all requests and release the models and their memory. Everything but `close` then raises `Error`.
@@ -191,7 +205,7 @@ class Generator:
         verification: Verification = "auto",
         drafting: Drafting = "sampled",
     ) -> Stream:
-        """Generate piece by piece. The prompt is read before this returns.
+        """Generate piece by piece. Returns at once; the first piece waits until the prompt is read.
 
         With any draft the output is distributed exactly as the target's, under the same transforms.
 
@@ -224,17 +238,51 @@ class Generator:
         the Generator stays usable.
         """
         options = {name: value for name, value in locals().items() if name not in {"self", "prompt"}}
-        self._core.start(prompt, **options)
-        publish()
-        return Stream(self)
+        return self._begin(Stream(self, self._submit_alone(prompt, options)))
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
-        self._core.start(prompt, **options)
+        with RequestHandle(self, self._submit_alone(prompt, options)) as handle:
+            return handle.result()
+
+    def prefill(self, prompt: str | Sequence[int]) -> int:
+        """Read a prompt into the KV caches and generate nothing: requests that begin with it start at once.
+
+        Returns the number of its tokens. Raises as `stream` does.
+        """
+        with RequestHandle(self, self._submit_alone(prompt, {"max_tokens": 0}, read_prompt=True)) as handle:
+            return handle.result().stats.prompt_tokens
+
+    def submit_native(
+        self, prompt: Any, options: Mapping[str, Any], *, score_prompt: bool = False, read_prompt: bool = False
+    ) -> _Submitted:
+        """Internal: submit and return the engine's handle."""
+        request = self._core.submit(prompt, score_prompt, read_prompt, **options)
         publish()
-        with Stream(self) as stream:
-            pieces = list(stream)
-        return completion_of(pieces, self.stats, self.seed, self.verification)
+        return request
+
+    def _submit_alone(self, prompt: Any, options: Mapping[str, Any], *, read_prompt: bool = False) -> _Submitted:
+        """A request of the synchronous methods: it ends the thread's stream, and `stats` and its kin are about it."""
+        request = self.submit_native(prompt, options, read_prompt=read_prompt)
+        self._end_run()
+        self._last = request
+        return request
+
+    def _end_run(self) -> None:
+        latest = getattr(self._runs, "latest", None)
+        run = latest() if latest is not None else None
+        if run is not None:
+            run.supersede()
+
+    def _begin(self, run: _AnyRun) -> _AnyRun:
+        self._runs.latest = weakref.ref(run)
+        return run
+
+    def _chat_prompt(self, messages: Sequence[Message], options: ChatOptions) -> _ChatPrompt:
+        """The prompt of an answer, with its options. Without max_tokens the answer ends where the model ends it."""
+        given: dict[str, Any] = {"max_tokens": _NO_LIMIT, **options}
+        tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
+        return self._core.chat(*conversation(messages, tools, choice, given.pop("parallel_tool_calls", True)), **given)
 
     def apply_chat_template(
         self, messages: Sequence[Message], add_generation_prompt: bool = True, tools: Sequence[Tool] | None = None
@@ -252,18 +300,11 @@ class Generator:
         given = conversation(messages, tools)
         return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt))
 
-    def stream_chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        **options: Unpack[StreamOptions],
-    ) -> ChatStream:
+    def stream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`, options as
         for `stream`. `ChatStream.message` is the answer so far: its content, its reasoning and its tool calls.
 
+        max_tokens: without it the answer ends where the model ends it, or where the context is full.
         tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
             {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the function's
             schema (not together with grammar, json_schema or regex).
@@ -271,35 +312,22 @@ class Generator:
 
         Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read of it.
         """
-        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
-        self._core.start(prompt)
-        publish()
-        return ChatStream(self, Answer(prompt))
+        prompt = self._chat_prompt(messages, options)
+        return self._begin(ChatStream(self, self._submit_alone(prompt, {}), Answer(prompt)))
 
-    def chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        **options: Unpack[StreamOptions],
-    ) -> ChatCompletion:
+    def chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
         """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`. `ChatCompletion.message`
         has its content, reasoning and tool calls."""
-        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
-        self._core.start(prompt)
-        publish()
-        with Stream(self) as stream:
-            pieces = list(stream)
-        return chat_completion_of(completion_of(pieces, self.stats, self.seed, self.verification), Answer(prompt))
+        prompt = self._chat_prompt(messages, options)
+        with ChatHandle(self, self._submit_alone(prompt, {}), Answer(prompt)) as handle:
+            return handle.result()
 
     def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
         requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as needed, so it
-            may be infinite; while it blocks, all requests wait. A prefix that was already read for another request is not
-            read again.
+            may be infinite; while it blocks, submitted requests run on. A prefix that was already read for another request
+            is not read again.
         options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; those of the others
             are derived from it (`Event.seed`), so that batches with different seeds have no outputs in common.
 
@@ -311,8 +339,8 @@ class Generator:
         stays usable.
         """
         _core.check_request_options(**options)  # raises errors that concern all requests now
-        self._core.start_many()
-        return EventStream(self, requests, options)
+        self._end_run()
+        return self._begin(EventStream(self, requests, options))
 
     def generate_many(
         self,
@@ -347,46 +375,38 @@ class Generator:
         """The log-probability of every token of a text, given those before it, under the target without any transform.
 
         text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the same bits
-        for every n_batch, max_sequences and number of threads. Ends what is running on this Generator. Raises as `stream` does.
+        for every n_batch, max_sequences and number of threads, and under any load. Raises as `stream` does.
         top_logprobs: 0 to 20; the number of most likely tokens in each place to report, too.
         """
-        return score_of(*self._core.score(text, top_logprobs=top_logprobs))
+        with self.submit_score(text, top_logprobs=top_logprobs) as handle:
+            return handle.score()
 
     def submit_score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> RequestHandle:
-        """`score` as a request (`submit`): `RequestHandle.score` waits for it. It has the same bits under any load."""
-        return RequestHandle(self, self._core.submit_shared(text, True, max_tokens=0, top_logprobs=top_logprobs))
+        """`score` together with other requests (`submit`): `RequestHandle.score` waits for it."""
+        return RequestHandle(self, self.submit_native(text, {"max_tokens": 0, "top_logprobs": top_logprobs}, score_prompt=True))
 
     async def ascore(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
-        """`score` for asyncio, while other requests run. Cancelling the task cancels the request."""
+        """`score` for asyncio. Cancelling the task cancels the request."""
         with await asyncio.to_thread(self.submit_score, text, top_logprobs=top_logprobs) as handle:
             await handle.aresult()
             return handle.score()
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
-        """Start a request that runs with others, and return its handle at once; arguments and errors as for `stream`.
+        """Start a request that runs together with others, and return its handle at once; arguments and errors as for `stream`.
 
         Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of arrival; each
         output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation or a slow reader of
-        one request does not affect the others. Ends the stream that is running on this Generator, if there is one. Raises
-        QueueFull if max_queue_size requests wait already.
+        one request does not affect the others. Raises QueueFull if max_queue_size requests wait already.
         """
-        return RequestHandle(self, self._core.submit_shared(prompt, False, **options))
+        return RequestHandle(self, self.submit_native(prompt, options))
 
-    def submit_chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        **options: Unpack[StreamOptions],
-    ) -> ChatHandle:
-        """`submit` for the assistant's answer; messages, tools and errors as for `stream_chat`."""
-        prompt = self._core.chat(*conversation(messages, tools, tool_choice, parallel_tool_calls), **options)
-        return ChatHandle(self, self._core.submit_shared(prompt, False), Answer(prompt))
+    def submit_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatHandle:
+        """`submit` for the assistant's answer; arguments and errors as for `stream_chat`."""
+        prompt = self._chat_prompt(messages, options)
+        return ChatHandle(self, self.submit_native(prompt, {}), Answer(prompt))
 
     async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
-        """`stream` for asyncio, while other requests run (`submit`): `async for piece in gen.astream(...)`.
+        """`stream` for asyncio: `async for piece in gen.astream(...)`.
 
         Cancelling the task, or closing the iterator, cancels the request.
         """
@@ -394,60 +414,47 @@ class Generator:
             async for piece in handle:
                 yield piece
 
-    async def astream_chat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        **options: Unpack[StreamOptions],
-    ) -> AsyncIterator[Piece]:
+    async def astream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> AsyncIterator[Piece]:
         """`stream_chat` for asyncio, as `astream`. (`submit_chat` has the message, too.)"""
-        submit = functools.partial(self.submit_chat, tools=tools, tool_choice=tool_choice)
-        with await asyncio.to_thread(submit, messages, parallel_tool_calls=parallel_tool_calls, **options) as handle:
+        with await asyncio.to_thread(self.submit_chat, messages, **options) as handle:
             async for piece in handle:
                 yield piece
 
     async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
-        """`generate` for asyncio, while other requests run (`submit`). Cancelling the task cancels the request."""
+        """`generate` for asyncio. Cancelling the task cancels the request."""
         with await asyncio.to_thread(self.submit, prompt, **options) as handle:
             return await handle.aresult()
 
-    async def achat(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[Tool] | None = None,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        **options: Unpack[StreamOptions],
-    ) -> ChatCompletion:
+    async def achat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
         """`chat` for asyncio, as `agenerate`."""
-        submit = functools.partial(self.submit_chat, tools=tools, tool_choice=tool_choice)
-        with await asyncio.to_thread(submit, messages, parallel_tool_calls=parallel_tool_calls, **options) as handle:
+        with await asyncio.to_thread(self.submit_chat, messages, **options) as handle:
             return await handle.aresult()
 
     def save_prefix(self, path: str | os.PathLike[str]) -> int:
-        """Write the KV caches of the running or last request of `stream` or `generate` to a file, for `load_prefix`.
+        """Write the KV caches of the running or last request of `stream`, `generate` or `prefill` to a file, for `load_prefix`.
 
-        After `stream(prompt)`, before its first piece, that is the prompt without its last token; later also what followed.
+        After `prefill(prompt)` that is the prompt without its last token; after the others also what followed.
         The file is replaced in one step. It takes the bytes of the caches: for one token of a 1.5B model 28 KB, with
         kv_type="q8_0" 15 KB, and as much for the draft. Returns the number of tokens. Raises Error if nothing was read or the
         file cannot be written.
         """
-        return self._core.save_prefix(os.fspath(path))
+        engine = self._core
+        if self._last is None:
+            raise _core.Error(f"no prompt is cached that could be saved to {os.fspath(path)}; generate from one first")
+        return engine.save_prefix(self._last, os.fspath(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:
         """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them again.
 
-        Output is the same, bit for bit, as without. Ends all requests. Returns the number of tokens; 0 if there is no such file
-        and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model, `kv_type`, `max_sequences`,
-        processor or version. Damage is found, malice is not: load only files that you or programs that you trust have written.
+        Output is the same, bit for bit, as without. Ends this thread's stream. Returns the number of tokens; 0 if there is no
+        such file and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model, `kv_type`,
+        `max_sequences`, processor or version. Damage is found, malice is not: load only files that you or programs that you
+        trust have written.
         """
         engine = self._core
         if not os.path.exists(path):
             return 0
+        self._end_run()
         count, problem = engine.load_prefix(os.fspath(path))
         if problem:
             warnings.warn(f"the whole prompt is read again: {problem}", RuntimeWarning, stacklevel=2)
@@ -456,24 +463,28 @@ class Generator:
     @property
     def stats(self) -> Stats:
         """Counters of the running or last request of `stream` or `generate`, up to its last piece."""
-        return Stats(**self._core.stats())
+        engine = self._core
+        if self._last is None:
+            return Stats(drafting=engine.drafting(None))
+        stats = Stats(**self._last.stats())
+        return stats if stats.drafting else replace(stats, drafting=engine.drafting(self._last))
 
     @property
     def seed(self) -> int:
         """The seed of the running or last request of `stream` or `generate`. A random one repeats the output together with
         `verification`, unless draft lengths were "auto" and the verification not "invariant"."""
-        return self._core.seed
+        return 0 if self._last is None else self._last.seed
 
     @property
     def verification(self) -> VerificationMode:
         """The verification mode of the running or last request; never "auto"."""
-        return cast(VerificationMode, self._core.verification)
+        return "block" if self._last is None else cast(VerificationMode, self._last.verification)
 
     @property
     def drafting(self) -> str:
         """Whether the running or last request of `stream` or `generate` uses drafts and what they gain, or why not, from the
         costs measured so far; a sentence that starts with "on", "off" or "undecided"."""
-        return self._core.drafting()
+        return self.stats.drafting
 
     @property
     def metadata(self) -> dict[str, Any]:

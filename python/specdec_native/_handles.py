@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class RequestHandle:
-    """A request that runs with others (`Generator.submit`). Any number of threads may use it.
+    """A request that runs together with others (`Generator.submit`). Any number of threads may use it.
 
     Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the error
     that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request; so does leaving
     it as a context manager.
     """
 
-    def __init__(self, generator: Generator, request: _core.SharedRequest) -> None:
+    def __init__(self, generator: Generator, request: _core.RequestHandle) -> None:
         self._generator = generator  # models live as long as their requests
         self._request = request
 
@@ -57,16 +57,22 @@ class RequestHandle:
 
     def result(self) -> Completion:
         """Wait for the end and return the whole output. Raises what ended the request early (`Cancelled` after `cancel`)."""
-        return self._completion(list(self))
+        self._request.wait_for_end()
+        return self._completion()
 
     async def aresult(self) -> Completion:
         """`result` for asyncio."""
-        return self._completion([piece async for piece in self])
+        async for _ in self:
+            pass
+        return self._completion()
 
-    def _completion(self, pieces: list[Piece]) -> Completion:
+    def _completion(self) -> Completion:
         publish()
         if self.error is not None:
             raise self.error
+        pieces: list[Piece] = []
+        while (piece := self._request.peek(len(pieces))) is not None:
+            pieces.append(Piece._make(piece))
         return completion_of(pieces, self.stats, self.seed, self.verification)
 
     def text(self) -> str:
@@ -123,7 +129,7 @@ class RequestHandle:
         news = asyncio.Event()
         index = 0
         with _news.sent_to(lambda: loop.call_soon_threadsafe(news.set)) as number:
-            self._request.watch(number)
+            self._request.watch(_news.changed, number)
             while True:
                 is_done = self.done  # before looking for pieces: none comes after it
                 while (piece := self._request.peek(index)) is not None:
@@ -140,7 +146,7 @@ class RequestHandle:
 class ChatHandle(RequestHandle):
     """A handle of the answer to a conversation (`Generator.submit_chat`)."""
 
-    def __init__(self, generator: Generator, request: _core.SharedRequest, answer: Answer) -> None:
+    def __init__(self, generator: Generator, request: _core.RequestHandle, answer: Answer) -> None:
         super().__init__(generator, request)
         self._answer = answer
 
@@ -168,6 +174,7 @@ class _News:
     for Python's lock."""
 
     def __init__(self) -> None:
+        self.changed = _core.News()
         self._listeners: dict[int, Callable[[], object]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -190,7 +197,7 @@ class _News:
 
     def _run(self) -> None:
         while True:
-            changed = _core.take_news()
+            changed = self.changed.take()
             with self._lock:
                 if not self._listeners:
                     self._thread = None

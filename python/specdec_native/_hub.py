@@ -28,26 +28,17 @@ def local_model(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     return download(path) if isinstance(path, str) and path.startswith("hf:") else path
 
 
-def companion(target: str | os.PathLike[str]) -> str:
-    """For draft="auto": "mtp" if the target's file has a drafting head; or the path of a downloaded model of its family; or
-    "suffix", with a RuntimeWarning: why."""
-    path = os.fspath(target)
-    if _core.has_own_head(path):
-        return "mtp"
-    name = _core.companion_of(path)
-    reason = "no small model of this target's family is known (docs/models.md)"
-    if name is not None:
-        try:
-            draft = download(name)
-            reason = _core.objection_to_companion(draft, path)
-        except (_core.Error, ImportError) as error:
-            reason = str(error)
-        if not reason:
-            _logger.info("the draft is %s", name)
-            return draft
-        reason = f"{name} cannot be the draft: {reason}"
-    warnings.warn(f"drafts are copied from the text (suffix decoding): {reason}", RuntimeWarning, stacklevel=3)
-    return "suffix"
+def download_companion(name: str) -> str:
+    """`download` for draft="auto", which goes on without a draft model: it raises Error alone."""
+    try:
+        return download(name)
+    except ImportError as error:
+        raise _core.Error(str(error)) from None
+
+
+def log_choice(sentence: str) -> None:
+    """Which draft "auto" has chosen."""
+    _logger.info("%s", sentence)
 
 
 def download(name: str) -> str:

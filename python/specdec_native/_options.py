@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from . import _core
+from ._chat import Tool, ToolChoice
 
 Verification = Literal["auto", "token", "block", "invariant"]
 Drafting = Literal["sampled", "argmax"]
@@ -45,6 +46,14 @@ class StreamOptions(TypedDict, total=False):
     num_draft_tokens: int | Literal["auto"] | None
     verification: Verification
     drafting: Drafting
+
+
+class ChatOptions(StreamOptions, total=False):
+    """The keyword arguments of `Generator.stream_chat` and its kin."""
+
+    tools: Sequence[Tool] | None
+    tool_choice: ToolChoice
+    parallel_tool_calls: bool
 
 
 class _Prompt(TypedDict):

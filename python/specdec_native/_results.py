@@ -43,8 +43,8 @@ class Stats:
     requests counts in full for each.
 
     `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
-    off, by a stop string or because the stream was closed, count in `drafted` only. While a request runs, all tokens of its
-    last cycle are counted, including pieces that were not yielded yet.
+    off by a stop string count in `drafted` only. The counters of a stream that was closed early include pieces that were not
+    read.
     """
 
     prompt_tokens: int = 0

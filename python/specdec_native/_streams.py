@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar, cast
 
 from . import _core
 from ._chat import Answer, AssistantMessage
 from ._log import publish
 from ._options import Request, StreamOptions, prompt_and_options
-from ._results import Event, Piece, Stats
+from ._results import Event, Piece, Stats, VerificationMode
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,44 +22,54 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Turn(Iterator[T]):
-    """One run of a Generator. It ends when it finishes, is closed, or is replaced by a newer run on the same Generator."""
+class Run(Iterator[T]):
+    """Requests that one iterator reads. It ends when they have finished, when it is closed, or when its thread begins a newer
+    run on the same Generator."""
 
     _what: ClassVar[str]
 
     def __init__(self, generator: Generator) -> None:
-        self._generator: Generator | None = generator
-        self._number = generator._core.turn
+        self._generator: Generator | None = generator  # None: ended
+        self._ended_by: str | None = None  # what ended it before its time, for the next reader
 
     def __iter__(self) -> Self:
         return self
 
-    def _is_current(self) -> bool:
-        engine = None if self._generator is None else self._generator._engine  # None: closed
-        return engine is not None and engine.turn == self._number
+    def _cancel(self) -> None:
+        raise NotImplementedError
 
-    def _current(self) -> Generator:
-        """The Generator. Raises StopIteration if this run has ended, Error if a newer run ended it."""
+    def _check(self) -> Generator:
+        """The Generator. Raises StopIteration if this run has ended, Error if something else ended it."""
+        if self._ended_by is not None:
+            reason, self._ended_by = self._ended_by, None
+            raise _core.Error(reason)
         if self._generator is None:
             raise StopIteration
-        if not self._is_current():
-            closed = self._generator._engine is None
-            self._generator = None
-            if closed:
-                raise _core.Error("this Generator is closed")
-            raise _core.Error(f"{self._what} ended by a newer one on the same Generator")
         return self._generator
+
+    def _raise(self, error: Exception) -> NoReturn:
+        """What ended a request. The end of the iteration if this run was closed meanwhile."""
+        if isinstance(error, _core.Cancelled):
+            generator = self._check()
+            self.close()
+            raise _core.Error("this Generator is closed") if generator.closed else error
+        self.close()
+        raise error
+
+    def supersede(self) -> None:
+        """A newer run of the same thread ends this one."""
+        if self._generator is not None:
+            self._ended_by = f"{self._what} ended by a newer one on the same Generator"
+            self.close()
 
     def close(self) -> None:
         """End the run. Delivered tokens stay in the cache; closing twice is harmless.
 
         Any thread may call this; a thread that waits for the next item then gets the end of the iteration.
         """
-        try:
-            if self._generator is not None and self._is_current():
-                self._generator._core.stop()
-        finally:
+        if self._generator is not None:
             self._generator = None
+            self._cancel()
             publish()
 
     def __enter__(self) -> Self:
@@ -68,32 +79,45 @@ class _Turn(Iterator[T]):
         self.close()
 
 
-class Stream(_Turn[Piece]):
+class Stream(Run[Piece]):
     """Iterator over the pieces of one request; a context manager. Closing or dropping it ends the generation early.
 
-    A new request on the same Generator ends this one: continuing the iteration then raises `Error`.
+    The engine does not wait for the reader: it generates while you handle a piece. A newer stream of the same thread on the
+    same Generator ends this one: continuing the iteration then raises `Error`.
     """
 
     _what = "this stream was"
 
+    def __init__(self, generator: Generator, request: _core.RequestHandle) -> None:
+        super().__init__(generator)
+        self._request = request
+        self._index = 0
+
+    def _cancel(self) -> None:
+        self._request.cancel()
+
     def __next__(self) -> Piece:
-        generator = self._current()
+        self._check()
         try:
-            piece = generator._core.next()
+            piece = self._request.wait(self._index)
         except BaseException:
             self.close()
             raise
-        if piece is None:
-            self.close()
-            raise StopIteration
-        return Piece._make(piece)
+        if piece is not None:
+            self._index += 1
+            return Piece._make(piece)
+        error = self._request.error
+        if error is not None:
+            self._raise(error)
+        self.close()
+        raise StopIteration
 
 
 class ChatStream(Stream):
     """Iterator over the pieces of the answer to a conversation; a context manager, as Stream."""
 
-    def __init__(self, generator: Generator, answer: Answer) -> None:
-        super().__init__(generator)
+    def __init__(self, generator: Generator, request: _core.RequestHandle, answer: Answer) -> None:
+        super().__init__(generator, request)
         self._answer = answer
         self._text: list[str] = []
         self._is_whole = False
@@ -110,10 +134,18 @@ class ChatStream(Stream):
         return self._answer.message("".join(self._text), self._is_whole)
 
 
-class EventStream(_Turn[Event]):
+class _Running:
+    """A request of an EventStream: its handle, and how many of its pieces were taken."""
+
+    def __init__(self, request: _core.RequestHandle) -> None:
+        self.request = request
+        self.num_taken = 0
+
+
+class EventStream(Run[Event]):
     """Iterator over the events of many requests; a context manager. Closing or dropping it ends all of them.
 
-    A new request on the same Generator ends these: continuing the iteration then raises `Error`.
+    A newer run of the same thread on the same Generator ends these: continuing the iteration then raises `Error`.
     """
 
     _what = "these requests were"
@@ -127,42 +159,66 @@ class EventStream(_Turn[Event]):
         super().__init__(generator)
         self._requests = iter(requests)
         self._options = options
-        self._rejected: list[Event] = []
-        self._index_of: dict[int, int] = {}  # the engine's id -> index of the request
+        self._news = _core.News()
+        self._events: deque[Event] = deque()  # that are ready
+        self._running: dict[int, _Running] = {}  # by the request's index
         self._cancelled: set[int] = set()  # indices of requests that were not submitted yet
         self._next_index = 0
+        self._num_ends = 0  # last events among those that are ready
+
+    def _cancel(self) -> None:
+        for running in self._running.values():
+            running.request.cancel()
+        self._running.clear()
 
     def __next__(self) -> Event:
-        generator = self._current()
         try:
-            self._submit(generator)
-            if self._rejected:
-                return self._rejected.pop(0)
-            event = generator._core.next_event()
+            while True:
+                self._submit(self._check())
+                if self._events:
+                    event = self._events.popleft()
+                    self._num_ends -= event.stats is not None
+                    return event
+                if not self._running:
+                    self.close()
+                    raise StopIteration
+                for index in self._news.take():
+                    self._take(index)
         except BaseException:
             self.close()
             raise
-        if event is None:
-            self.close()
-            raise StopIteration
-        identifier, seed, verification, piece, error, stats = event
-        index = self._index_of[identifier]
-        if stats is not None:
-            del self._index_of[identifier]
-        return Event(
-            index,
-            None if piece is None else Piece(*piece),
-            error,
-            None if stats is None else Stats(**stats),
-            seed,
-            verification,
-        )
+
+    def _take(self, index: int) -> None:
+        """What has arrived of a request becomes events."""
+        running = self._running.get(index)
+        if running is None:
+            return
+        request = running.request
+        is_done = request.done  # before looking for pieces: none comes after it
+        verification = cast(VerificationMode, request.verification)
+        pieces: list[Piece] = []
+        while (piece := request.peek(running.num_taken + len(pieces))) is not None:
+            pieces.append(Piece._make(piece))
+        running.num_taken += len(pieces)
+        self._events += [Event(index, piece, None, None, request.seed, verification) for piece in pieces]
+        if not is_done:
+            return
+        del self._running[index]
+        error, stats = request.error, Stats(**request.stats())
+        if isinstance(error, _core.Cancelled):
+            self._raise(error)
+        last = self._events.pop().piece if pieces and error is None else None
+        self._append_last(Event(index, last, error, stats, request.seed, verification))
+
+    def _append_last(self, event: Event) -> None:
+        self._events.append(event)
+        self._num_ends += 1
 
     def _submit(self, generator: Generator) -> None:
         """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time, because
         `requests` may block."""
-        while len(self._index_of) + len(self._rejected) < 2 * generator.max_sequences:
-            waits = len(self._index_of) >= generator.max_sequences
+        while len(self._running) + self._num_ends < 2 * generator.max_sequences:
+            waits = len(self._running) >= generator.max_sequences
             try:
                 request = next(self._requests)
             except StopIteration:
@@ -173,20 +229,21 @@ class EventStream(_Turn[Event]):
                 continue
             try:
                 prompt, options = prompt_and_options(request, self._options, index)
-                identifier = generator._core.submit(prompt, **options)
+                handle = generator.submit_native(prompt, options)
             except (ValueError, TypeError, _core.Error) as error:
-                self._rejected.append(Event(index, None, error, Stats(), None, None))
-            else:
-                self._index_of[identifier] = index
-            if waits:
+                self._append_last(Event(index, None, error, Stats(), None, None))
+                return
+            self._running[index] = _Running(handle)
+            handle.watch(self._news, index)
+            if waits or self._events:
                 return
 
     def cancel(self, index: int) -> None:
         """End request `index`: it yields no further events. Does nothing if it has finished."""
         if index >= self._next_index:
             self._cancelled.add(index)
-        self._rejected = [event for event in self._rejected if event.index != index]
-        for identifier, other in list(self._index_of.items()):
-            if other == index and self._generator is not None and self._is_current():
-                self._generator._core.cancel(identifier)
-                del self._index_of[identifier]
+        self._events = deque(event for event in self._events if event.index != index)
+        self._num_ends = sum(event.stats is not None for event in self._events)
+        running = self._running.pop(index, None)
+        if running is not None:
+            running.request.cancel()

@@ -9,11 +9,14 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "engine/generator.h"
+#include "engine/loaded_models.h"
+#include "engine/scheduler.h"
+#include "speculative/decoder.h"
 
 namespace {
 
@@ -57,16 +60,37 @@ void check(bool is_true, const char* what, int run) {
   std::exit(1);
 }
 
+// The models under a scheduler that this thread drives, so that passes are interrupted at places of its choice.
+struct Engine {
+  explicit Engine(const GeneratorOptions& given)
+      : options(given),
+        models(options, nullptr),
+        decoder(models.target(), models.proposer()),
+        scheduler(decoder, models.vocabulary(), options.max_sequences) {}
+
+  std::int64_t submit(const Request& request) {
+    const int k = models.proposer() == nullptr ? 0 : request.num_draft_tokens.value_or(options.num_draft_tokens);
+    scheduler.add(std::make_shared<ScheduledRequest>(num_requests, request, request.prompt_tokens, 0, k));
+    return num_requests++;
+  }
+
+  const GeneratorOptions options;
+  LoadedModels models;
+  Decoder decoder;
+  Scheduler scheduler;
+  std::int64_t num_requests = 0;
+};
+
 struct Texts {
-  Generator gen;
+  Engine engine;
   std::map<Tokens, Tokens> made;
 
   // Without drafts.
   const Tokens& after(const Tokens& prompt) {
     Tokens& text = made[prompt];
     if (!text.empty()) return text;
-    gen.start(request_of(prompt));
-    while (const auto piece = gen.next()) text.push_back(piece->token);
+    engine.submit(request_of(prompt));
+    while (const auto event = engine.scheduler.next()) text.push_back(event->piece->token);
     return text;
   }
 };
@@ -77,10 +101,10 @@ int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const std::string target = argv[1], draft = argv[2];
   const int num_sequences = std::atoi(argv[3]), step = std::atoi(argv[4]);
-  Texts texts{Generator(options_of(target, "", 1)), {}};
-  Generator gen(options_of(target, draft, num_sequences));
+  Texts texts{Engine(options_of(target, "", 1)), {}};
+  Engine engine(options_of(target, draft, num_sequences));
   int num_asked = 0, stop_at = 0;
-  gen.set_cancel_check([&] { return ++num_asked == stop_at; });
+  engine.models.set_cancel_check([&] { return ++num_asked == stop_at; });
 
   struct Running {
     Tokens prompt, text;
@@ -96,25 +120,25 @@ int main(int argc, char** argv) {
       Request request = request_of(prompt(run, sequence));
       request.max_tokens = longest - (run + 5 * sequence) % 8;
       request.num_draft_tokens = 1 + (run + 2 * sequence) % 5;
-      requests[gen.submit(request)] = {request.prompt_tokens, {}, request.max_tokens, false};
+      requests[engine.submit(request)] = {request.prompt_tokens, {}, request.max_tokens, false};
     }
     for (bool goes_on = true; goes_on;) {
       try {
-        const auto event = gen.next_event();
+        const auto event = engine.scheduler.next();
         goes_on = event.has_value();
         if (!event) continue;
         check(event->piece.has_value(), "a request failed", run);
-        requests[event->text->id()].text.push_back(event->piece->token);
+        requests[event->request->id()].text.push_back(event->piece->token);
         if (!event->is_last()) continue;
-        num_accepted += static_cast<int>(event->text->sequence().stats.accepted);
-        num_drafted += static_cast<int>(event->text->sequence().stats.drafted);
+        num_accepted += static_cast<int>(event->request->sequence().stats.accepted);
+        num_drafted += static_cast<int>(event->request->sequence().stats.drafted);
       } catch (const Cancelled&) {
         is_interrupted = true;
         ++num_interrupted;
         if (run % 2 == 1) continue;
         auto& [id, request] = *std::next(requests.begin(), run / 2 % num_sequences);
         request.is_cancelled = true;
-        gen.cancel(id);
+        engine.scheduler.cancel(id);
       }
     }
     for (const auto& [id, request] : requests) {

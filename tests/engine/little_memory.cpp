@@ -33,8 +33,8 @@ int main(int argc, char** argv) {
     request.prompt_tokens = {0, 40, 50, 60, 70};
     request.max_tokens = 40;
     request.sampling.temperature = 0;
-    gen.start(request);
-    while (const auto piece = gen.next()) std::printf("%d ", piece->token);
+    PieceReader pieces(gen.submit(request));
+    while (const auto piece = pieces.next()) std::printf("%d ", piece->token);
     std::printf("\n");
   } catch (const Error& error) {
     std::printf("%s\n", error.what());

@@ -36,10 +36,10 @@ Wish wish_of(int i) {
   return {toy::prompt_of(3 + 5 * i % 11, seed), 6 + 7 * i % 23, seed};
 }
 
-std::shared_ptr<Text> text_of(const Wish& wish, std::int64_t id) {
+std::shared_ptr<ScheduledRequest> request_of(const Wish& wish, std::int64_t id) {
   Request request;
   request.max_tokens = wish.max_tokens;
-  return std::make_shared<Text>(id, request, wish.prompt, wish.seed, 3);
+  return std::make_shared<ScheduledRequest>(id, request, wish.prompt, wish.seed, 3);
 }
 
 // The draft model's; throws once when it is told to.
@@ -72,16 +72,16 @@ struct Engine {
       if (in_pass) in_pass();
       if (cancelled && cancelled()) throw Cancelled("interrupted");
     };
-    executor.emplace(scheduler, [this](Executor::CancelCheck check) { cancelled = std::move(check); }, options);
+    executor.emplace(scheduler, [this](CancelCheck check) { cancelled = std::move(check); }, options);
   }
 
-  std::shared_ptr<RequestHandle> submit(const Wish& wish) { return executor->submit(text_of(wish, next_id++)); }
+  std::shared_ptr<RequestHandle> submit(const Wish& wish) { return executor->submit(request_of(wish, next_id++)); }
 
   toy::Model target, draft;
   FailingProposer proposer;
   Decoder decoder;
   Scheduler scheduler;
-  Executor::CancelCheck cancelled;
+  CancelCheck cancelled;
   std::function<void()> in_pass;  // set while no request runs
   std::atomic<std::int64_t> next_id{0};
   std::atomic<int> passes{0};
@@ -192,6 +192,84 @@ TEST(a_cancelled_request_stops_reading_its_prompt) {
   CHECK(engine.passes < 20 + wish_of(2).max_tokens);  // of the 32 passes for the prompt, one
 }
 
+// Nobody else's work is lost by that.
+TEST(a_pass_of_cancelled_requests_alone_is_interrupted) {
+  Engine engine(2);
+  Gate gate;
+  std::atomic<int> num_passes{0};
+  engine.in_pass = [&] {
+    if (++num_passes >= 10) gate.wait();
+  };
+  const Wish long_wish{toy::prompt_of(5, 1), 1000, 1};
+  const auto first = engine.submit(long_wish), second = engine.submit(long_wish);
+  wait_for_passes(engine, 10);
+  const std::size_t before = static_cast<std::size_t>(first->stats().tokens);
+  first->cancel();
+  second->cancel();
+  gate.is_open = true;
+  CHECK(tokens_of(*first).size() <= before + 1 && error_of(*first) == "the request was cancelled");
+  CHECK(!error_of(*second).empty());
+  CHECK(engine.passes < 20);
+}
+
+TEST(a_dropped_handle_cancels_its_request) {
+  Engine engine(1);
+  Gate gate;
+  engine.in_pass = [&] { gate.wait(); };
+  engine.submit({toy::prompt_of(context - 10, 1), 5, 1}).reset();
+  const auto next = engine.submit(wish_of(2));
+  gate.is_open = true;
+  CHECK(tokens_of(*next) == alone(wish_of(2)));
+  CHECK(engine.passes < 20 + wish_of(2).max_tokens);
+}
+
+TEST(commands_run_between_passes_and_their_errors_are_the_callers) {
+  Engine engine(2);
+  std::atomic<bool> in_pass{false};
+  engine.target.before_pass = [&](int) { in_pass = true; };
+  engine.in_pass = nullptr;
+  const auto handle = engine.submit({toy::prompt_of(9, 1), 300, 1});
+  std::thread::id worker;
+  for (int i = 0; i < 20; ++i) engine.executor->run([&] { worker = std::this_thread::get_id(); });
+  CHECK(worker != std::thread::id() && worker != std::this_thread::get_id());
+  CHECK_THROWS(engine.executor->run([] { throw ModelError("no such thing"); }), ModelError, "no such thing");
+  CHECK(tokens_of(*handle) == alone({toy::prompt_of(9, 1), 300, 1}));
+  engine.executor->close();
+  CHECK_THROWS(engine.executor->run([] {}), Cancelled, "closed");
+}
+
+TEST(a_command_is_cancelled_by_its_own_check) {
+  Engine engine(1);
+  std::atomic<bool> stop{false};
+  const auto work = [&] {
+    for (;;) {
+      if (engine.cancelled()) throw Cancelled("stopped");
+      std::this_thread::yield();
+    }
+  };
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(5ms);
+    stop = true;
+  });
+  CHECK_THROWS(engine.executor->run(work, [&] { return stop.load(); }), Cancelled, "stopped");
+  stopper.join();
+  CHECK(tokens_of(*engine.submit(wish_of(1))) == alone(wish_of(1)));
+}
+
+TEST(a_request_that_only_reads_its_prompt_leaves_it_in_the_cache) {
+  Engine engine(1);
+  const Tokens prompt = toy::prompt_of(300, 3);
+  Request request;
+  request.max_tokens = 0;
+  request.read_prompt = true;
+  const auto reading = engine.executor->submit(std::make_shared<ScheduledRequest>(engine.next_id++, request, prompt, 1, 3));
+  CHECK(tokens_of(*reading).empty() && !reading->error());
+  CHECK(reading->prompt_progress().read == 300 && reading->prompt_progress().all == 300);
+  const auto handle = engine.submit({prompt, 5, 1});
+  CHECK(tokens_of(*handle) == alone({prompt, 5, 1}));
+  CHECK(handle->stats().prompt_cached_tokens == 299);
+}
+
 TEST(the_queue_is_bounded) {
   Executor::Options options;
   options.max_unfinished = 2;
@@ -221,7 +299,6 @@ TEST(closing_ends_all_requests_and_joins) {
   engine.executor->close();
   for (std::thread& reader : readers) reader.join();
   CHECK(num_ended == 5);
-  CHECK(!engine.cancelled);
   CHECK_THROWS(engine.submit(wish_of(1)), Cancelled, "closed");
   handles[0]->cancel();  // harmless
   engine.executor->close();
@@ -275,7 +352,7 @@ TEST(a_request_of_no_tokens_ends_without_a_piece) {
 
 TEST(a_handle_says_at_the_end_what_became_of_the_drafts) {
   Executor::Options options;
-  options.drafting = [](const Text& text) { return "drafts of " + std::to_string(text.id()); };
+  options.drafting = [](const ScheduledRequest& text) { return "drafts of " + std::to_string(text.id()); };
   Engine engine(1, options);
   Gate gate;
   engine.in_pass = [&] { gate.wait(); };
@@ -312,7 +389,7 @@ std::shared_ptr<RequestHandle> submit_score(Engine& engine, const Tokens& prompt
   request.score_prompt = true;
   request.max_tokens = max_tokens;
   request.top_logprobs = num_top_logprobs;
-  return engine.executor->submit(std::make_shared<Text>(engine.next_id++, request, prompt, 1, 3));
+  return engine.executor->submit(std::make_shared<ScheduledRequest>(engine.next_id++, request, prompt, 1, 3));
 }
 
 TEST(prompts_are_scored_beside_other_requests) {
@@ -372,7 +449,7 @@ TEST(a_score_after_a_pass_that_lost_the_cache) {
   request.score_prompt = true;
   request.max_tokens = 0;
   const Tokens prompt = toy::prompt_of(300, 5);
-  Text text(0, request, prompt, 1, 0);
+  ScheduledRequest text(0, request, prompt, 1, 0);
   text.begin_reading(0);
   CHECK(!decoder.prefill(text.sequence(), 200));
   target.before_pass = [](int) { throw Cancelled("interrupted"); };

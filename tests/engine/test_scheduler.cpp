@@ -68,11 +68,11 @@ struct Engine {
         scheduler(decoder, vocabulary(), slots) {}
 
   // Ids count from 0.
-  std::shared_ptr<Text> add(const Wish& wish) {
+  std::shared_ptr<ScheduledRequest> add(const Wish& wish) {
     Request request;
     request.max_tokens = wish.max_tokens;
     const auto id = static_cast<std::int64_t>(texts.size());
-    texts.push_back(std::make_shared<Text>(id, request, wish.prompt, wish.seed, wish.num_draft_tokens));
+    texts.push_back(std::make_shared<ScheduledRequest>(id, request, wish.prompt, wish.seed, wish.num_draft_tokens));
     outcomes.emplace_back();
     scheduler.add(texts.back());
     return texts.back();
@@ -82,7 +82,7 @@ struct Engine {
   std::int64_t next() {
     const std::optional<Event> event = scheduler.next();
     if (!event) return -1;
-    Outcome& outcome = outcomes.at(static_cast<std::size_t>(event->text->id()));
+    Outcome& outcome = outcomes.at(static_cast<std::size_t>(event->request->id()));
     CHECK(!outcome.is_over);
     if (event->piece) {
       outcome.tokens.push_back(event->piece->token);
@@ -90,8 +90,8 @@ struct Engine {
       outcome.reason = event->piece->finish_reason;
     }
     outcome.is_over = event->is_last();
-    outcome.error = event->text->error_message();
-    return event->text->id();
+    outcome.error = event->request->error_message();
+    return event->request->id();
   }
 
   // Runs to the end; returns the ids of all events.
@@ -109,7 +109,7 @@ struct Engine {
   DraftModelProposer proposer;
   Decoder decoder;
   Scheduler scheduler;
-  std::vector<std::shared_ptr<Text>> texts;  // by id
+  std::vector<std::shared_ptr<ScheduledRequest>> texts;  // by id
   std::vector<Outcome> outcomes;
 };
 
@@ -190,7 +190,7 @@ TEST(cancelled_texts_leave_the_others_alone) {
   engine.scheduler.cancel(1);  // runs
   engine.scheduler.cancel(1);
   engine.scheduler.cancel(99);
-  CHECK(engine.texts[1]->state() == Text::State::over && !engine.texts[1]->has_failed());
+  CHECK(engine.texts[1]->state() == ScheduledRequest::State::over && !engine.texts[1]->has_failed());
   // Tokens that were not delivered are also dropped from the cache.
   const Sequence& s = engine.texts[1]->sequence();
   CHECK(s.num_committed == static_cast<int>(wishes[1].prompt.size()) + 4);
@@ -227,7 +227,7 @@ TEST(a_text_that_fails_fails_alone) {
   const Outcome& failed = engine.outcomes[1];
   CHECK(failed.is_over && !failed.reason && failed.tokens.size() == 5);
   CHECK(failed.error.find("the target model failed: logits contain NaN") == 0);
-  CHECK(engine.texts[1]->has_failed() && engine.texts[1]->state() == Text::State::over);
+  CHECK(engine.texts[1]->has_failed() && engine.texts[1]->state() == ScheduledRequest::State::over);
   CHECK(engine.outcomes[0] == alone(wishes[0]));
   for (std::size_t i = 1; i < wishes.size(); ++i) CHECK(engine.outcomes[i + 1] == alone(wishes[i]));
 }
@@ -385,7 +385,7 @@ TEST(a_seed_given_again_decides_by_other_numbers_where_lengths_were_learnt_from_
   const auto number_of = [](std::int64_t id, std::uint64_t seed, int num_draft_tokens, Verification verification) {
     Request request;
     request.verification = verification;
-    const Text text(id, request, prompt_of(5, 1), seed, num_draft_tokens);
+    const ScheduledRequest text(id, request, prompt_of(5, 1), seed, num_draft_tokens);
     return text.sequence().uniforms->uniform(5, 0, sampling::Purpose::accept);
   };
   for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
@@ -396,32 +396,20 @@ TEST(a_seed_given_again_decides_by_other_numbers_where_lengths_were_learnt_from_
   }
 }
 
-TEST(read_prompt_of_stops_where_the_text_can_run) {
+TEST(a_step_reads_as_much_of_a_prompt_as_it_may) {
   Engine engine(1);
-  const auto text = engine.add({prompt_of(30, 1), 5});
-  CHECK(text->state() == Text::State::waiting);
-  engine.scheduler.read_prompt_of(*text);
-  CHECK(text->state() == Text::State::running && engine.target.length(0) == 29 && text->sequence().stats.tokens == 0);
+  const auto request = engine.add({prompt_of(300, 1), 5});
+  CHECK(request->state() == ScheduledRequest::State::waiting && engine.scheduler.reading() == nullptr);
+  std::vector<int> read;
+  while (request->state() != ScheduledRequest::State::running) {
+    CHECK(engine.scheduler.step(130));
+    read.push_back(engine.scheduler.num_cached(*request));
+    CHECK((engine.scheduler.reading() == request.get()) == (read.back() < 299));
+  }
+  CHECK(read.size() == 3 && read[0] == 130 && read[1] == 260 && read[2] >= 299);
   engine.run();
-  CHECK(text->state() == Text::State::over);
-  CHECK_THROWS(text->begin_reading(0), std::logic_error, "a request must wait, then read its prompt, then run");
-}
-
-TEST(a_long_prompt_tells_how_far_it_is_read) {
-  Engine engine(1);
-  const auto told_of = [&](int length) {
-    std::vector<std::int64_t> told;
-    const auto text = engine.add({prompt_of(length, 1), 5});
-    engine.scheduler.read_prompt_of(*text, [&](std::int64_t read, std::int64_t all) {
-      CHECK(all == length);
-      told.push_back(read);
-    });
-    CHECK(text->state() == Text::State::running);
-    engine.run();
-    return told;
-  };
-  CHECK((told_of(130) == std::vector<std::int64_t>{0, 128}));
-  CHECK((told_of(399) == std::vector<std::int64_t>{0, 258, 386}));  // 130 are those of before
+  CHECK(request->state() == ScheduledRequest::State::over && engine.scheduler.is_idle());
+  CHECK_THROWS(request->begin_reading(0), std::logic_error, "a request must wait, then read its prompt, then run");
 }
 
 TEST_MAIN()

@@ -22,12 +22,12 @@ constexpr int context = 48, most_tokens = 20;  // a text's
 constexpr Token end_of_generation = 5;
 
 struct Operation {
-  enum Kind { add, next, cancel, cancel_all, read_prompt, fail } kind;
+  enum Kind { add, next, cancel, cancel_all, fail } kind;
   std::uint64_t number;  // decides everything else about it
 };
 
 std::string name(const Operation& operation) {
-  constexpr const char* names[] = {"add", "next", "cancel", "cancel_all", "read_prompt", "fail"};
+  constexpr const char* names[] = {"add", "next", "cancel", "cancel_all", "fail"};
   return std::string(names[operation.kind]) + " " + std::to_string(operation.number);
 }
 
@@ -97,8 +97,8 @@ struct Machine {
   Scheduler scheduler;
 };
 
-std::shared_ptr<Text> text_of(const Wish& wish, const Setup& setup, std::int64_t id) {
-  return std::make_shared<Text>(id, wish.request, wish.prompt, wish.seed, setup.has_draft ? wish.num_draft_tokens : 0);
+std::shared_ptr<ScheduledRequest> text_of(const Wish& wish, const Setup& setup, std::int64_t id) {
+  return std::make_shared<ScheduledRequest>(id, wish.request, wish.prompt, wish.seed, setup.has_draft ? wish.num_draft_tokens : 0);
 }
 
 std::vector<Piece> alone(const Wish& wish, const Setup& setup) {
@@ -146,11 +146,6 @@ class Run {
         machine_.scheduler.cancel_all();
         for (Entry& entry : entries_) entry.is_over = true;
         break;
-      case Operation::read_prompt:
-        if (!entries_.empty() && num_open() <= setup_.slots) {
-          guarded([&] { machine_.scheduler.read_prompt_of(*entries_[number % entries_.size()].text); });
-        }
-        break;
       case Operation::fail:
         fault_ = {static_cast<Fault::Kind>(number % Fault::num_kinds), number / 8 % 2 == 0, number / 16 % 2 == 0,
                   1 + static_cast<int>(number / 32 % 12)};
@@ -167,13 +162,6 @@ class Run {
     CHECK(num_open() == 0);
     const std::size_t first = entries_.size();
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(setup_.slots); ++i) add(Wish(toy::mix(setup_.seed + i)));
-    for (std::size_t i = first; i < entries_.size(); ++i) {
-      Text& text = *entries_[i].text;
-      if (text.sequence().remaining == 0) continue;
-      machine_.scheduler.read_prompt_of(text);
-      CHECK(text.state() == Text::State::running);
-    }
-    check_state();
     while (next()) check_state();
     for (std::size_t i = first; i < entries_.size(); ++i) CHECK(entries_[i].delivered == entries_[i].expected.size());
   }
@@ -186,7 +174,7 @@ class Run {
   };
 
   struct Entry {
-    std::shared_ptr<Text> text;
+    std::shared_ptr<ScheduledRequest> text;
     std::vector<Piece> expected;
     std::size_t delivered = 0, drafts = 0;
     bool is_over = false;  // its last event came, or it was cancelled
@@ -224,7 +212,7 @@ class Run {
     if (id >= static_cast<std::int64_t>(entries_.size())) return;
     Entry& entry = entries_[static_cast<std::size_t>(id)];
     entry.is_over = true;
-    CHECK(entry.text->state() == Text::State::over);
+    CHECK(entry.text->state() == ScheduledRequest::State::over);
   }
 
   // What throws Cancelled ends no text; nothing else is thrown.
@@ -249,19 +237,19 @@ class Run {
       CHECK(num_open() == 0);
       return false;
     }
-    Entry& entry = entries_.at(static_cast<std::size_t>(event->text->id()));
-    CHECK(!entry.is_over && event->text == entry.text);
+    Entry& entry = entries_.at(static_cast<std::size_t>(event->request->id()));
+    CHECK(!entry.is_over && event->request == entry.text);
     if (event->piece) {
       CHECK(entry.delivered < entry.expected.size() && same(*event->piece, entry.expected[entry.delivered]));
       ++entry.delivered;
       entry.drafts += event->piece->from_draft() ? 1 : 0;
     } else {
-      CHECK(event->text->has_failed() || entry.expected.empty());
+      CHECK(event->request->has_failed() || entry.expected.empty());
     }
     entry.is_over = event->is_last();
     if (entry.is_over) check_stats(entry);
     for (Entry& other : entries_) {
-      const bool waits = other.text->state() == Text::State::running && &other != &entry;
+      const bool waits = other.text->state() == ScheduledRequest::State::running && &other != &entry;
       other.passed_over = waits ? other.passed_over + 1 : 0;
     }
     return true;
@@ -285,23 +273,24 @@ class Run {
     bool one_waits = false;
     int num_new_failures = 0;
     for (Entry& entry : entries_) {
-      const Text& text = *entry.text;
+      const ScheduledRequest& text = *entry.text;
       const Sequence& s = text.sequence();
       if (text.has_slot()) {
         CHECK(!entry.is_over && s.slot >= 0 && s.slot < setup_.slots && slots.insert(s.slot).second);
         CHECK(static_cast<int>(s.tokens.size()) == s.num_committed);
         check_cache(machine_.target, s);
         if (setup_.has_draft) check_cache(machine_.draft, s);
-        if (text.state() == Text::State::running && setup_.goes_back) CHECK(machine_.target.length(s.slot) == s.num_committed - 1);
+        if (text.state() == ScheduledRequest::State::running && setup_.goes_back)
+          CHECK(machine_.target.length(s.slot) == s.num_committed - 1);
         // Two cycles in which every other text makes all it may.
         CHECK(entry.passed_over <= 2 * setup_.slots * most_tokens);
       }
       // What was made and not delivered is forgotten.
-      if (text.state() == Text::State::over) CHECK(s.num_committed == text.num_delivered());
+      if (text.state() == ScheduledRequest::State::over) CHECK(s.num_committed == text.num_delivered());
       // First come, first served.
       if (text.has_slot() || entry.delivered > 0 || text.has_failed()) entry.has_begun = true;
       CHECK(!(one_waits && entry.has_begun));
-      if (text.state() == Text::State::waiting) one_waits = true;
+      if (text.state() == ScheduledRequest::State::waiting) one_waits = true;
 
       if (text.has_failed() && failed_.insert(text.id()).second) {
         ++num_new_failures;
@@ -319,7 +308,7 @@ class Run {
     CHECK(static_cast<int>(cached.size()) < s.num_committed && std::equal(cached.begin(), cached.end(), s.tokens.begin()));
   }
 
-  void check_error(const Text& text) const {
+  void check_error(const ScheduledRequest& text) const {
     const std::string message = text.error_message();
     if (fault_.kind == Fault::row) {
       CHECK(message.find(fault_.in_target ? "the target model failed: logits" : "the draft model failed: logits") == 0);
@@ -354,9 +343,9 @@ std::string outcome(const Setup& setup, const Operations& operations) {
 
 Operations random_operations(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  constexpr Operation::Kind bag[] = {Operation::add,  Operation::add,  Operation::add,    Operation::next,       Operation::next,
-                                     Operation::next, Operation::next, Operation::next,   Operation::next,       Operation::next,
-                                     Operation::fail, Operation::fail, Operation::cancel, Operation::read_prompt};
+  constexpr Operation::Kind bag[] = {Operation::add,  Operation::add,  Operation::add,   Operation::next, Operation::next,
+                                     Operation::next, Operation::next, Operation::next,  Operation::next, Operation::next,
+                                     Operation::fail, Operation::fail, Operation::cancel};
   Operations operations(10 + random() % 60);
   for (Operation& operation : operations) {
     const std::uint64_t number = random();

@@ -130,18 +130,34 @@ def test_a_dropped_handle_frees_its_place(gen: sd.Generator) -> None:
     assert isinstance(closed.error, sd.Cancelled)
 
 
-def test_a_stream_waits_its_turn_and_is_ended_by_a_submitted_request(gen: sd.Generator) -> None:
+def test_streams_and_submitted_requests_run_together(gen: sd.Generator) -> None:
     stream = gen.stream("import os\n", max_tokens=20, seed=1)
-    next(stream)
+    pieces = [next(stream)]
     handle = gen.submit("import os\n", max_tokens=20, seed=1)
-    with pytest.raises(sd.Error, match="newer one"):
-        next(stream)
     text = handle.text()
-    assert gen.generate("import os\n", max_tokens=20, seed=1).text == text
+    pieces += stream
+    assert "".join(piece.text for piece in pieces) == text
     running = gen.submit("import os\n", **ENDLESS)
-    with pytest.raises(sd.Error, match="submitted requests are running"):
-        gen.generate("import os\n", max_tokens=20, seed=1)
+    assert gen.generate("import os\n", max_tokens=20, seed=1).text == text
+    assert not running.done
     running.cancel()
+
+
+def test_a_cancelled_request_does_not_delay_the_next_call() -> None:
+    with roomy(max_sequences=1, n_threads=1) as gen:
+        for _ in range(20):
+            gen.submit("import os\n", **ENDLESS).cancel()
+            assert len(gen.generate("import os\n", max_tokens=2).tokens) == 2
+
+
+def test_a_prefilled_prompt_is_not_read_again(gen: sd.Generator) -> None:
+    prompt = "import os\nimport sys\n" * 5
+    expected = gen.generate(prompt, max_tokens=8, temperature=0).text
+    gen.generate("something else", max_tokens=4)
+    count = gen.prefill(prompt)
+    assert count == len(gen.tokenize(prompt))
+    done = gen.generate(prompt, max_tokens=8, temperature=0)
+    assert done.text == expected and done.stats.prompt_cached_tokens == count - 1
 
 
 def test_the_queue_is_bounded() -> None:

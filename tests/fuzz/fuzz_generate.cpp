@@ -25,8 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
     request.prompt = "Hello, w\u00f6rld llo llo";
     request.max_tokens = 4;
     request.seed = 1;
-    generator.start(request);
-    while (generator.next()) {
+    specdec::PieceReader pieces(generator.submit(request));
+    while (pieces.next()) {
     }
   } catch (const specdec::Error&) {
   }

@@ -24,8 +24,8 @@ bool generates(const std::string& path) {
     request.prompt = "Hello";
     request.max_tokens = 2;
     request.seed = 1;
-    generator.start(request);
-    while (generator.next()) {
+    PieceReader pieces(generator.submit(request));
+    while (pieces.next()) {
     }
   } catch (const specdec::ModelError& error) {
     return false;

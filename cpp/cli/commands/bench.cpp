@@ -1,6 +1,7 @@
 #include "cli/commands/bench.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "cli/commands/bench_report.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
+#include "cli/piece_source.h"
 #include "cli/plot.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -83,6 +85,20 @@ std::vector<std::string> prompts(const Arguments& arguments) {
   return all.empty() ? default_prompts : all;
 }
 
+// The most drafts of a cycle, seen from the listener of a request, which is called after each piece.
+class LongestDraft {
+ public:
+  void see(std::int64_t drafted) {
+    longest_ = std::max(longest_.load(), static_cast<int>(drafted - drafted_));
+    drafted_ = drafted;
+  }
+  int longest() const { return longest_; }
+
+ private:
+  std::int64_t drafted_ = 0;  // only the thread that runs models uses it
+  std::atomic<int> longest_{0};
+};
+
 class Bench {
  public:
   Bench(const Arguments& arguments, std::vector<std::string> prompts, ProgressLine& progress)
@@ -110,11 +126,12 @@ class Bench {
   void measure_together(const std::vector<std::size_t>& files) {
     generators_.clear();
     generators_.resize(comparison_.files.size());
+    last_.clear();
+    last_.resize(comparison_.files.size());
     for (const std::size_t file : files) {
       progress_.begin("loading " + comparison_.files[file].name);
       generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
       show_notes(*generators_[file]);
-      generators_[file]->set_cancel_check(interrupted);
       generators_[file]->set_remembers_outputs(false);  // a draft must not copy what another round wrote
       threads_ = generators_[file]->threads();
     }
@@ -154,21 +171,22 @@ class Bench {
     request.prompt = prompt;
     request.max_tokens = max_tokens;
     if (!mode.speculation) request.num_draft_tokens = 0;
-    generator.start(request);
-    std::int64_t drafted = 0;
-    while (generator.next()) {  // at most one cycle each
-      longest_draft_ = std::max(longest_draft_, static_cast<int>(generator.stats().drafted - drafted));
-      drafted = generator.stats().drafted;
-      if (interrupted()) throw Cancelled("interrupted");
+    const std::shared_ptr<RequestHandle> handle = generator.submit(request, interrupted);
+    const auto drafts = std::make_shared<LongestDraft>();
+    handle->set_listener([drafts, &request = *handle] { drafts->see(request.stats().drafted); });
+    PieceSource pieces(handle);
+    while (pieces.next()) {
     }
-    stats += generator.stats();
+    longest_draft_ = std::max(longest_draft_, drafts->longest());
+    stats += handle->stats();
+    last_[mode.file] = handle;
   }
 
   // Times passes of 1 .. K + 1 tokens, where K is the longest draft of the first round.
   PassTimes time_passes(std::size_t file) {
     if (longest_pass_ == 0) longest_pass_ = longest_draft_ + 1;
     progress_.begin("timing passes: " + comparison_.files[file].name);
-    return generators_[file]->time_passes(longest_pass_, pass_repeats);
+    return generators_[file]->time_passes(*last_[file], longest_pass_, pass_repeats, interrupted);
   }
 
   static PassTimes medians(const std::vector<PassTimes>& rounds) {
@@ -197,6 +215,7 @@ class Bench {
   ProgressLine& progress_;
   Comparison comparison_;
   std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
+  std::vector<std::shared_ptr<RequestHandle>> last_;    // [file] the request that passes are timed after
   std::shared_ptr<ThreadPool> threads_;                 // shared by all generators
   int longest_draft_ = 0;                               // tokens
   int longest_pass_ = 0;                                // tokens; 0: not known yet

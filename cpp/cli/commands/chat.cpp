@@ -17,6 +17,7 @@
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
 #include "cli/options.h"
+#include "cli/piece_source.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -140,7 +141,6 @@ class Chat {
         generator_(arguments.generator),
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
-    generator_.set_cancel_check(interrupted);
     defaults_.num_draft_tokens = arguments.generator.num_draft_tokens;
     request_.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
     if (is_typed_) note(introduction(arguments));
@@ -191,7 +191,7 @@ class Chat {
   bool has_ended() const { return single_turn_ && conversation_.has_answer(); }
 
   void set_template(const Arguments& arguments) {
-    if (arguments.chat_template) generator_.set_chat_template(*arguments.chat_template);
+    if (arguments.chat_template) generator_.chat().set_template(*arguments.chat_template);
   }
 
   std::string introduction(const Arguments& arguments) const {
@@ -221,7 +221,6 @@ class Chat {
     ChatConversation::Answer answer;
     std::optional<FinishReason> reason;
     WordWrap wrap;
-    std::int64_t num_read = 0, num_to_read = 0;
     has_stopped_ = false;
     try {
       const std::size_t left_out = conversation_.num_left_out();
@@ -230,22 +229,17 @@ class Chat {
         note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest " +
              (count == 1 ? "turn is" : std::to_string(count) + " turns are") + " left out from now on)\n");
       }
-      generator_.start(request_, [&, progress = prompt_progress()](std::int64_t read, std::int64_t all) {
-        input_.keep_typed();
-        num_read = read;
-        num_to_read = all;
-        if (progress) progress(read, all);
-      });
-      while (const std::optional<Piece> piece = generator_.next()) {
+      last_.reset();
+      last_ = generator_.submit(request_, interrupted);
+      PieceSource pieces(last_, [this] { input_.keep_typed(); });
+      while (const std::optional<Piece> piece = pieces.next()) {
         show(*piece, wrap);
         answer.text += piece->text;
         answer.tokens.push_back(piece->token);
         reason = piece->finish_reason;
         input_.keep_typed();
-        if (interrupted()) throw Cancelled("interrupted");
       }
     } catch (const Cancelled&) {
-      generator_.stop();
       has_stopped_ = true;
       if (!is_typed_) throw;  // input from a script: end with the error
       clear_interrupt();
@@ -258,11 +252,12 @@ class Chat {
     }
     answer.is_complete = reason == FinishReason::stop;
     if (has_stopped_ && answer.is_empty()) {
-      note("(stopped while reading: " + std::to_string(num_read) + " of " + counted(num_to_read, "token") + ")\n");
+      const PromptProgress progress = last_ ? last_->prompt_progress() : PromptProgress();
+      note("(stopped while reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token") + ")\n");
       return false;
     }
     conversation_.add_to_answer(answer);
-    statistics_ = generator_.stats();
+    statistics_ = last_->stats();
     if (has_stopped_ || answer.text.empty() || answer.text.back() != '\n') write("\n");
     if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
     if (!is_typed_) return true;
@@ -294,8 +289,8 @@ class Chat {
     return "; start with -c " + std::to_string(size) + ", or shorten the message";
   }
 
-  std::string summary() const {
-    const Stats stats = generator_.stats();
+  std::string summary() {
+    const Stats stats = last_->stats();
     std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
     const double plain = generator_.plain_seconds_per_token();
@@ -314,7 +309,7 @@ class Chat {
 
   // Once, as soon as it is measured.
   void tell_of_drafts() {
-    const std::string drafting = generator_.drafting();
+    const std::string drafting = last_->drafting();
     if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 || std::exchange(has_told_of_drafts_, true)) return;
     note(styled("(drafts are " + drafting + ")\n", Style::faint, color_));
   }
@@ -362,9 +357,7 @@ class Chat {
   void undo(const std::string&) {
     note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
   }
-  void statistics(const std::string&) {
-    note(conversation_.has_answer() ? statistics_text(statistics_, generator_.drafting()) : no_answer);
-  }
+  void statistics(const std::string&) { note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting()) : no_answer); }
   void save(const std::string& given) {
     const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;
     const std::string path = with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
@@ -469,6 +462,7 @@ class Chat {
   Stats statistics_;  // of the last answer
   std::string file_;  // of the last /save or /load
   Generator generator_;
+  std::shared_ptr<RequestHandle> last_;  // the running or last answer; null: none yet
   ChatConversation conversation_;
 };
 

@@ -13,6 +13,7 @@
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
+#include "cli/piece_source.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -89,9 +90,9 @@ CommandLine command_line(GenerateOptions& options) {
 }
 
 // The options that repeat the output if the rest of the command stays the same.
-std::string how_to_repeat(const Generator& generator) {
-  const std::string seed = std::to_string(generator.seed()), mode = name(generator.verification());
-  if (generator.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
+std::string how_to_repeat(const RequestHandle& request) {
+  const std::string seed = std::to_string(request.seed()), mode = name(request.verification());
+  if (request.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
   return "seed     " + seed + ", verification " + mode + "\nrepeat   start with --seed: -k auto depends on measured times\n";
 }
 
@@ -102,7 +103,7 @@ class Sink {
   virtual void begin(const std::string& prompt) = 0;
   virtual void add(const Piece& piece) = 0;
   // reason: "stop", "length", "context", "cancelled", or empty with -n 0.
-  virtual void end(const std::string& reason, const Generator& generator) = 0;
+  virtual void end(const std::string& reason, const RequestHandle& request, const Stats& stats) = 0;
 };
 
 class TextSink : public Sink {
@@ -117,11 +118,11 @@ class TextSink : public Sink {
     if (display_prompt_) put(prompt, Style::faint);
   }
   void add(const Piece& piece) override { put(piece.text, style_of(piece)); }
-  void end(const std::string& reason, const Generator& generator) override {
+  void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(generator.stats(), generator.drafting()) + "ended    by " +
-         (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(generator));
+    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting()) + "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" +
+         how_to_repeat(request));
   }
 
  private:
@@ -141,11 +142,11 @@ class JsonSink : public Sink {
   explicit JsonSink(const Generator& generator) : generator_(generator) {}
   void begin(const std::string&) override {}
   void add(const Piece& piece) override { put(piece_json(piece, generator_)); }
-  void end(const std::string& reason, const Generator& generator) override {
+  void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
-         {"seed", generator.seed()},
-         {"verification", name(generator.verification())},
-         {"stats", statistics_json(generator.stats(), generator.drafting())}});
+         {"seed", request.seed()},
+         {"verification", name(request.verification())},
+         {"stats", statistics_json(stats, request.drafting())}});
   }
 
  private:
@@ -165,36 +166,50 @@ void load_prompt_cache(Generator& generator, const std::string& path) {
 }
 
 // Unless the whole prompt came from there.
-void save_prompt_cache(const Generator& generator, const std::string& path) {
-  const Stats stats = generator.stats();
-  if (path.empty() || stats.prompt_cached_tokens + 1 >= stats.prompt_tokens) return;
+void save_prompt_cache(Generator& generator, const RequestHandle& request, const std::string& path) {
+  const Stats stats = request.stats();
+  if (stats.prompt_cached_tokens + 1 >= stats.prompt_tokens) return;
   try {
-    generator.save_prefix(path);
+    generator.save_prefix(request, path);
   } catch (const Error& error) {
     note(std::string("note: the prompt is not cached: ") + error.what() + "\n");
   }
 }
 
-// Returns the finish reason.
-std::string generate(Generator& generator, const GenerateOptions& options, Sink& sink) {
+// Returns whether it was interrupted.
+bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) {
   const Request& request = options.request;
+  if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
+  std::shared_ptr<RequestHandle> handle;
+  Stats reading;  // of the prompt, if that was a request of its own
+  std::string reason;
   try {
-    if (const std::string text = generator.note_of(request); !text.empty()) note("note: " + text + "\n");
     load_prompt_cache(generator, options.prompt_cache);
-    generator.start(request, prompt_progress());
-    sink.begin(request.prompt);
-    save_prompt_cache(generator, options.prompt_cache);
-    std::string reason;
-    while (const std::optional<Piece> piece = generator.next()) {
+    if (!options.prompt_cache.empty()) {  // what is saved is the prompt alone
+      handle = read_prompt_of(generator, request);
+      save_prompt_cache(generator, *handle, options.prompt_cache);
+      reading = handle->stats();
+    }
+    handle = generator.submit(request, interrupted);
+    PieceSource pieces(handle);
+    bool has_begun = false;
+    while (const std::optional<Piece> piece = pieces.next()) {
+      if (!std::exchange(has_begun, true)) sink.begin(request.prompt);
       sink.add(*piece);
       if (piece->finish_reason) reason = name(*piece->finish_reason);
-      if (interrupted()) throw Cancelled("interrupted");
     }
-    return reason;
+    if (!has_begun) sink.begin(request.prompt);
   } catch (const Cancelled&) {
-    generator.stop();
-    return "cancelled";
+    if (!handle) return true;  // while the prompt was tokenized
+    reason = "cancelled";
   }
+  Stats stats = handle->stats();
+  if (!options.prompt_cache.empty() && reading.prompt_tokens > 0) {
+    stats.prompt_cached_tokens = reading.prompt_cached_tokens;
+    stats.prompt_seconds += reading.prompt_seconds;
+  }
+  sink.end(reason, *handle, stats);
+  return reason == "cancelled";
 }
 
 }  // namespace
@@ -227,13 +242,10 @@ int run_generate(int argc, const char* const* argv) {
   Generator generator(options.generator);
   show_notes(generator);
   catch_interrupt();
-  generator.set_cancel_check(interrupted);
   std::unique_ptr<Sink> sink;
   if (options.json) sink = std::make_unique<JsonSink>(generator);
   else sink = std::make_unique<TextSink>(options);
-  const std::string reason = generate(generator, options, *sink);
-  sink->end(reason, generator);
-  return reason == "cancelled" ? exit_interrupted : 0;
+  return generate(generator, options, *sink) ? exit_interrupted : 0;
 }
 
 }  // namespace specdec::cli

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
+#include <iterator>
+#include <list>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
@@ -23,7 +25,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "engine/drafting_report.h"
+#include "engine/arrivals.h"
 #include "engine/request_options.h"
 #include "gguf/fingerprint.h"
 #include "platform/interrupt.h"
@@ -127,6 +129,16 @@ std::optional<std::uint64_t> seed_of(const Json& conditions) {
   return seed.is_number_unsigned() ? std::optional<std::uint64_t>(seed.get<std::uint64_t>()) : std::nullopt;
 }
 
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an unknown C++ exception";
+  }
+}
+
 // One run over a file of prompts.
 class Run {
  public:
@@ -139,16 +151,16 @@ class Run {
 
   void to_the_end() {
     ProgressLine progress;
-    for (;;) {
+    while (next_line_ < lines_.size() || !running_.empty()) {
+      const std::uint64_t seen = arrivals_->count();
       submit();
-      const std::optional<Event> event = generator_.next_event();
-      if (!event && next_line_ == lines_.size()) return;
-      if (event) take(*event);
+      take();
       if (interrupted()) throw Cancelled("interrupted");
       progress.update([&] {
         return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " prompts, " + std::to_string(running_.size()) +
                " running, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
       });
+      if (!running_.empty()) arrivals_->wait_beyond(seen, std::chrono::milliseconds(100));
     }
   }
 
@@ -162,9 +174,12 @@ class Run {
 
  private:
   struct Running {
+    std::shared_ptr<RequestHandle> handle;
+    std::size_t num_taken;  // pieces
     Json result;
     std::string text;
     Json tokens;  // with top_logprobs
+    std::optional<FinishReason> reason{};
   };
 
   static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -182,8 +197,9 @@ class Run {
         if (!request.id.is_null()) result["id"] = std::move(request.id);
         if (!request.request.seed) request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
         result["seed"] = *request.request.seed;
-        const std::int64_t id = generator_.submit(request.request);
-        running_[id] = {std::move(result), "", nullptr};
+        const std::shared_ptr<RequestHandle> handle = generator_.submit(request.request, interrupted);
+        handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
+        running_.push_back({handle, 0, std::move(result), "", nullptr});
       } catch (const Cancelled&) {
         throw;
       } catch (const std::invalid_argument& error) {
@@ -196,29 +212,36 @@ class Run {
     }
   }
 
-  void take(const Event& event) {
-    const auto running = running_.find(event.text->id());
-    auto& [result, text, tokens] = running->second;
-    if (event.piece) {
-      ++num_tokens_;
-      text += event.piece->text;
-      if (!event.piece->top_logprobs.empty()) tokens.push_back(piece_json(*event.piece, generator_));
+  // What has arrived.
+  void take() {
+    for (auto running = running_.begin(); running != running_.end();) {
+      const bool was_done = running->handle->is_done();  // first: all pieces are there once it is
+      while (const std::optional<Piece> piece = running->handle->piece(running->num_taken)) {
+        ++running->num_taken;
+        ++num_tokens_;
+        running->text += piece->text;
+        if (!piece->top_logprobs.empty()) running->tokens.push_back(piece_json(*piece, generator_));
+        running->reason = piece->finish_reason;
+      }
+      if (was_done) finish(*running);
+      running = was_done ? running_.erase(running) : std::next(running);
     }
-    if (!event.is_last()) return;
-    const auto& reason = event.piece ? event.piece->finish_reason : std::nullopt;
-    result["verification"] = name(event.text->verification());
-    result["text"] = text;
-    if (!tokens.is_null()) result["tokens"] = std::move(tokens);
-    result["finish_reason"] = reason ? Json(name(*reason)) : Json(nullptr);
-    drafting_ = drafting_report(generator_.drafting_state(event.text.get()));
-    result["stats"] = statistics_json(event.text->sequence().stats, drafting_);
-    if (event.text->has_failed()) {
+  }
+
+  void finish(Running& running) {
+    Json& result = running.result;
+    result["verification"] = name(running.handle->verification());
+    result["text"] = running.text;
+    if (!running.tokens.is_null()) result["tokens"] = std::move(running.tokens);
+    result["finish_reason"] = running.reason ? Json(name(*running.reason)) : Json(nullptr);
+    drafting_ = running.handle->drafting();
+    result["stats"] = statistics_json(running.handle->stats(), drafting_);
+    if (const std::exception_ptr error = running.handle->error()) {
       generator_.check_rpc_servers();  // a lost server is not an error of this request: the run ends and can be resumed
-      fail(std::move(result), event.text->error_message());
+      fail(std::move(result), message_of(error));
     } else {
       results_.add(result);
     }
-    running_.erase(running);
   }
 
   void fail(Json result, const std::string& error) {
@@ -234,8 +257,9 @@ class Run {
   double begun_ = seconds();
   std::size_t next_line_ = 0, num_requests_ = 0, num_tokens_ = 0;
   std::int64_t next_index_ = 0;
-  std::string drafting_;                     // of the last request that has ended
-  std::map<std::int64_t, Running> running_;  // by the scheduler's id
+  std::string drafting_;  // of the last request that has ended
+  std::list<Running> running_;
+  const std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
 };
 
 }  // namespace
@@ -252,7 +276,6 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
   ResultsFile results(files.output, conditions(options, defaults, lines));
   const std::size_t kept = results.size();
   catch_interrupt();
-  generator.set_cancel_check(interrupted);
   Run run(generator, defaults, std::move(lines), results);
   if (kept > 0) note("resuming: " + std::to_string(kept) + " of " + counted(run.num_requests(), "prompt") + " already done\n");
   try {

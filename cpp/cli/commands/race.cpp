@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
+#include "cli/piece_source.h"
 #include "cli/piece_style.h"
 #include "cli/prompt.h"
 #include "cli/shared_options.h"
@@ -88,12 +89,12 @@ struct Runner {
   double tokens_per_second() const { return static_cast<double>(pieces.size()) / seconds(); }
 };
 
-void run_text(Generator& generator, const Request& request, std::vector<TimedPiece>& pieces) {
-  generator.start(request);
+void run_request(Generator& generator, const Request& request, std::vector<TimedPiece>& pieces) {
+  (void)read_prompt_of(generator, request);
   const Clock::time_point start = Clock::now();
-  while (const std::optional<Piece> piece = generator.next()) {
+  PieceSource source(generator.submit(request, interrupted));
+  while (const std::optional<Piece> piece = source.next()) {
     pieces.push_back({std::chrono::duration<double>(Clock::now() - start).count(), piece->text, style_of(*piece)});
-    if (interrupted()) throw Cancelled("interrupted");
   }
 }
 
@@ -109,7 +110,6 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
       generator.reset();
       generator = std::make_unique<Generator>(comparison.files[mode.file].options);
       show_notes(*generator);
-      generator->set_cancel_check(interrupted);
       generator->set_remembers_outputs(false);  // the draft must not copy what another mode wrote
     }
     Request request = arguments.request;
@@ -117,9 +117,9 @@ std::vector<Runner> record(const Arguments& arguments, ProgressLine& progress) {
     Request warm_up = request;
     warm_up.max_tokens = std::min(warm_up_tokens, request.max_tokens);
     std::vector<TimedPiece> ignored;
-    run_text(*generator, warm_up, ignored);
+    run_request(*generator, warm_up, ignored);
     runners.push_back({mode.name, {}});
-    run_text(*generator, request, runners.back().pieces);
+    run_request(*generator, request, runners.back().pieces);
   }
   return runners;
 }

@@ -183,8 +183,8 @@ int run_serve(int argc, const char* const* argv) {
 
   Generator generator(options.generator);
   show_notes(generator);
-  if (options.chat_template) generator.set_chat_template(*options.chat_template);
-  if (!generator.has_chat_template()) note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
+  if (options.chat_template) generator.chat().set_template(*options.chat_template);
+  if (!generator.chat().has_template()) note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
 
   server::ServiceOptions service;
   service.defaults = options.defaults;

@@ -8,7 +8,7 @@ import numpy.typing
 import typing
 from . import sampling
 from . import mxfp6
-__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'QueueFull', 'SharedRequest', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'has_own_head', 'hub_model_files', 'hub_repository', 'mxfp6', 'objection_to_companion', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log', 'take_news']
+__all__: list[str] = ['Cancelled', 'ChatPrompt', 'ContextFull', 'Error', 'Generator', 'ModelError', 'News', 'QueueFull', 'RequestHandle', 'VocabularyMismatch', 'check_request_options', 'companion_of', 'derived_seed', 'evaluate', 'find_bundled_pair', 'generator_options', 'hub_model_files', 'hub_repository', 'mxfp6', 'parse_chat_outputs', 'read_metadata', 'render_chat_template', 'request_options', 'sampling', 'take_log']
 class Error(RuntimeError):
     """
     Base class of this package's errors. Bad arguments raise ValueError or TypeError.
@@ -46,7 +46,17 @@ class ChatPrompt:
         """
         The prompt.
         """
-class SharedRequest:
+class News:
+    """
+    Which watched requests have changed.
+    """
+    def __init__(self) -> None:
+        ...
+    def take(self) -> list[int]:
+        """
+        Waits up to 20 ms for the numbers of watched requests that have changed.
+        """
+class RequestHandle:
     """
     A submitted request. Dropping it ends the request.
     """
@@ -60,7 +70,7 @@ class SharedRequest:
         """
     def prompt_score(self) -> typing.Any:
         """
-        The result of Generator.score() for the prompt, from the first piece or the end on; None before, or if not asked for.
+        (tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from the first piece or the end on; None before, or if not asked for.
         """
     def stats(self) -> dict[str, typing.Any]:
         ...
@@ -68,9 +78,13 @@ class SharedRequest:
         """
         Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before it.
         """
-    def watch(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def wait_for_end(self) -> None:
         """
-        take_news() tells `id` after every new piece and at the end.
+        Waits for the end of the request.
+        """
+    def watch(self, news: News, number: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        news.take() tells `number` after every new piece and at the end.
         """
     @property
     def done(self) -> bool:
@@ -79,6 +93,11 @@ class SharedRequest:
     def error(self) -> typing.Any:
         """
         What ended the request early; None: nothing so far.
+        """
+    @property
+    def prompt_progress(self) -> tuple[int, int]:
+        """
+        How many tokens of the prompt are read, and of how many.
         """
     @property
     def seed(self) -> int:
@@ -90,17 +109,13 @@ class Generator:
     """
     The engine behind specdec_native.Generator.
     """
-    def __init__(self, tell: collections.abc.Callable[[str, float], typing.Any], **kwargs: typing.Any) -> None:
+    def __init__(self, tell: collections.abc.Callable[[str, float], typing.Any], download: collections.abc.Callable[[str], str], **kwargs: typing.Any) -> None:
         """
-        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it ends the load.
-        """
-    def cancel(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
-        """
-        Ends a request.
+        Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.
         """
     def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, **kwargs: typing.Any) -> ChatPrompt:
         """
-        chat_prompt() as a prompt of start() and submit_shared(), with the options of start(). Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
+        chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
         """
     def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool) -> str:
         """
@@ -112,56 +127,29 @@ class Generator:
         """
     def detokenize(self, tokens: typing.Any, special: bool) -> str:
         ...
-    def drafting(self) -> str:
+    def drafting(self, request: RequestHandle | None) -> str:
         """
-        Whether the running or last request uses drafts, and if not why.
+        Whether a request, or one that is still to come (None), uses drafts, and if not why.
         """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
-        Fills the caches from a file; returns its number of tokens, and why it cannot be used.
+        Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.
         """
-    def next(self) -> typing.Any:
+    def save_prefix(self, request: RequestHandle, path: str) -> int:
         """
-        The next (token, text, draft_source, logprob, finish_reason, top_logprobs), or None at the end.
+        Writes what is cached of a request; returns its number of tokens.
         """
-    def next_event(self) -> typing.Any:
+    def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
-        The next (id, seed, verification, piece or None, exception or None, stats at the request's end or None), or None when all requests are finished.
-        """
-    def save_prefix(self, path: str) -> int:
-        """
-        Writes the caches of the running or last request of start(); returns its number of tokens.
-        """
-    def score(self, prompt: typing.Any, **kwargs: typing.Any) -> typing.Any:
-        """
-        (tokens, logprobs, most_likely, top_logprobs) of a str or token ids; all but the first are about tokens[1:]. Takes the options of start().
-        """
-    def start(self, prompt: typing.Any, **kwargs: typing.Any) -> None:
-        """
-        Starts a request and reads its prompt into both caches. Takes the options of request_options().
-        """
-    def start_many(self) -> None:
-        """
-        Ends all running requests and starts a run of submitted ones.
-        """
-    def stats(self) -> dict[str, typing.Any]:
-        """
-        Counters of the running or last request.
-        """
-    def stop(self) -> None:
-        """
-        Ends all running requests, on whichever thread they run.
-        """
-    def submit(self, prompt: typing.Any, **kwargs: typing.Any) -> int:
-        """
-        Queues a request that runs with the others and returns its id. Takes the options of start().
-        """
-    def submit_shared(self, prompt: typing.Any, score_prompt: bool, **kwargs: typing.Any) -> SharedRequest:
-        """
-        Submits a request that runs with those of other threads. Takes the options of start().
+        Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with max_tokens=0.
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
+    @property
+    def draft_choice(self) -> str:
+        """
+        What the draft "auto" chose, or "".
+        """
     @property
     def has_chat_template(self) -> bool:
         """
@@ -176,20 +164,9 @@ class Generator:
     @property
     def n_threads(self) -> int:
         ...
-    @property
-    def seed(self) -> int:
-        ...
-    @property
-    def turn(self) -> int:
-        """
-        Number of runs started so far (start, start_many); starting one ends the run before it.
-        """
-    @property
-    def verification(self) -> str:
-        ...
 def check_request_options(**kwargs: typing.Any) -> None:
     """
-    Raises the error that start() would raise for these options.
+    Raises the error that submit() would raise for these options.
     """
 def companion_of(target: str) -> str | None:
     """
@@ -223,10 +200,6 @@ def generator_options() -> dict[str, dict[str, typing.Any]]:
     """
     The options of a Generator, described as in request_options().
     """
-def has_own_head(target: str) -> bool:
-    """
-    Whether a target's file has a drafting head that can be used. ModelError.
-    """
 def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str]:
     """
     The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.
@@ -234,10 +207,6 @@ def hub_model_files(name: str, paths: collections.abc.Sequence[str]) -> list[str
 def hub_repository(name: str) -> str:
     """
     The OWNER/NAME of hf:OWNER/NAME, hf:OWNER/NAME:QUANT or hf:OWNER/NAME/FILE.gguf. ValueError.
-    """
-def objection_to_companion(draft: str, target: str) -> str:
-    """
-    Why a file cannot draft for a target's, or would not be worth it; empty: it can. ModelError.
     """
 def parse_chat_outputs(source: str, messages: str, tools: str, texts: collections.abc.Sequence[str]) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """
@@ -258,9 +227,5 @@ def request_options() -> dict[str, dict[str, typing.Any]]:
 def take_log() -> list[tuple[int, str]]:
     """
     The (level, line) logged since the last call, oldest first; levels are those of logging. The latest 10,000.
-    """
-def take_news() -> list[int]:
-    """
-    Waits up to 20 ms for the ids of watched requests that have changed.
     """
 __version__: str = '0.1.0'

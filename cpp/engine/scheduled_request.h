@@ -1,4 +1,4 @@
-// The state of one request, from its start to its last piece.
+// A request while the scheduler runs it, from its arrival to its last piece: its sequence, its slot, its text.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace specdec {
 
-class Text {
+class ScheduledRequest {
  public:
   // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for an empty stop
   // string.
-  Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
+  ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
 
   // The output obeys the constraint; null: none. Before it begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);
@@ -48,6 +48,9 @@ class Text {
   // depend on measured times.
   bool is_repeatable() const { return is_repeatable_; }
 
+  // Whether its prompt is read although it generates nothing.
+  bool reads_prompt() const { return reads_prompt_; }
+
   // For Request::score_prompt, once the prompt is read; null before, and otherwise. It does not change any more.
   std::shared_ptr<const Score> prompt_score() const;
 
@@ -68,6 +71,7 @@ class Text {
   std::vector<Token> control_tokens_;
   std::uint64_t seed_;
   bool is_repeatable_;
+  bool reads_prompt_;
   std::size_t next_ = 0;     // index into the sequence's `emitted` of the next piece
   std::string token_bytes_;  // bytes of the current piece's token
   int num_delivered_;

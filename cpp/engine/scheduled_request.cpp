@@ -1,4 +1,4 @@
-#include "engine/text.h"
+#include "engine/scheduled_request.h"
 
 #include <algorithm>
 #include <memory>
@@ -32,13 +32,15 @@ std::uint64_t request_word(std::int64_t id, const Request& request, int num_draf
 
 }  // namespace
 
-Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens)
+ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed,
+                                   int num_draft_tokens)
     : id_(id),
       sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
       stream_(request.stop),
       control_tokens_(request.control_tokens),
       seed_(seed),
       is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
+      reads_prompt_(request.score_prompt || request.read_prompt),
       num_delivered_(static_cast<int>(prompt.size())) {
   sequence_.num_committed = num_delivered_;
   sequence_.tokens = std::move(prompt);
@@ -55,15 +57,15 @@ Text::Text(std::int64_t id, const Request& request, std::vector<Token> prompt, s
   sequence_.drafting = request.drafting;
 }
 
-std::shared_ptr<const Score> Text::prompt_score() const {
+std::shared_ptr<const Score> ScheduledRequest::prompt_score() const {
   return sequence_.prompt_score && sequence_.prompt_score->is_complete() ? sequence_.prompt_score : nullptr;
 }
 
-void Text::constrain(std::unique_ptr<sampling::Constraint> constraint) {
+void ScheduledRequest::constrain(std::unique_ptr<sampling::Constraint> constraint) {
   if (constraint) sequence_.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), num_delivered_);
 }
 
-Piece Text::next_piece(const Vocabulary& vocabulary) {
+Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
   const std::size_t each = sequence_.top_logprobs.size() / sequence_.emitted.size();
   const auto top = sequence_.top_logprobs.begin() + static_cast<std::ptrdiff_t>(each * next_);
   const Emission& emission = sequence_.emitted[next_++];
@@ -85,33 +87,33 @@ Piece Text::next_piece(const Vocabulary& vocabulary) {
   return piece;
 }
 
-void Text::begin_reading(int slot) {
+void ScheduledRequest::begin_reading(int slot) {
   advance(State::waiting, State::reading);
   sequence_.slot = slot;
 }
 
-void Text::begin_running() { advance(State::reading, State::running); }
+void ScheduledRequest::begin_running() { advance(State::reading, State::running); }
 
-void Text::advance(State from, State to) {
+void ScheduledRequest::advance(State from, State to) {
   if (state_ != from) throw std::logic_error("a request must wait, then read its prompt, then run");
   state_ = to;
 }
 
-void Text::end() {
+void ScheduledRequest::end() {
   state_ = State::over;
   next_ = sequence_.emitted.size();
 }
 
-void Text::fail(std::exception_ptr error) {
+void ScheduledRequest::fail(std::exception_ptr error) {
   end();
   error_ = std::move(error);
 }
 
-void Text::rethrow_error() const {
+void ScheduledRequest::rethrow_error() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-std::string Text::error_message() const {
+std::string ScheduledRequest::error_message() const {
   try {
     rethrow_error();
     return "";

@@ -1,0 +1,183 @@
+#include "engine/loaded_models.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "engine/draft_corpus.h"
+#include "llama/backend.h"
+#include "platform/cores.h"
+#include "platform/memory.h"
+#include "speculative/combined_proposer.h"
+#include "speculative/draft_model_proposer.h"
+#include "speculative/ngram_proposer.h"
+#include "speculative/suffix_proposer.h"
+
+namespace specdec {
+namespace {
+
+// Snapshots of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a checkpoint.
+constexpr int default_snapshots = 8;
+constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
+
+}  // namespace
+
+LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
+    : options_(options), threads_(std::move(threads)) {
+  const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
+  resolved_ = resolve_draft(options, target);
+  load_target(target);
+  if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
+  make_target_context();
+  load_draft();
+  if (options.repack) repack();
+  notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
+}
+
+void LoadedModels::note(const std::string& sentence) {
+  if (!sentence.empty()) notes_.push_back(sentence);
+}
+
+Model::Options LoadedModels::model_options() const {
+  Model::Options model;
+  model.use_mmap = options_.use_mmap;
+  model.progress = options_.progress;
+  return model;
+}
+
+// With the target's own head if that drafts. If it was found, not asked for, a file whose head cannot be loaded is loaded without.
+void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
+  Model::Options model = model_options();
+  model.num_gpu_layers = options_.n_gpu_layers.value_or(options_.rpc_servers.empty() ? 0 : -1);
+  model.rpc_servers = options_.rpc_servers;
+  model.with_head = std::holds_alternative<OwnHead>(resolved_.source);
+  try {
+    target_model_ = std::make_shared<Model>(parts, model);
+  } catch (const ModelError& error) {
+    if (!model.with_head || std::holds_alternative<OwnHead>(options_.draft)) throw;
+    model.with_head = false;
+    target_model_ = std::make_shared<Model>(parts, model);
+    resolved_ = resolve_draft(options_, parts, false);
+    note(std::string("drafts do not come from the model's own head: ") + error.what());
+  }
+  if (options_.n_gpu_layers.value_or(0) != 0 && options_.rpc_servers.empty() && !has_gpu()) {
+    note("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
+  }
+  if (options_.n_ctx && *options_.n_ctx > target_model_->trained_context()) {
+    note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " + printable(options_.target) +
+         " was trained for, " + std::to_string(target_model_->trained_context()) + ": text beyond that is likely to be poor");
+  }
+}
+
+void LoadedModels::make_target_context() {
+  Context::Options context;
+  context.context_length = options_.n_ctx ? *options_.n_ctx : std::min(default_context, target_model_->trained_context());
+  context.batch_size = options_.n_batch;
+  context.num_slots = options_.max_sequences;
+  const int rows = max_draft_tokens + 1;  // of one sequence
+  context.max_rows = std::max(rows, std::min({options_.max_sequences * rows, options_.n_batch, max_rows}));
+  context.kv_type = parse_kv_type(options_.kv_type);
+  if (has_draft(resolved_.source)) {
+    context.num_snapshots = options_.num_draft_tokens > 0 ? options_.num_draft_tokens : default_snapshots;
+  }
+  if (target_model_->has_head() || resolved_.head.kind != HeadKind::none) {
+    const HeadTarget::Rows hidden{resolved_.head.target_layers, resolved_.head.kind == HeadKind::assistant};
+    auto target = std::make_unique<HeadTarget>(target_model_, threads_, context, hidden);
+    head_target_ = target.get();
+    target_ = std::move(target);
+  } else {
+    target_ = std::make_unique<Context>(target_model_, threads_, context);
+  }
+  if (!target_->lacks_snapshots()) return;
+  note(printable(options_.target) + ": there is no memory for snapshots of the recurrent state (" + std::to_string(context.num_snapshots) +
+       " for each sequence), so rejected drafts are rolled back by a copy of it, " +
+       "which takes longer. Ask for fewer sequences, a shorter context (n_ctx, -c), or fewer drafts (num_draft_tokens, -k)");
+}
+
+void LoadedModels::load_draft() {
+  const DraftSource& source = resolved_.source;
+  corpus_ = load_corpus();
+  if (std::holds_alternative<NgramLookup>(source)) proposer_ = std::make_unique<NgramProposer>();
+  if (std::holds_alternative<SuffixDecoding>(source)) proposer_ = std::make_unique<SuffixProposer>(corpus_);
+  if (std::holds_alternative<OwnHead>(source)) make_head_context(target_model_);
+  if (resolved_.parts.empty()) return;
+  load_draft_model();
+  if (resolved_.head.kind != HeadKind::none) make_head_context(draft_model_);
+  else make_draft_context();
+}
+
+std::shared_ptr<const CorpusIndex> LoadedModels::load_corpus() {
+  if (options_.draft_corpus.empty()) return nullptr;
+  DraftCorpus corpus = specdec::load_corpus(options_.draft_corpus, vocabulary(), options_.progress);
+  note(corpus.note);
+  return corpus.index;
+}
+
+void LoadedModels::load_draft_model() {
+  const bool is_head = resolved_.head.kind != HeadKind::none;
+  Model::Options model = model_options();
+  model.is_head = is_head;
+  // With RPC servers the draft runs on this machine: network latency would dominate its short passes.
+  model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
+  draft_model_ = std::make_shared<Model>(resolved_.parts, model);
+  if (const auto difference = Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {
+    throw VocabularyMismatch("the draft " + draft_model_->path() + " cannot propose tokens for the target " + options_.target + ": " +
+                             *difference +
+                             (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
+  }
+  const std::uint64_t target = target_model_->weight_bytes(), draft = draft_model_->weight_bytes();
+  if (draft <= target) return;  // a pass takes about as long as reading its weights
+  note("the draft " + printable(draft_model_->path()) + " (" + mebibytes(draft) + ") is larger than the target " +
+       printable(options_.target) + " (" + mebibytes(target) + "): generation will be slower than without a draft");
+}
+
+void LoadedModels::make_draft_context() {
+  Context::Options context;
+  context.context_length = std::min(target_->context_length(), draft_model_->trained_context());
+  context.batch_size = options_.n_batch;
+  context.num_slots = context.max_rows = options_.max_sequences;
+  context.kv_type = parse_kv_type(options_.kv_type);
+  draft_ = std::make_unique<Context>(draft_model_, threads_, context);
+  draft_from(*draft_);
+}
+
+// model: the target's, or that of a head in a file of its own.
+void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) {
+  Context::Options context;
+  context.context_length = target_->context_length();
+  context.batch_size = options_.n_batch;
+  // llama.cpp makes logits of every token that such a head reads.
+  if (model->head_kind() == HeadKind::eagle3) context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
+  context.num_slots = context.max_rows = options_.max_sequences;
+  context.kv_type = parse_kv_type(options_.kv_type);
+  std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, *head_target_);
+  head_ = std::make_unique<DraftingHead>(*head_target_, *layers, options_.max_sequences);
+  draft_ = std::move(layers);
+  draft_from(*head_);
+}
+
+void LoadedModels::draft_from(LanguageModel& draft) {
+  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(draft, target_->vocabulary_size(), corpus_);
+  else proposer_ = std::make_unique<DraftModelProposer>(draft, target_->vocabulary_size());
+}
+
+// Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.
+void LoadedModels::repack() {
+  const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
+  const int threads = threads_->size();
+  note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0, options_.progress));
+  if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
+  if (!head_ || draft_weights == TileWeights::exact) return;
+  Model& head = draft_model_ ? *draft_model_ : *target_model_;
+  note(head.shortlist_output(*target_model_, threads, options_.progress));
+}
+
+void LoadedModels::set_cancel_check(const std::function<bool()>& cancelled) {
+  if (draft_) draft_->set_cancel_check(cancelled);
+  target_->set_cancel_check(cancelled);
+}
+
+}  // namespace specdec

@@ -1,0 +1,73 @@
+// The models of a Generator, loaded and ready to run: target, draft, their caches, and the proposer over them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/generator_options.h"
+#include "engine/resolved_draft.h"
+#include "llama/context.h"
+#include "llama/head_context.h"
+#include "llama/model.h"
+#include "speculative/corpus_index.h"
+#include "speculative/drafting_head.h"
+#include "speculative/proposer.h"
+
+namespace specdec {
+
+class LoadedModels {
+ public:
+  // Reads each file's header once. threads: null: new ones. Throws std::invalid_argument, ModelError, VocabularyMismatch or
+  // Cancelled.
+  LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
+
+  const Model& target_model() const { return *target_model_; }
+  const Model* draft_model() const { return draft_model_.get(); }  // null: there is none, or it is the target's own head
+  Vocabulary vocabulary() const { return target_model_->vocabulary(); }
+  Context& target_context() { return *target_; }
+  const Context& target_context() const { return *target_; }
+  Context* draft_context() { return draft_.get(); }  // of a draft model or of a head's layers
+  DraftingHead* head() { return head_.get(); }       // null: the draft, if any, is another model
+  Proposer* proposer() { return proposer_.get(); }   // null: no drafts
+
+  // The models as the speculative loop runs them. draft(): of a draft model or head; null: there is none.
+  LanguageModel& target() { return head_ ? head_->target() : *target_; }
+  LanguageModel* draft() { return head_ ? head_.get() : static_cast<LanguageModel*>(draft_.get()); }
+
+  const DraftSource& draft_source() const { return resolved_.source; }
+  const std::string& draft_choice() const { return resolved_.choice; }  // what "auto" chose, in a sentence; empty: nothing to say
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
+  int n_ctx() const { return target_->context_length(); }
+
+  // Asked regularly while a pass runs, on the thread that runs it; true makes the pass throw Cancelled.
+  void set_cancel_check(const std::function<bool()>& cancelled);
+
+ private:
+  Model::Options model_options() const;
+  void load_target(const std::vector<GgufFile>& parts);
+  void make_target_context();
+  void load_draft();
+  void load_draft_model();
+  void make_draft_context();
+  void make_head_context(const std::shared_ptr<const Model>& model);
+  std::shared_ptr<const CorpusIndex> load_corpus();
+  void draft_from(LanguageModel& draft);
+  void repack();
+  void note(const std::string& sentence);
+
+  const GeneratorOptions options_;
+  ResolvedDraft resolved_;
+  std::vector<std::string> notes_;
+  std::shared_ptr<Model> target_model_, draft_model_;
+  std::shared_ptr<ThreadPool> threads_;
+  std::unique_ptr<Context> target_, draft_;
+  HeadTarget* head_target_ = nullptr;  // the target's context if a head drafts
+  std::unique_ptr<DraftingHead> head_;
+  std::shared_ptr<const CorpusIndex> corpus_;
+  std::unique_ptr<Proposer> proposer_;
+};
+
+}  // namespace specdec

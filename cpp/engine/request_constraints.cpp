@@ -1,0 +1,33 @@
+#include "engine/request_constraints.h"
+
+#include "base/error.h"
+
+namespace specdec {
+
+// control_tokens: those that are rendered by name, see Request.
+const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>& control_tokens) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<ConstraintCompiler>& compiler = compilers_[control_tokens];
+  if (compiler) return *compiler;
+  std::vector<std::string> pieces(static_cast<std::size_t>(vocabulary_size_));
+  std::vector<Token> ends;
+  for (Token token = 0; token < vocabulary_size_; ++token) {
+    pieces[static_cast<std::size_t>(token)] = vocabulary_.piece(token);
+    if (vocabulary_.is_end_of_generation(token)) ends.push_back(token);
+  }
+  if (ends.empty()) throw ModelError(target_ + " has no end-of-generation token, so a constrained output could not end");
+  for (const Token token : control_tokens) {
+    if (!vocabulary_.is_end_of_generation(token)) pieces.at(static_cast<std::size_t>(token)) = vocabulary_.piece(token, true);
+  }
+  compiler = std::make_unique<ConstraintCompiler>(pieces, ends);
+  return *compiler;
+}
+
+std::unique_ptr<sampling::Constraint> RequestConstraints::compile(const Request& request) {
+  if (request.constraint() == nullptr) return nullptr;
+  const ConstraintCompiler& compiler = this->compiler(request.control_tokens);
+  if (request.grammar) return compiler.grammar(*request.grammar, request.grammar_prefix);
+  return request.json_schema ? compiler.json_schema(*request.json_schema) : compiler.regex(*request.regex);
+}
+
+}  // namespace specdec

@@ -1,0 +1,36 @@
+// The constraints of requests: grammars, JSON schemas and regular expressions over the target's vocabulary.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "constraints/constraint_compiler.h"
+#include "engine/request.h"
+#include "llama/vocabulary.h"
+
+namespace specdec {
+
+class RequestConstraints {
+ public:
+  // target: its path, for messages.
+  RequestConstraints(Vocabulary vocabulary, int vocabulary_size, std::string target)
+      : vocabulary_(vocabulary), vocabulary_size_(vocabulary_size), target_(std::move(target)) {}
+
+  // The constraint of a request; null: it has none. On any thread. Throws std::invalid_argument for one that cannot be compiled,
+  // ModelError if the vocabulary has no end of generation.
+  std::unique_ptr<sampling::Constraint> compile(const Request& request);
+
+ private:
+  const ConstraintCompiler& compiler(const std::vector<Token>& control_tokens);
+
+  const Vocabulary vocabulary_;
+  const int vocabulary_size_;
+  const std::string target_;
+  std::mutex mutex_;
+  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>> compilers_;  // by Request::control_tokens, made when needed
+};
+
+}  // namespace specdec

@@ -1,0 +1,85 @@
+#include "engine/resolved_draft.h"
+
+#include <optional>
+#include <variant>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "hub/companions.h"
+#include "model_file/own_head.h"
+
+namespace specdec {
+namespace {
+
+template <class Source>
+bool is(const DraftSource& source) {
+  return std::holds_alternative<Source>(source);
+}
+
+// The companion of the target's family, or suffix decoding.
+void choose_companion(const GeneratorOptions& options, const std::vector<GgufFile>& target, ResolvedDraft& draft) {
+  std::string reason = "no small model of this target's family is known (docs/models.md)";
+  const std::optional<HubName> name = options.download ? companion_of(target.front()) : std::nullopt;
+  if (name) {
+    try {
+      const std::string path = options.download(name->text());
+      draft.parts = GgufFile::read_parts(path);
+      reason = objection_to_companion(draft.parts, target);
+      if (reason.empty()) {
+        draft.source = DraftModel{path};
+        draft.choice = "the draft is " + name->text();
+        return;
+      }
+    } catch (const Cancelled&) {
+      throw;
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+    reason = name->text() + " cannot be the draft: " + reason;
+  }
+  draft.parts.clear();
+  draft.source = SuffixDecoding();
+  if (options.download) draft.notes.push_back("drafts are copied from the text (suffix decoding): " + reason);
+}
+
+// Copies of a text need suffix decoding.
+void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
+  if (options.draft_corpus.empty() || is<SuffixDecoding>(source)) return;
+  const bool has_model = draft_path(source) != nullptr || is<OwnHead>(source);
+  if (has_model && options.suffix) return;
+  throw WrongValue("draft_corpus", "\"" + options.draft_corpus + "\"", "used with draft=\"suffix\", or with a draft model and suffix=True");
+}
+
+}  // namespace
+
+ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target, bool can_use_own_head) {
+  const bool is_remote = !options.rpc_servers.empty();
+  const auto reject_remote_head = [&](const std::string& value) {
+    if (!is_remote) return;
+    throw WrongValue("draft", value, "another kind of draft with RPC servers: each head pass would wait for the network");
+  };
+  ResolvedDraft draft;
+  draft.source = options.draft;
+  if (is<OwnHead>(draft.source)) reject_remote_head("\"mtp\"");
+  const bool is_open = is<NoDraft>(draft.source) || is<AutomaticDraft>(draft.source);
+  if (is_open && options.num_draft_tokens != 0 && !is_remote) {
+    const OwnHeadInfo head = own_head(target);
+    if (head.is_damaged) {
+      draft.notes.push_back("drafts do not come from the model's own head: " + printable(options.target) + ": " + head.problem);
+    }
+    if (head.problem.empty() && can_use_own_head) draft.source = OwnHead();
+  }
+  if (is<AutomaticDraft>(draft.source)) choose_companion(options, target, draft);
+  check_corpus(options, draft.source);
+  if (const std::string* path = draft_path(draft.source)) {
+    if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);
+    draft.head = head_file(draft.parts);
+    if (draft.head.kind != HeadKind::none) {
+      check_head_for(draft.parts, target);
+      reject_remote_head("\"" + *path + "\"");
+    }
+  }
+  return draft;
+}
+
+}  // namespace specdec

@@ -1,0 +1,31 @@
+// Which draft a Generator uses: the one place that decides it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/generator_options.h"
+#include "gguf/gguf_file.h"
+#include "model_file/head_file.h"
+
+namespace specdec {
+
+struct ResolvedDraft {
+  DraftSource source;           // never AutomaticDraft
+  std::vector<GgufFile> parts;  // headers of a draft in a file
+  HeadFile head;                // what the file is if it holds a drafting head alone
+  std::string choice;           // what was chosen for AutomaticDraft, in a sentence; empty: nothing to say
+  std::vector<std::string> notes;
+};
+
+// The draft that `options` ask for, in options.draft:
+//   a file          that file; a drafting head must have been made for the target
+//   OwnHead         the target's own head
+//   NoDraft         the target's own head if it has a usable one, otherwise none
+//   AutomaticDraft  the target's own head; otherwise the companion of its family, which options.download fetches; otherwise
+//                   suffix decoding, with a note that says why
+// target: its headers. can_use_own_head: false where that head could not be loaded. Throws WrongValue for options that contradict
+// each other, ModelError, Cancelled.
+ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target, bool can_use_own_head = true);
+
+}  // namespace specdec
