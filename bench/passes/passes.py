@@ -74,17 +74,16 @@ class Passes:
 
 def make_models(shape: str, folder: pathlib.Path, build: pathlib.Path) -> dict[str, pathlib.Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    files = {kind: folder / f"{shape}-{kind}.gguf" for kind in ("f16", "q8_0", "q6_k", "mxfp6_e2m3", "mxfp6_e3m2")}
+    files = {kind: folder / f"{shape}-{kind}.gguf" for kind in ("f16", "q8_0", "q6_k", "mxfp6_e2m3")}
     if not files["f16"].exists():
         shapes.write(shapes.SHAPES[shape], files["f16"])
     for kind in ("q8_0", "q6_k"):
         if not files[kind].exists():
             command = [build / "bench" / "bench_llama_quantize", files["f16"], files[kind], kind]
             subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
-    for kind in ("mxfp6_e2m3", "mxfp6_e3m2"):
-        if not files[kind].exists():
-            command = [build / "specdec", "quantize", files["f16"], files[kind], "--type", kind]
-            subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    if not files["mxfp6_e2m3"].exists():
+        command = [build / "specdec", "quantize", files["f16"], files["mxfp6_e2m3"]]
+        subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
     return files
 
 
@@ -104,7 +103,6 @@ def rows_of_shape(files: dict[str, pathlib.Path], ours: pathlib.Path, stock: pat
         "F16, ours, avx2": (ours, files["f16"], {"SPECDEC_ISA": "avx2"}, "mmap"),
         "MXFP6 E2M3": (ours, files["mxfp6_e2m3"], {}, "mmap"),
         "MXFP6 E2M3, --no-mmap": (ours, files["mxfp6_e2m3"], {}, "no-mmap"),
-        "MXFP6 E3M2": (ours, files["mxfp6_e3m2"], {}, "mmap"),
         "MXFP6 E2M3, avx2": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx2"}, "mmap"),
         "MXFP6 E2M3, 256-bit VNNI": (ours, files["mxfp6_e2m3"], {"SPECDEC_ISA": "avx512vl_vnni"}, "mmap"),
     }

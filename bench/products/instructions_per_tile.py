@@ -59,7 +59,6 @@ def main() -> None:
                 continue
             counts = "  ".join(f"{kind} {sum(bool(p.match(op)) for op in loop):4}" for kind, p in KINDS.items())
             parameters = re.sub(r"specdec::mxfp6::|\(anonymous namespace\)::", "", match[2])
-            parameters = parameters.replace("(Type)0", "e2m3").replace("(Type)1", "e3m2")
             print(f"  {match[1]:22}{parameters:16} total {len(loop):5}  {counts}")
 
 

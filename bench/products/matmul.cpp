@@ -6,10 +6,9 @@
 // millisecond. A case's rate is that of the median piece, summed over threads. Other processes take a core away for milliseconds
 // at a time, so they disturb few pieces; their memory traffic slows down the measured limits as well.
 //
-// Usage: bench_matmul [--isa NAME] [--type e2m3|e3m2|f16|bf16|f32|Q4_K|...] [--activations int8|f32] [--rounds R] [--threads T,T] [--k K,K]
+// Usage: bench_matmul [--isa NAME] [--type e2m3|f16|bf16|f32|Q4_K|...] [--rounds R] [--threads T,T] [--k K,K]
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
 // All but MXFP6 also take --isa ggml: llama.cpp's dot product per row and column, in its order (its repacked weights are faster).
-// --activations is for MXFP6.
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -43,7 +42,7 @@ namespace blocks = specdec::blocks;
 namespace {
 
 struct Options {
-  std::string isa, type = "e2m3", activations = "int8", pages = "small";
+  std::string isa, type = "e2m3", pages = "small";
   int rounds = 25;
   std::vector<std::int64_t> threads = {1, 2}, k = {2048, 5632}, n = {1, 2, 4, 8, 12, 16, 64, 512};
   std::int64_t mib = 128;
@@ -94,23 +93,21 @@ Panel bytes_of(const std::vector<float>& x) {
 }
 const float* floats(const Panel& panel) { return reinterpret_cast<const float*>(panel.data()); }
 
-Product mxfp6_product(const Kernels& kernels, Type type, bool f32, std::int64_t k) {
+Product mxfp6_product(const Kernels& kernels, std::int64_t k) {
   constexpr std::int64_t bands = 4;
   Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes, true, nullptr, nullptr, nullptr, nullptr, {}};
   p.weight_byte = [](std::size_t at, std::uint64_t random) {
     return static_cast<std::uint8_t>(at % tile_bytes < tile_code_bytes ? random >> 56 : 115 + (random >> 62));
   };
   p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
-    if (f32) return bytes_of(x);
     Panel panel(panel_bytes(n, k));
-    for (std::int64_t c = 0; c < n; ++c) kernels.quantize(type, x.data() + c * k, n, k, c, 0, k / block_size, panel.data());
+    for (std::int64_t c = 0; c < n; ++c) kernels.quantize(x.data() + c * k, n, k, c, 0, k / block_size, panel.data());
     return panel;
   };
   p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch) {
-    if (f32) kernels.matmul_f32(type, piece, k, floats(panel), k, n, 0, bands, out, bands * tile_rows);
-    else kernels.matmul(type, piece, k, panel.data(), n, 0, bands, out, bands * tile_rows, scratch);
+    kernels.matmul(piece, k, panel.data(), n, 0, bands, out, bands * tile_rows, scratch);
   };
-  p.scratch_bytes = [=](std::int64_t n) { return scratch_bytes(type, n, k); };
+  p.scratch_bytes = [=](std::int64_t n) { return scratch_bytes(n, k); };
   return p;
 }
 
@@ -256,9 +253,9 @@ struct Setup {
 Product make_product(const Options& options, const std::string& isa, std::int64_t k) {
   const std::string& type = options.type;
   if (const std::optional<blocks::Type> block = block_type(type)) return block_product(isa, *block, k);
-  if (type != "e2m3" && type != "e3m2") return float_product(isa, type, k);
+  if (type != "e2m3") return float_product(isa, type, k);
   const Kernels& kernels = specdec::pick(all_kernels(), *specdec::select_isa(isa).isa);
-  return mxfp6_product(kernels, type == "e3m2" ? Type::e3m2 : Type::e2m3, options.activations == "f32", k);
+  return mxfp6_product(kernels, k);
 }
 
 Setup make_setup(const Options& options, const std::string& isa, std::int64_t k) {
@@ -359,8 +356,8 @@ void measure(const Options& options, const Setup& setup, std::int64_t threads) {
   const double limit_bytes = rate(0), limit_ops = rate(1);
   const Product& product = setup.product;
   std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, %s peak %.0f GOP/s\n", product.isa.c_str(), options.type.c_str(),
-              product.int8 ? options.activations.c_str() : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads),
-              limit_bytes / 1e9, product.int8 ? "int8" : "f32", limit_ops / 1e9);
+              product.int8 ? "int8" : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9,
+              product.int8 ? "int8" : "f32", limit_ops / 1e9);
   const double weights_per_byte = static_cast<double>(product.piece_rows * setup.k) / static_cast<double>(product.piece_bytes);
   std::printf("   n    GB/s  of read    GOP/s  of peak\n");
   for (std::size_t i = 2; i < setup.cases.size(); ++i) {
@@ -379,7 +376,6 @@ bool parse(int argc, char** argv, Options& options) {
     const std::string value = argv[i + 1];
     if (flag == "--isa") options.isa = value;
     else if (flag == "--type") options.type = value;
-    else if (flag == "--activations") options.activations = value;
     else if (flag == "--rounds") options.rounds = std::atoi(value.c_str());
     else if (flag == "--threads") options.threads = bench::numbers<std::int64_t>(value);
     else if (flag == "--k") options.k = bench::numbers<std::int64_t>(value);
@@ -388,7 +384,7 @@ bool parse(int argc, char** argv, Options& options) {
     else if (flag == "--mib") options.mib = std::atoll(value.c_str());
     else return false;
   }
-  const std::vector<std::string> types = {"e2m3", "e3m2", "f16", "bf16", "f32"};
+  const std::vector<std::string> types = {"e2m3", "f16", "bf16", "f32"};
   return options.rounds > 0 && (block_type(options.type) || std::find(types.begin(), types.end(), options.type) != types.end());
 }
 
@@ -400,7 +396,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bad arguments; see the top of bench/products/matmul.cpp\n");
     return 2;
   }
-  const bool is_ggml = options.isa == "ggml" && options.type != "e2m3" && options.type != "e3m2";
+  const bool is_ggml = options.isa == "ggml" && options.type != "e2m3";
   const specdec::IsaSelection selection = specdec::select_isa(is_ggml ? "" : options.isa);
   if (selection.isa == nullptr) {
     std::fprintf(stderr, "%s\n", selection.error.c_str());

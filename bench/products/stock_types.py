@@ -33,10 +33,9 @@ TYPES = [
     "Q2_K",
     "Q1_0",
     "e2m3",
-    "e3m2",
     "f16",
 ]
-NAMES = {"e2m3": "MXFP6 E2M3", "e3m2": "MXFP6 E3M2", "f16": "F16"}
+NAMES = {"e2m3": "MXFP6 E2M3", "f16": "F16"}
 COLUMNS = [1, 2, 4, 8, 16]
 
 

@@ -70,28 +70,25 @@ def calibration_text(size: int, piece: int = 6000) -> str:
 
 # ---- MXFP6 files in Python (cpp/weights/mxfp6/format.h)
 
-E2M3, E3M2 = 96, 97
+E2M3 = 96
 
 
 def teach_gguf() -> None:
-    """Adds the two types to the gguf package's reader."""
-    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": E2M3, "MXFP6_E3M2": E3M2}
+    """Adds the type to the gguf package's reader."""
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": E2M3}
     setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))  # noqa: B010
-    for number in (E2M3, E3M2):
-        gguf.constants.GGML_QUANT_SIZES[number] = (32, 25)  # type: ignore[index]
+    gguf.constants.GGML_QUANT_SIZES[E2M3] = (32, 25)  # type: ignore[index]
 
 
-def code_values(type: int) -> F32Array:
-    mantissa_bits, fraction_bits = (3, 3) if type == E2M3 else (2, 4)
+def code_values() -> F32Array:
     codes = np.arange(64)
-    exponent, mantissa = (codes & 31) >> mantissa_bits, codes & ((1 << mantissa_bits) - 1)
-    normal = (mantissa + (1 << mantissa_bits)) << np.maximum(exponent - 1, 0)
-    magnitude = np.where(exponent == 0, mantissa, normal) / 2**fraction_bits
+    exponent, mantissa = (codes & 31) >> 3, codes & 7
+    magnitude = np.where(exponent == 0, mantissa, (mantissa + 8) << np.maximum(exponent - 1, 0)) / 8
     values: F32Array = np.where(codes & 32, -magnitude, magnitude).astype(np.float32)
     return values
 
 
-def decode_tiles(data: npt.NDArray[np.uint8], rows: int, cols: int, type: int) -> F32Array:
+def decode_tiles(data: npt.NDArray[np.uint8], rows: int, cols: int) -> F32Array:
     tiles = np.frombuffer(data.tobytes(), np.uint8).reshape(rows // 16, cols // 32, 400)
     planes = tiles[..., :384].reshape(rows // 16, cols // 32, 2, 3, 16, 4)  # half, plane, row, i
     top = planes >> 6
@@ -99,14 +96,14 @@ def decode_tiles(data: npt.NDArray[np.uint8], rows: int, cols: int, type: int) -
     groups = np.concatenate([planes & 63, fourth[:, :, :, None]], axis=3)  # band, block, half, group, row, i
     codes = groups.transpose(0, 4, 1, 2, 3, 5).reshape(rows, cols)
     exponents = tiles[..., 384:].transpose(0, 2, 1).reshape(rows, cols // 32).astype(np.int32) - 127
-    weights: F32Array = np.ldexp(code_values(type)[codes], np.repeat(exponents, 32, axis=1)).astype(np.float32)
+    weights: F32Array = np.ldexp(code_values()[codes], np.repeat(exponents, 32, axis=1)).astype(np.float32)
     return weights
 
 
 def decoded(tensor: gguf.ReaderTensor) -> F32Array:
     type = int(tensor.tensor_type)
-    if type in (E2M3, E3M2):
-        return decode_tiles(tensor.data, int(tensor.shape[1]), int(tensor.shape[0]), type)
+    if type == E2M3:
+        return decode_tiles(tensor.data, int(tensor.shape[1]), int(tensor.shape[0]))
     return gguf.quants.dequantize(tensor.data, GgmlType(type)).astype(np.float32)
 
 
@@ -175,7 +172,6 @@ class Bench:
             "Q6_K": self.stock("q6_k"),
             "MXFP6 E2M3 ocp": self.mxfp6("ocp", "--scale", "ocp"),
             "MXFP6 E2M3 mse": self.mxfp6("mse"),
-            "MXFP6 E3M2 mse": self.mxfp6("e3m2", "--type", "mxfp6_e3m2"),
             "MXFP6 E2M3 calibrated": self.mxfp6("calibrated", "--calibrate", str(calibration)),
         }
         yield from made.items()

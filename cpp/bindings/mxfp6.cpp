@@ -64,12 +64,6 @@ void check_multiple(py::ssize_t n, py::ssize_t unit, const std::string& name) {
   throw std::invalid_argument(name + " = " + std::to_string(n) + ": must be a positive multiple of " + std::to_string(unit));
 }
 
-Type checked_type(const std::string& name) {
-  if (name == "e2m3") return Type::e2m3;
-  if (name == "e3m2") return Type::e3m2;
-  throw std::invalid_argument("type = \"" + name + "\": must be \"e2m3\" or \"e3m2\"");
-}
-
 ScaleRule checked_rule(const std::string& name) {
   if (name == "mse") return ScaleRule::mse;
   if (name == "ocp") return ScaleRule::ocp;
@@ -94,9 +88,8 @@ void check_tiles_shape(const py::array& tiles, py::ssize_t rows, py::ssize_t col
   check_shape(tiles, "tiles", {rows / tile_rows, cols / tile_columns, tile_bytes}, "[rows / 16, cols / 32, 400]");
 }
 
-ArrayPair quantize_array(const py::array& x_array, const std::string& type_name, const std::string& scale) {
+ArrayPair quantize_array(const py::array& x_array, const std::string& scale) {
   const auto x = checked<float>(x_array, "x", 2);
-  const Type type = checked_type(type_name);
   const ScaleRule rule = checked_rule(scale);
   const py::ssize_t rows = x.shape(0), cols = x.shape(1);
   check_multiple(cols, block_size, "x.shape[1]");
@@ -105,7 +98,7 @@ ArrayPair quantize_array(const py::array& x_array, const std::string& type_name,
   std::int64_t bad;
   {
     WithoutGil without_gil;
-    bad = quantize(type, rule, x.data(), rows, cols, to_codes, to_scales);
+    bad = quantize(rule, x.data(), rows, cols, to_codes, to_scales);
   }
   if (bad >= 0) {
     throw std::invalid_argument("x[" + std::to_string(bad / cols) + ", " + std::to_string(bad % cols) +
@@ -114,17 +107,16 @@ ArrayPair quantize_array(const py::array& x_array, const std::string& type_name,
   return py::make_tuple(codes, scales);
 }
 
-py::array_t<float> dequantize_arrays(const py::array& codes_array, const py::array& scales_array, const std::string& type_name) {
+py::array_t<float> dequantize_arrays(const py::array& codes_array, const py::array& scales_array) {
   const auto codes = checked<std::uint8_t>(codes_array, "codes", 2);
   const auto scales = checked<std::uint8_t>(scales_array, "scales", 2);
-  const Type type = checked_type(type_name);
   check_scales_shape(codes, scales);
   check_codes(codes);
   const py::ssize_t rows = codes.shape(0), cols = codes.shape(1);
   py::array_t<float> x({rows, cols});
   float* to = x.mutable_data();
   WithoutGil without_gil;
-  dequantize(type, codes.data(), scales.data(), rows, cols, to);
+  dequantize(codes.data(), scales.data(), rows, cols, to);
   return x;
 }
 
@@ -162,7 +154,6 @@ const Kernels& checked_isa(const std::optional<std::string>& isa) {
 }
 
 struct Product {
-  Type type;
   const std::uint8_t* tiles;
   const float* x;
   std::int64_t rows, cols, n;
@@ -172,48 +163,35 @@ struct Product {
 void multiply(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t blocks = p.cols / block_size, bands = p.rows / tile_rows;
   std::vector<float> panel(panel_bytes(p.n, p.cols) / sizeof(float));
-  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads),
-                                                 std::vector<std::uint8_t>(scratch_bytes(p.type, p.n, p.cols)));
+  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads), std::vector<std::uint8_t>(scratch_bytes(p.n, p.cols)));
   for_each_piece(threads, threads, [&](std::int64_t t) {
     for (std::int64_t c = 0; c < p.n; ++c) {
-      kernels.quantize(p.type, p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads, panel.data());
+      kernels.quantize(p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads, panel.data());
     }
   });
   for_each_piece(threads, threads, [&](std::int64_t t) {
-    kernels.matmul(p.type, p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows,
+    kernels.matmul(p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows,
                    scratch[static_cast<std::size_t>(t)].data());
   });
 }
 
-void multiply_f32(const Kernels& kernels, const Product& p, int threads) {
-  const std::int64_t bands = p.rows / tile_rows;
-  for_each_piece(threads, threads, [&](std::int64_t t) {
-    kernels.matmul_f32(p.type, p.tiles, p.cols, p.x, p.cols, p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows);
-  });
-}
-
 py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& x_array, py::ssize_t rows, py::ssize_t cols,
-                                 const std::string& type_name, const std::optional<std::string>& isa, int threads,
-                                 const std::string& activations) {
+                                 const std::optional<std::string>& isa, int threads) {
   const auto tiles = checked<std::uint8_t>(tiles_array, "tiles", 3);
   const auto x = checked<float>(x_array, "x", 2);
-  const Type type = checked_type(type_name);
   check_tiles_shape(tiles, rows, cols);
   if (x.shape(1) != cols)
     throw std::invalid_argument("x has shape " + shape_text(x) + ": must be [n, cols], cols = " + std::to_string(cols));
   if (threads < 1 || threads > max_threads) {
     throw std::invalid_argument("threads = " + std::to_string(threads) + ": must be 1.." + std::to_string(max_threads));
   }
-  if (activations != "int8" && activations != "f32") {
-    throw std::invalid_argument("activations = \"" + activations + "\": must be \"int8\" or \"f32\"");
-  }
   const Kernels& kernels = checked_isa(isa);
   py::array_t<float> out({x.shape(0), rows});
-  const Product product{type, tiles.data(), x.data(), rows, cols, x.shape(0), out.mutable_data()};
+  const Product product{tiles.data(), x.data(), rows, cols, x.shape(0), out.mutable_data()};
   if (product.n == 0) return out;
   const auto bands = static_cast<int>(std::min<py::ssize_t>(rows / tile_rows, max_threads));
   WithoutGil without_gil;
-  (activations == "int8" ? multiply : multiply_f32)(kernels, product, std::min(threads, bands));
+  multiply(kernels, product, std::min(threads, bands));
   return out;
 }
 
@@ -226,14 +204,13 @@ std::vector<std::string> isa_names() {
 constexpr const char* kModuleDoc =
     R"(The 6-bit block-scaled weight format (OCP MXFP6) on numpy arrays: the engine's own codec and kernels.
 
-32 weights of a row share one scale byte s, of value 2**(s - 127). Type "e2m3" has magnitudes up to 7.5, the smallest
-step is 1/8; "e3m2" has magnitudes up to 28, the smallest step is 1/16. 16 rows x 32 columns are a tile of 400 bytes.
+32 weights of a row share one scale byte s, of value 2**(s - 127). The elements are E2M3: magnitudes up to 7.5, the
+smallest step is 1/8. 16 rows x 32 columns are a tile of 400 bytes.
 Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise ValueError.)";
 
 constexpr const char* kQuantizeDoc =
     R"(x float32 [rows, cols] -> (codes uint8 [rows, cols] of 0..63, scales uint8 [rows, cols / 32] of 1..253).
 
-type: "e2m3" or "e3m2"
 scale: "ocp" is floor(log2(max |x|)) - floor(log2(largest code)) per block; "mse" is, of that scale and its two
     neighbours, the one with the least squared error. A block of zeros has scale 127.
 Rounding is to nearest even and saturates; minus zero keeps its sign.
@@ -261,21 +238,21 @@ constexpr const char* kMatmulDoc =
 
 isa: one of isas(); None: the one that SPECDEC_ISA names, otherwise the best
 threads: 1..1024, which split the rows of W
-activations: "int8" rounds x to int8 in blocks of 32 with one float32 scale each; "f32" does not round
+x is rounded to int8 in blocks of 32 with one float32 scale each.
 
 The result has the same bits for every isa and number of threads, and a row of it depends on its row of x alone. NaN or
-infinity in a row of x makes that row of the result NaN (with "f32" they follow float arithmetic).
-ValueError: wrong dtype or shape, unknown type, unknown or unsupported isa, threads out of range.)";
+infinity in a row of x makes that row of the result NaN.
+ValueError: wrong dtype or shape, unknown or unsupported isa, threads out of range.)";
 
 }  // namespace
 
 void register_mxfp6(py::module_& m) {
   m.doc() = kModuleDoc;
-  m.def("quantize", &quantize_array, kQuantizeDoc, py::arg("x"), py::arg("type") = "e2m3", py::arg("scale") = "mse");
-  m.def("dequantize", &dequantize_arrays, kDequantizeDoc, py::arg("codes"), py::arg("scales"), py::arg("type") = "e2m3");
+  m.def("quantize", &quantize_array, kQuantizeDoc, py::arg("x"), py::arg("scale") = "mse");
+  m.def("dequantize", &dequantize_arrays, kDequantizeDoc, py::arg("codes"), py::arg("scales"));
   m.def("pack", &pack_arrays, kPackDoc, py::arg("codes"), py::arg("scales"));
   m.def("unpack", &unpack_array, kUnpackDoc, py::arg("tiles"), py::arg("rows"), py::arg("cols"));
-  m.def("matmul", &matmul_arrays, kMatmulDoc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("type") = "e2m3",
-        py::arg("isa") = py::none(), py::arg("threads") = 1, py::arg("activations") = "int8");
+  m.def("matmul", &matmul_arrays, kMatmulDoc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("isa") = py::none(),
+        py::arg("threads") = 1);
   m.def("isas", &isa_names, "Names of the instruction sets this CPU supports, best first; the last is \"scalar\".");
 }

@@ -321,6 +321,10 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
   if (type == nullptr) {
     fail_file(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
   }
+  if (type->id == type_id::mxfp6_e3m2) {
+    fail_file(path, what + " has type MXFP6_E3M2, which only earlier versions read",
+              "quantize the model again, from a file in F16 or Q8_0, with E2M3 (`specdec quantize`)");
+  }
   if (type->block == 0) fail_file(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
   const std::uint64_t columns = tensor.shape[0];
   if (columns % type->block != 0) {

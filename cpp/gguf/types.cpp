@@ -48,7 +48,7 @@ constexpr GgmlType ggml_types[] = {
     {41, "Q1_0", 128, 18},
     {42, "Q2_0", 64, 18},
     {type_id::mxfp6_e2m3, "MXFP6_E2M3", mxfp6_block, mxfp6_block_bytes},
-    {type_id::mxfp6_e3m2, "MXFP6_E3M2", mxfp6_block, mxfp6_block_bytes},
+    {type_id::mxfp6_e3m2, "MXFP6_E3M2", 0, 0},
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace specdec {
 struct GgmlType {
   int id;
   const char* name;
-  std::uint64_t block;  // 0: no longer supported by llama.cpp
+  std::uint64_t block;  // 0: no longer read
   std::uint64_t bytes;
 };
 // Null when no such type is known.
@@ -18,10 +18,11 @@ const GgmlType* find_ggml_type(int id);
 
 // Ids that this program tells apart.
 namespace type_id {
-constexpr int f32 = 0, f16 = 1, q8_0 = 8, mxfp6_e2m3 = 96, mxfp6_e3m2 = 97;
-}
+constexpr int f32 = 0, f16 = 1, q8_0 = 8, mxfp6_e2m3 = 96;
+constexpr int mxfp6_e3m2 = 97;  // earlier versions wrote it, none reads it any more
+}  // namespace type_id
 
-constexpr bool is_mxfp6(int type) { return type == type_id::mxfp6_e2m3 || type == type_id::mxfp6_e3m2; }
+constexpr bool is_mxfp6(int type) { return type == type_id::mxfp6_e2m3; }
 
 // MXFP6 matrices are stored in tiles (weights/mxfp6/format.h): rows come in bands, and a file says which order of tiles it has.
 constexpr std::uint64_t mxfp6_block = 32, mxfp6_block_bytes = 25, mxfp6_rows_multiple = 16;

@@ -19,7 +19,7 @@ std::vector<KernelChoice> chosen_kernels() {
 }
 
 const char* kernel_of_type(int type) {
-  if (type == GGML_TYPE_MXFP6_E2M3 || type == GGML_TYPE_MXFP6_E3M2) return pick(mxfp6::all_kernels()).name;
+  if (type == GGML_TYPE_MXFP6_E2M3) return pick(mxfp6::all_kernels()).name;
   if (type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_F32) return pick(floats::all_kernels()).name;
   if (is_block_type(type)) return pick(blocks::all_kernels()).name;
   return ggml_get_type_traits_cpu(static_cast<ggml_type>(type))->vec_dot != nullptr ? "llama.cpp" : "none";

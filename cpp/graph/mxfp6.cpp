@@ -12,8 +12,6 @@
 namespace specdec {
 namespace {
 
-using mxfp6::Type;
-
 const mxfp6::Kernels& kernels() {
   static const mxfp6::Kernels& chosen = pick(mxfp6::all_kernels());
   return chosen;
@@ -21,8 +19,7 @@ const mxfp6::Kernels& kernels() {
 
 // The weights of an operation: matrices [rows, k] in tiles, one after another.
 struct Mxfp6Format {
-  explicit Mxfp6Format(const ggml_tensor* t)
-      : type(t->type == GGML_TYPE_MXFP6_E2M3 ? Type::e2m3 : Type::e3m2), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
+  explicit Mxfp6Format(const ggml_tensor* t) : k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
   // Rows of a tiled matrix are not contiguous: only whole tensors and views of whole bands are valid.
   bool valid() const {
@@ -39,21 +36,20 @@ struct Mxfp6Format {
   std::int64_t expert_rows() const { return mxfp6::scratch_bands * mxfp6::tile_rows; }
   std::int64_t chunk_rows(int) const { return 2 * expert_rows(); }
   std::size_t panel_bytes(std::int64_t n) const { return mxfp6::panel_bytes(n, k); }
-  std::size_t scratch_bytes(std::int64_t n) const { return mxfp6::scratch_bytes(type, n, k); }
+  std::size_t scratch_bytes(std::int64_t n) const { return mxfp6::scratch_bytes(n, k); }
 
   void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
-    kernels().quantize(type, x, n, k, column, block_begin, block_end, panel);
+    kernels().quantize(x, n, k, column, block_begin, block_end, panel);
   }
   void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
                 float* out, std::int64_t ldo, void* scratch) const {
-    kernels().matmul(type, matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo, scratch);
+    kernels().matmul(matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo, scratch);
   }
 
   static constexpr const char* unsupported =
       "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations). Use the model in "
       "F16 or Q8_0, or quantize it without this tensor (--keep)";
 
-  Type type;
   std::int64_t k, rows;
   const ggml_tensor* tensor;
 };
@@ -77,7 +73,7 @@ class GetRows final : public ggml::cpu::tensor_traits {
       const std::int64_t i0 = i % ids->ne[0], i1 = i / ids->ne[0] % ids->ne[1], i2 = i / (ids->ne[0] * ids->ne[1]);
       const char* at = static_cast<const char*>(ids->data) + static_cast<std::size_t>(i0) * ids->nb[0] +
                        static_cast<std::size_t>(i1) * ids->nb[1] + static_cast<std::size_t>(i2) * ids->nb[2];
-      mxfp6::dequantize_row(w.type, w.matrix(i1, i2), w.k, *reinterpret_cast<const std::int32_t*>(at), row_of(op, i0, i1, i2));
+      mxfp6::dequantize_row(w.matrix(i1, i2), w.k, *reinterpret_cast<const std::int32_t*>(at), row_of(op, i0, i1, i2));
     }
     return true;
   }
@@ -85,11 +81,11 @@ class GetRows final : public ggml::cpu::tensor_traits {
 
 }  // namespace
 
-bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3 || t->type == GGML_TYPE_MXFP6_E3M2; }
+bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3; }
 
 void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values) {
   const Mxfp6Format w(weights);
-  for (std::int64_t i = 0; i < count; ++i) mxfp6::dequantize_row(w.type, w.matrix(matrix), w.k, first + i, values + i * w.k);
+  for (std::int64_t i = 0; i < count; ++i) mxfp6::dequantize_row(w.matrix(matrix), w.k, first + i, values + i * w.k);
 }
 
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op) {

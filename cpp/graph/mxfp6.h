@@ -18,7 +18,4 @@ bool is_mxfp6(const ggml_tensor* weights);
 // values F32 [count, k]: rows of one of the matrices.
 void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values);
 
-// Throws Error when SPECDEC_ISA names kernels that do not exist or that this CPU cannot run.
-void check_mxfp6_kernels();
-
 }  // namespace specdec

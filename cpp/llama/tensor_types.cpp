@@ -73,9 +73,7 @@ std::optional<ggml_op> operation(const std::string& name) {
 }
 
 // Whether a product with such weights has a kernel, llama.cpp's or ours.
-bool multiplies(ggml_type type) {
-  return type == GGML_TYPE_MXFP6_E2M3 || type == GGML_TYPE_MXFP6_E3M2 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr;
-}
+bool multiplies(ggml_type type) { return type == GGML_TYPE_MXFP6_E2M3 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr; }
 
 // Null: allowed. Otherwise what is.
 const char* problem(ggml_op op, ggml_type type) {

@@ -20,10 +20,9 @@ CalibrationOptions in_order_of(const std::string& model, CalibrationOptions opti
 
 }  // namespace
 
-CalibratedQuantizer::CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text,
-                                         const CalibrationOptions& options, const mxfp6::FeedbackOptions& feedback)
-    : type_(type),
-      calibration_(model, text, in_order_of(model, options)),
+CalibratedQuantizer::CalibratedQuantizer(const std::string& model, const std::string& text, const CalibrationOptions& options,
+                                         const mxfp6::FeedbackOptions& feedback)
+    : calibration_(model, text, in_order_of(model, options)),
       feedback_options_(feedback),
       num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
 
@@ -47,12 +46,12 @@ void CalibratedQuantizer::begin(const Matrix& matrix) {
   moments_ = moments;
   feedback_.reset();
   if (moments == nullptr) return;
-  feedback_ = std::make_unique<mxfp6::ErrorFeedback>(type_, moments->sums.data(), moments->columns, feedback_options_, num_threads_);
+  feedback_ = std::make_unique<mxfp6::ErrorFeedback>(moments->sums.data(), moments->columns, feedback_options_, num_threads_);
 }
 
 std::int64_t CalibratedQuantizer::quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
                                            std::uint8_t* codes, std::uint8_t* scales) const {
-  if (feedback_ == nullptr) return mxfp6::quantize(type_, mxfp6::ScaleRule::mse, x, rows, cols, codes, scales);
+  if (feedback_ == nullptr) return mxfp6::quantize(mxfp6::ScaleRule::mse, x, rows, cols, codes, scales);
   mxfp6::OutputError error;
   const std::int64_t bad = feedback_->quantize(x, rows, codes, scales, &error);
   const std::lock_guard<std::mutex> lock(mutex_);

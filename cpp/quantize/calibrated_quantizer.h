@@ -15,7 +15,7 @@ namespace specdec {
 
 class CalibratedQuantizer final : public MatrixQuantizer {
  public:
-  CalibratedQuantizer(mxfp6::Type type, const std::string& model, const std::string& text, const CalibrationOptions& options,
+  CalibratedQuantizer(const std::string& model, const std::string& text, const CalibrationOptions& options,
                       const mxfp6::FeedbackOptions& feedback = {});
 
   std::size_t num_calibration_tokens() const { return calibration_.num_tokens(); }
@@ -31,7 +31,6 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   double output_error(const std::string& tensor) const override;
 
  private:
-  mxfp6::Type type_;
   Calibration calibration_;
   mxfp6::FeedbackOptions feedback_options_;
   int num_threads_;

@@ -118,7 +118,7 @@ std::size_t num_dimensions(const GgufTensor& tensor) {
 
 bool is_integer(int type) { return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64; }
 
-int ggml_type_of(mxfp6::Type type) { return type == mxfp6::Type::e2m3 ? type_id::mxfp6_e2m3 : type_id::mxfp6_e3m2; }
+constexpr int written_type = type_id::mxfp6_e2m3;
 
 std::uint64_t mxfp6_bytes(const GgufTensor& tensor) {
   return tensor.elements() / (mxfp6::tile_rows * mxfp6::tile_columns) * mxfp6::tile_bytes;
@@ -144,7 +144,7 @@ void check_input(const Task& task) {
   if (tensor.name.size() > longest_name)
     fail(task, "has a name of more than " + to_string(longest_name) + " bytes, which llama.cpp rejects");
   if (!is_mxfp6(tensor.type)) return;
-  fail(task, std::string("is already MXFP6 (") + find_ggml_type(tensor.type)->name + "); quantize the original model instead");
+  fail(task, "is already MXFP6; quantize the original model instead");
 }
 
 void check_quantizable(const Task& task, bool allow_requantize) {
@@ -181,12 +181,12 @@ std::vector<Task> plan(const std::vector<GgufFile>& parts, const QuantizeOptions
   return tasks;
 }
 
-std::vector<GgufTensor> output_tensors(const std::vector<Task>& tasks, int type) {
+std::vector<GgufTensor> output_tensors(const std::vector<Task>& tasks) {
   std::vector<GgufTensor> tensors;
   for (const Task& task : tasks) {
     GgufTensor tensor = *task.source;
     if (task.kept_because.empty()) {
-      tensor.type = type;
+      tensor.type = written_type;
       tensor.bytes = mxfp6_bytes(tensor);
     }
     tensors.push_back(std::move(tensor));
@@ -205,14 +205,14 @@ void set(std::vector<GgufEntry>& metadata, GgufEntry entry) {
 }
 
 // general.file_type is the id of the type that most weights have; upstream's ids are far below ours.
-std::vector<GgufEntry> output_metadata(const GgufFile& first, int type, const std::string& description) {
+std::vector<GgufEntry> output_metadata(const GgufFile& first, const std::string& description) {
   std::vector<GgufEntry> metadata;
   for (const GgufEntry& entry : first.metadata) {
     if (entry.key.compare(0, 6, "split.") != 0) metadata.push_back(entry);
   }
-  set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(type)});
+  set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(written_type)});
   set(metadata, {mxfp6_layout_key, GgufType::u32, mxfp6_layout});
-  set(metadata, {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(type)->name) + ", " + description});
+  set(metadata, {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(written_type)->name) + ", " + description});
   return metadata;
 }
 
@@ -244,17 +244,16 @@ int thread_count(int wanted) { return wanted > 0 ? wanted : std::max(1, static_c
 
 class NearestQuantizer : public MatrixQuantizer {
  public:
-  NearestQuantizer(mxfp6::Type type, mxfp6::ScaleRule rule) : type_(type), rule_(rule) {}
+  explicit NearestQuantizer(mxfp6::ScaleRule rule) : rule_(rule) {}
 
   std::string description() const override { return rule_ == mxfp6::ScaleRule::mse ? "scale mse" : "scale ocp"; }
 
   std::int64_t quantize(const float* x, std::int64_t /*first_row*/, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                         std::uint8_t* scales) const override {
-    return mxfp6::quantize(type_, rule_, x, rows, cols, codes, scales);
+    return mxfp6::quantize(rule_, x, rows, cols, codes, scales);
   }
 
  private:
-  mxfp6::Type type_;
   mxfp6::ScaleRule rule_;
 };
 
@@ -427,7 +426,7 @@ class Job {
     writer_.write(target().offset + first_row / rows_multiple * (cols / columns_multiple) * mxfp6::tile_bytes, scratch.tiles.data(),
                   scratch.tiles.size());
     work_.part_done += rows * cols;
-    mxfp6::dequantize(options_.type, scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.decoded.data());
+    mxfp6::dequantize(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.decoded.data());
     return square_sums(scratch.weights.data(), scratch.decoded.data(), scratch.weights.size());
   }
 
@@ -477,14 +476,13 @@ std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>
 QuantizeReport quantize_gguf(const std::string& in, const std::string& out, const QuantizeOptions& options) {
   if (out.empty()) throw std::invalid_argument("the file to write has no name");
   ggml_cpu_init();  // initialises ggml's F16 table, for CPUs without F16C
-  const int type = ggml_type_of(options.type);
   const std::vector<GgufFile> parts = GgufFile::read_parts(in);
   check_different(parts, out);
   std::vector<Task> tasks = plan(parts, options);
-  NearestQuantizer nearest(options.type, options.scale);
+  NearestQuantizer nearest(options.scale);
   MatrixQuantizer& quantizer = options.quantizer == nullptr ? nearest : *options.quantizer;
 
-  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), type, quantizer.description()), output_tensors(tasks, type),
+  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), quantizer.description()), output_tensors(tasks),
                     parts.front().alignment);
   Job job(parts, std::move(tasks), options, quantizer, writer);
   QuantizeReport report = job.run();

@@ -53,13 +53,12 @@ struct QuantizeProgress {
 };
 
 struct QuantizeOptions {
-  mxfp6::Type type = mxfp6::Type::e2m3;
   mxfp6::ScaleRule scale = mxfp6::ScaleRule::mse;
   std::string keep;     // ECMAScript regular expression; tensors whose name matches keep their type; empty: none
   int num_threads = 0;  // 0: one per CPU
   bool overwrite = false;
   bool allow_requantize = false;         // also from types below 8 bits
-  MatrixQuantizer* quantizer = nullptr;  // null: rounds to nearest with `scale`; must produce codes of `type`
+  MatrixQuantizer* quantizer = nullptr;  // null: rounds to nearest with `scale`
 
   // Called often, on the thread that called quantize_gguf; returns whether to continue.
   std::function<bool(const QuantizeProgress&)> progress;

@@ -73,7 +73,6 @@ def files(folder: pathlib.Path) -> list[str]:
         (["in.gguf"], "give the model and the file to write"),
         (["in.gguf", "out.gguf", "more"], 'unexpected argument "more"'),
         (["in.gguf", "out.gguf", "--keep", "("], '--keep: "(" is not a regular expression'),
-        (["in.gguf", "out.gguf", "--type", "q4_0"], "expected one of mxfp6_e2m3, mxfp6_e3m2"),
         (["in.gguf", "out.gguf", "--scale", "best"], "expected one of mse, ocp"),
         (["in.gguf", "out.gguf", "--threads", "0"], "expected a whole number from 1"),
         (["in.gguf", "out.gguf", "--forse"], "did you mean --force?"),
@@ -94,7 +93,7 @@ def test_help(specdec):
     finished = run(specdec, "--help")
     assert finished.returncode == 0 and finished.stderr == ""
     assert all(len(line) <= 80 for line in finished.stdout.splitlines())
-    for option in ("--type", "--scale", "--keep", "--threads", "--force", "--allow-requantize", "--json"):
+    for option in ("--scale", "--keep", "--threads", "--force", "--allow-requantize", "--json"):
         assert option in finished.stdout
 
 
@@ -255,7 +254,7 @@ def test_weights_that_were_quantized_before(specdec, tmp_path):
 
 def test_json_agrees_with_info(specdec, target_path, tmp_path):
     out = tmp_path / "a.gguf"
-    report = json.loads(run(specdec, "--json", "--type", "mxfp6_e3m2", target_path, out).stdout)
+    report = json.loads(run(specdec, "--json", target_path, out).stdout)
     info = json.loads(subprocess.run([specdec, "info", "--json", out], capture_output=True, check=True).stdout)
     assert report["input_bytes"] == target_path.stat().st_size and report["output_bytes"] == out.stat().st_size
     assert report["parameters"] == info["parameters"]

@@ -67,7 +67,7 @@ def test_mxfp6_targets(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path)
     f16 = make(name).write(tmp_path / "m.gguf", GgmlType.F16)
     target = quantize(specdec, f16)
     expected = greedy(generator(target)).tokens
-    drafts = [f16, quantize(specdec, f16, "--type", "mxfp6_e3m2", name="e3m2")]
+    drafts = [f16, quantize(specdec, f16, "--scale", "ocp", name="ocp")]
     for draft in drafts:
         completion = greedy(generator(target, draft, num_draft_tokens=5))
         assert completion.tokens == expected

@@ -113,8 +113,12 @@ BAD = {
         Gguf(entries=[LAYOUT], tensors=[tensor("t", [32, 8], MXFP6_E2M3)]),
         "8 rows, not a multiple of 16 as MXFP6_E2M3 needs",
     ),
-    "MXFP6 of one dimension": (Gguf(entries=[LAYOUT], tensors=[tensor("t", [32], MXFP6_E3M2)]), "1 rows"),
+    "MXFP6 of one dimension": (Gguf(entries=[LAYOUT], tensors=[tensor("t", [32], MXFP6_E2M3)]), "1 rows"),
     "MXFP6 of 48 columns": (Gguf(entries=[LAYOUT], tensors=[tensor("t", [48, 16], MXFP6_E2M3)]), "48 columns"),
+    "MXFP6 in E3M2": (
+        Gguf(entries=[LAYOUT], tensors=[tensor("t", [32, 16], MXFP6_E3M2)]),
+        'tensor "t" has type MXFP6_E3M2, which only earlier versions read; quantize the model again',
+    ),
     "MXFP6 without layout": (with_tensors(tensor("t", [32, 16], MXFP6_E2M3)), "mxfp6.layout = 1"),
     "MXFP6 of another layout": (
         Gguf(entries=[entry("mxfp6.layout", U32, u32(2))], tensors=[tensor("t", [32, 16], MXFP6_E2M3)]),

@@ -30,8 +30,7 @@ class Output {
     std::vector<float> x(static_cast<std::size_t>(k * rows));
     for (float& value : x) value = normal_(random_);
     if (type == GGML_TYPE_MXFP6_E2M3) {
-      CHECK(mxfp6::quantize_tiles(mxfp6::Type::e2m3, mxfp6::ScaleRule::mse, x.data(), rows, k,
-                                  static_cast<std::uint8_t*>(weights_->data)) == -1);
+      CHECK(mxfp6::quantize_tiles(mxfp6::ScaleRule::mse, x.data(), rows, k, static_cast<std::uint8_t*>(weights_->data)) == -1);
     } else {
       ggml_quantize_chunk(type, x.data(), weights_->data, 0, rows, k, nullptr);
     }

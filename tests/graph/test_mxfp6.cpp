@@ -29,9 +29,9 @@ class Graph : public GgmlGraph {
     for (std::int64_t m = 0; m < matrices; ++m) {
       for (float& value : x) value = normal(random_);
       std::uint8_t* tiles = static_cast<std::uint8_t*>(t->data) + static_cast<std::size_t>(m) * t->nb[2];
-      CHECK(mxfp6::quantize_tiles(mxfp6::Type::e2m3, mxfp6::ScaleRule::mse, x.data(), rows, k, tiles) == -1);
+      CHECK(mxfp6::quantize_tiles(mxfp6::ScaleRule::mse, x.data(), rows, k, tiles) == -1);
       for (std::int64_t row = 0; row < rows; ++row) {
-        mxfp6::dequantize_row(mxfp6::Type::e2m3, tiles, k, row, decoded.data() + (m * rows + row) * k);
+        mxfp6::dequantize_row(tiles, k, row, decoded.data() + (m * rows + row) * k);
       }
     }
     return t;

@@ -55,11 +55,10 @@ def flat(model: Model) -> Model:
 
 
 @every_architecture
-@pytest.mark.parametrize("type", ["e2m3", "e3m2"])
-def test_logits_are_those_of_the_decoded_weights(name: str, type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_logits_are_those_of_the_decoded_weights(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """Measured: 0.010 to 0.030. Median, because rounding may choose another expert where two are nearly equal."""
     model = make(name)
-    quantized = quantize(specdec, model.write(tmp_path / "m.gguf"), "--type", f"mxfp6_{type}")
+    quantized = quantize(specdec, model.write(tmp_path / "m.gguf"))
     tokens = random_tokens(model, 40)
     y = logits(quantized, tokens)
     assert np.isfinite(y).all() and (y.std(-1) > 0.1).all() and len(np.unique(y.argmax(-1))) > 5
@@ -95,13 +94,11 @@ def test_activations_that_int8_holds_give_no_difference(name: str, specdec: path
 
 def test_embedding_rows_are_decoded_exactly(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """With everything else in F32, the whole model has the same bits as with decoded embeddings."""
-    for type in ("e2m3", "e3m2"):
-        model = make("llama")
-        options = ("--type", f"mxfp6_{type}", "--keep", r"^(blk\.|output)")
-        quantized = quantize(specdec, model.write(tmp_path / "m.gguf"), *options)
-        assert list(decoded_tensors(quantized)) == ["token_embd.weight"]
-        tokens = list(range(model.vocabulary.size))
-        assert (logits(quantized, tokens) == logits(decoded_copy(model, quantized), tokens)).all()
+    model = make("llama")
+    quantized = quantize(specdec, model.write(tmp_path / "m.gguf"), "--keep", r"^(blk\.|output)")
+    assert list(decoded_tensors(quantized)) == ["token_embd.weight"]
+    tokens = list(range(model.vocabulary.size))
+    assert (logits(quantized, tokens) == logits(decoded_copy(model, quantized), tokens)).all()
 
 
 # ---- Passes and threads do not change a bit
@@ -124,11 +121,10 @@ def test_same_bits_for_any_pass_and_threads(name: str, specdec: pathlib.Path, tm
         check_same(expected, logits(quantized, tokens, [560, 1, 2, 7, 8, 9, 13], n_threads), n_threads)
 
 
-@pytest.mark.parametrize("type", ["e2m3", "e3m2"])
-def test_same_bits_on_every_instruction_set(type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_same_bits_on_every_instruction_set(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     models = [make(name) for name in ("llama", "qwen3moe", "deepseek2")]
     paths = [model.write(tmp_path / f"{i}.gguf") for i, model in enumerate(models)]
-    quantized = [str(quantize(specdec, path, "--type", f"mxfp6_{type}")) for path in paths]
+    quantized = [str(quantize(specdec, path)) for path in paths]
     tokens = random_tokens(models[0], 40)
     code = "import sys; from specdec_native import _core; tokens = list(map(int, sys.argv[1].split()))"
     code += "; [sys.stdout.buffer.write(_core.evaluate(path, tokens, [9, 1], 1).tobytes()) for path in sys.argv[2:]]"

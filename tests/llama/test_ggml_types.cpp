@@ -20,12 +20,13 @@ TEST(every_type_is_as_ggml_has_it) {
   for (int id = -1; id < GGML_TYPE_COUNT + 10; ++id) {
     const GgmlType* type = find_ggml_type(id);
     const bool in_ggml = id >= 0 && id < GGML_TYPE_COUNT && ggml_blck_size(static_cast<ggml_type>(id)) > 0;
-    CHECK((type != nullptr && type->block > 0) == in_ggml);
-    if (!in_ggml) continue;
+    const bool is_read = in_ggml && id != type_id::mxfp6_e3m2;  // which ggml's table still has
+    CHECK((type != nullptr && type->block > 0) == is_read);
+    if (!is_read) continue;
     const auto ggml = static_cast<ggml_type>(id);
     CHECK(type->id == id && type->name == upper(ggml_type_name(ggml)));
     CHECK(type->block == static_cast<std::uint64_t>(ggml_blck_size(ggml)) && type->bytes == ggml_type_size(ggml));
-    CHECK(is_mxfp6(id) == (ggml == GGML_TYPE_MXFP6_E2M3 || ggml == GGML_TYPE_MXFP6_E3M2));
+    CHECK(is_mxfp6(id) == (ggml == GGML_TYPE_MXFP6_E2M3));
     ++known;
   }
   CHECK(known > 30);

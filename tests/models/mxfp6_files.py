@@ -1,4 +1,4 @@
-"""MXFP6 GGUF files in tests: written by the real command, read by the gguf package extended with the two types."""
+"""MXFP6 GGUF files in tests: written by the real command, read by the gguf package extended with the type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.models.tiny_models import Model, Tensors
 
 from specdec_native import mxfp6
 
-CODES = {96: "e2m3", 97: "e3m2"}
+MXFP6 = 96
 
 
 def quantize(specdec: pathlib.Path, source: pathlib.Path, *options: str, name: str = "mxfp6") -> pathlib.Path:
@@ -27,21 +27,19 @@ def quantize(specdec: pathlib.Path, source: pathlib.Path, *options: str, name: s
 
 def decoded_tensors(path: pathlib.Path) -> Tensors:
     """The MXFP6 tensors of a file as F32, in numpy's order of dimensions."""
-    names = {member.name: member.value for member in GgmlType} | {f"MXFP6_{code.upper()}": type for type, code in CODES.items()}
-    sizes = dict.fromkeys(CODES, (32, 25))
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": MXFP6}
     with (
         mock.patch.object(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names)),
-        mock.patch.dict(gguf.constants.GGML_QUANT_SIZES, sizes),
+        mock.patch.dict(gguf.constants.GGML_QUANT_SIZES, {MXFP6: (32, 25)}),
     ):
         tensors = gguf.GGUFReader(path).tensors
     decoded = {}
     for tensor in tensors:
-        code = CODES.get(int(tensor.tensor_type))
-        if code is not None:
+        if int(tensor.tensor_type) == MXFP6:
             shape = [int(size) for size in reversed(tensor.shape)]
             rows, cols = shape[-2:]
             tiles = np.ascontiguousarray(tensor.data).view(np.uint8).reshape(-1, rows // 16, cols // 32, 400)
-            matrices = [mxfp6.dequantize(*mxfp6.unpack(matrix, rows, cols), code) for matrix in tiles]
+            matrices = [mxfp6.dequantize(*mxfp6.unpack(matrix, rows, cols)) for matrix in tiles]
             decoded[tensor.name] = np.stack(matrices).reshape(shape)
     return decoded
 

@@ -100,7 +100,7 @@ class Uneven final : public specdec::MatrixQuantizer {
   std::string description() const override { return "uneven"; }
   std::int64_t quantize(const float* x, std::int64_t, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                         std::uint8_t* scales) const override {
-    return specdec::mxfp6::quantize(specdec::mxfp6::Type::e2m3, specdec::mxfp6::ScaleRule::ocp, x, rows, cols, codes, scales);
+    return specdec::mxfp6::quantize(specdec::mxfp6::ScaleRule::ocp, x, rows, cols, codes, scales);
   }
   static constexpr const char* dear = "blk.0.ffn_down.weight";
 };

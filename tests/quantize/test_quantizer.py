@@ -17,13 +17,10 @@ from gguf import GGMLQuantizationType as GgmlType
 from gguf_bytes import ARRAY, BOOL, F32, F64, I8, I16, I32, I64, STRING, U8, U16, U32, U64, Gguf, array, entry, string, u32, u64
 from gguf_bytes import tensor as raw_tensor
 
-TYPES = {"mxfp6_e2m3": 96, "mxfp6_e3m2": 97}
-ELEMENT = {"mxfp6_e2m3": ml_dtypes.float6_e2m3fn, "mxfp6_e3m2": ml_dtypes.float6_e3m2fn}
-MAX_EXPONENT = {"mxfp6_e2m3": 2, "mxfp6_e3m2": 4}
+MXFP6 = 96
+ELEMENT = ml_dtypes.float6_e2m3fn
+MAX_EXPONENT = 2
 SOURCES = {"F32": GgmlType.F32, "F16": GgmlType.F16, "BF16": GgmlType.BF16, "Q8_0": GgmlType.Q8_0}
-MXFP6 = "mxfp6_e2m3"
-
-both_types = pytest.mark.parametrize("type", TYPES)
 
 
 # ---- Running and reading
@@ -57,11 +54,10 @@ def rejection(specdec: pathlib.Path, source: pathlib.Path, *options: object) -> 
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> type[gguf.GGUFReader]:
-    """The gguf package's reader, extended with the two types."""
-    names = {member.name: member.value for member in GgmlType} | {name.upper(): number for name, number in TYPES.items()}
+    """The gguf package's reader, extended with the type."""
+    names = {member.name: member.value for member in GgmlType} | {"MXFP6_E2M3": MXFP6}
     monkeypatch.setattr(gguf.gguf_reader, "GGMLQuantizationType", enum.IntEnum("GgmlType", names))
-    for number in TYPES.values():
-        monkeypatch.setitem(gguf.constants.GGML_QUANT_SIZES, number, (32, 25))
+    monkeypatch.setitem(gguf.constants.GGML_QUANT_SIZES, MXFP6, (32, 25))
     return gguf.GGUFReader
 
 
@@ -112,65 +108,63 @@ def unpack(data: np.ndarray, rows: int, cols: int) -> tuple[np.ndarray, np.ndarr
     return codes, tiles[..., 384:].transpose(0, 2, 1).reshape(rows, cols // 32)
 
 
-def round_to(x: np.ndarray, scales: np.ndarray, type: str) -> np.ndarray:
+def round_to(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Codes of x under the scales, rounded by ml_dtypes, saturated."""
-    largest = float(ml_dtypes.finfo(ELEMENT[type]).max)
+    largest = float(ml_dtypes.finfo(ELEMENT).max)
     scaled = np.ldexp(x.astype(np.float64), 127 - np.repeat(scales.astype(int), 32, axis=1))
-    return np.clip(scaled, -largest, largest).astype(np.float32).astype(ELEMENT[type]).view(np.uint8)
+    return np.clip(scaled, -largest, largest).astype(np.float32).astype(ELEMENT).view(np.uint8)
 
 
-def values(codes: np.ndarray, scales: np.ndarray, type: str) -> np.ndarray:
-    elements = codes.view(ELEMENT[type]).astype(np.float64)
+def values(codes: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    elements = codes.view(ELEMENT).astype(np.float64)
     return elements * np.repeat(scales.view(ml_dtypes.float8_e8m0fnu).astype(np.float64), 32, axis=1)
 
 
-def block_errors(x: np.ndarray, scales: np.ndarray, type: str) -> np.ndarray:
-    error = (x.astype(np.float64) - values(round_to(x, scales, type), scales, type)) ** 2
+def block_errors(x: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    error = (x.astype(np.float64) - values(round_to(x, scales), scales)) ** 2
     return error.reshape(x.shape[0], -1, 32).sum(-1)
 
 
-def ocp_scales(x: np.ndarray, type: str) -> np.ndarray:
+def ocp_scales(x: np.ndarray) -> np.ndarray:
     largest = np.abs(x.astype(np.float64)).reshape(x.shape[0], -1, 32).max(-1)
-    exponents = np.where(largest > 0, np.frexp(largest)[1] - 1 - MAX_EXPONENT[type], 0)
+    exponents = np.where(largest > 0, np.frexp(largest)[1] - 1 - MAX_EXPONENT, 0)
     return (np.clip(exponents, -126, 126) + 127).astype(np.uint8)
 
 
-def decoded(tensor: gguf.ReaderTensor, type: str = MXFP6) -> np.ndarray:
+def decoded(tensor: gguf.ReaderTensor) -> np.ndarray:
     """float64 [matrices, rows, cols]"""
     cols, rows, *matrices = (int(size) for size in tensor.shape)
     parts = np.asarray(tensor.data).reshape(int(np.prod(matrices)), -1)
-    return np.stack([values(*unpack(part, rows, cols), type) for part in parts])
+    return np.stack([values(*unpack(part, rows, cols)) for part in parts])
 
 
 # ---- Weights
 
 
-@both_types
 @pytest.mark.parametrize("source", SOURCES)
-def test_codes_are_those_of_ml_dtypes(specdec, tmp_path, reader, type, source):
+def test_codes_are_those_of_ml_dtypes(specdec, tmp_path, reader, source):
     x = gaussian(48, 96)
     x[:16] *= np.geomspace(1e-4, 1e4, 16, dtype=np.float32)[:, None]
     x[16] = 0
     path = write(tmp_path / "m.gguf", {"blk.0.ffn_up.weight": (x, SOURCES[source])})
-    written = tensors(reader, quantize(specdec, path, "--type", type, "--scale", "ocp"))["blk.0.ffn_up.weight"]
-    assert int(written.tensor_type) == TYPES[type]
+    written = tensors(reader, quantize(specdec, path, "--scale", "ocp"))["blk.0.ffn_up.weight"]
+    assert int(written.tensor_type) == MXFP6
     codes, scales = unpack(written.data, 48, 96)
     x = stored(x, SOURCES[source])
-    np.testing.assert_array_equal(scales, ocp_scales(x, type))
-    np.testing.assert_array_equal(codes, round_to(x, scales, type))
+    np.testing.assert_array_equal(scales, ocp_scales(x))
+    np.testing.assert_array_equal(codes, round_to(x, scales))
 
 
-@both_types
-def test_mse_takes_the_best_of_three_scales(specdec, tmp_path, reader, type):
+def test_mse_takes_the_best_of_three_scales(specdec, tmp_path, reader):
     x = gaussian(64, 256)
-    written = tensors(reader, quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": x}), "--type", type))["a.weight"]
+    written = tensors(reader, quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": x})))["a.weight"]
     codes, scales = unpack(written.data, 64, 256)
-    ocp = ocp_scales(x, type)
+    ocp = ocp_scales(x)
     candidates = np.stack([ocp, ocp + 1, ocp - 1]).astype(np.uint8)
-    errors = np.stack([block_errors(x, candidate, type) for candidate in candidates])
+    errors = np.stack([block_errors(x, candidate) for candidate in candidates])
     best = np.take_along_axis(candidates, errors.argmin(0)[None], 0)[0]
     np.testing.assert_array_equal(scales, best)
-    np.testing.assert_array_equal(codes, round_to(x, scales, type))
+    np.testing.assert_array_equal(codes, round_to(x, scales))
     assert (scales != ocp).any()
 
 
@@ -296,11 +290,11 @@ def test_metadata_is_kept_byte_for_byte_in_order(specdec, tmp_path):
     after = [*all_kinds(), entry("general.quantization_version", U32, u32(2))]
     path = tmp_path / "m.gguf"
     path.write_bytes(Gguf(entries=before + after, tensors=[tensor_entry(16)], data=bytes(2048)).build())
-    written = quantize(specdec, path, "--type", "mxfp6_e3m2", "--scale", "ocp").read_bytes()
-    before[1] = entry("general.file_type", U32, u32(97))
-    after += [entry("mxfp6.layout", U32, u32(1)), entry("mxfp6.quantization", STRING, string("MXFP6_E3M2, scale ocp"))]
+    written = quantize(specdec, path, "--scale", "ocp").read_bytes()
+    before[1] = entry("general.file_type", U32, u32(MXFP6))
+    after += [entry("mxfp6.layout", U32, u32(1)), entry("mxfp6.quantization", STRING, string("MXFP6_E2M3, scale ocp"))]
     zeros = bytes(384) + b"\x7f" * 16 + bytes(16)  # codes, scales, padding
-    assert written == Gguf(entries=before + after, tensors=[tensor_entry(16, type=97)], data=zeros).build()
+    assert written == Gguf(entries=before + after, tensors=[tensor_entry(16, type=MXFP6)], data=zeros).build()
 
 
 def test_file_type_is_added(specdec, tmp_path, reader):
@@ -391,11 +385,10 @@ def test_models_quantized_already(specdec, tmp_path, reader):
     quantize(specdec, path, "--keep", "^b")
 
 
-@both_types
-def test_mxfp6_is_never_quantized_again(specdec, tmp_path, type):
-    once = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}), "--type", type)
+def test_mxfp6_is_never_quantized_again(specdec, tmp_path):
+    once = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}))
     for options in ([], ["--allow-requantize"], ["--keep", "."]):
-        assert f'tensor "a.weight" is already MXFP6 ({type.upper()})' in rejection(specdec, once, *options)
+        assert 'tensor "a.weight" is already MXFP6' in rejection(specdec, once, *options)
 
 
 def test_unreadable_type(specdec, tmp_path):
@@ -414,21 +407,20 @@ def test_names_that_llama_cpp_rejects(specdec, tmp_path):
 # ---- The result in other programs
 
 
-@both_types
-def test_a_stock_reader_rejects_the_file_clearly(specdec, tmp_path, type):
-    result = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}), "--type", type)
-    with pytest.raises(ValueError, match=rf"{TYPES[type]}\)? is not a valid GGMLQuantizationType"):
+def test_a_stock_reader_rejects_the_file_clearly(specdec, tmp_path):
+    result = quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": gaussian(16, 32)}))
+    with pytest.raises(ValueError, match=rf"{MXFP6}\)? is not a valid GGMLQuantizationType"):
         gguf.GGUFReader(result)
 
 
 LAYOUT = [entry("mxfp6.layout", U32, u32(version)) for version in (1, 2)]
-SHAPE = tensor_entry(32, type=96)
+SHAPE = tensor_entry(32, type=MXFP6)
 TAMPERED = {
     "layout": (lambda data: data.replace(*LAYOUT), "mxfp6.layout = 1"),
     "truncated": (lambda data: data[:-100], 'truncated: tensor "a.weight" ends'),
-    "rows": (lambda data: data.replace(SHAPE, tensor_entry(24, type=96)), 'tensor "a.weight" has 24 rows'),
-    "more rows": (lambda data: data.replace(SHAPE, tensor_entry(320, type=96)), 'truncated: tensor "a.weight"'),
-    "columns": (lambda data: data.replace(SHAPE, tensor_entry(32, 33, type=96)), 'tensor "a.weight" has 33 columns'),
+    "rows": (lambda data: data.replace(SHAPE, tensor_entry(24, type=MXFP6)), 'tensor "a.weight" has 24 rows'),
+    "more rows": (lambda data: data.replace(SHAPE, tensor_entry(320, type=MXFP6)), 'truncated: tensor "a.weight"'),
+    "columns": (lambda data: data.replace(SHAPE, tensor_entry(32, 33, type=MXFP6)), 'tensor "a.weight" has 33 columns'),
 }
 
 

@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   QuantizeOptions quantize;
-  std::string type = "mxfp6_e2m3", scale = "mse", calibration_text;
+  std::string scale = "mse", calibration_text;
   bool json = false;
 };
 
@@ -48,8 +48,7 @@ CommandLine command_line(Arguments& arguments) {
   line.positional_hint = "; give the model and the file to write";
   line.groups = {
       {"Options",
-       {choice({"--type"}, {"mxfp6_e2m3", "mxfp6_e3m2"}, arguments.type, "e2m3: more precision; e3m2: wider range"),
-        choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+       {choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
                "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; mse: of that scale and its "
                "two neighbours, the one with the least squared error"),
         text({"--calibrate"}, "TEXT", arguments.calibration_text,
@@ -199,7 +198,7 @@ std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments
   options.num_threads = arguments.quantize.num_threads;
   options.progress = [&](const CalibrationProgress& at) { return progress.update(at); };
   const std::string text = read_prompt({std::nullopt, arguments.calibration_text, false});
-  auto quantizer = std::make_unique<CalibratedQuantizer>(arguments.quantize.type, model, text, options);
+  auto quantizer = std::make_unique<CalibratedQuantizer>(model, text, options);
   if (quantizer->num_calibration_tokens() < enough_calibration_tokens) {
     note("warning: " + arguments.calibration_text + " has only " + std::to_string(quantizer->num_calibration_tokens()) +
          " tokens, so weights may fit this text only; about 100 KB are enough\n");
@@ -218,7 +217,6 @@ int run_quantize(int argc, const char* const* argv) {
     return 0;
   }
   if (parsed.positionals.size() != 2) throw UsageError("give the model and the file to write");
-  arguments.quantize.type = arguments.type == "mxfp6_e2m3" ? mxfp6::Type::e2m3 : mxfp6::Type::e3m2;
   arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
 
   const std::string model = local_model(parsed.positionals[0]);

@@ -32,46 +32,31 @@ float inverse_scale(std::uint8_t scale) { return float_of((254u - scale) << 23);
 
 // Rounds |x|, already scaled, to a representable magnitude: nearest even, saturating. Branch-free so that loops vectorise.
 // Adding 2^(e + 23 - mantissa_bits), e the binade of |x| but at least the lowest normal one, leaves no bits below the step.
-template <Type type>
 float round_magnitude(float magnitude) {
-  constexpr Element e = element(type);
-  constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - e.bias) << 23;
-  const float capped = magnitude < e.max_value ? magnitude : e.max_value;
+  constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - exponent_bias) << 23;
+  const float capped = magnitude < max_value ? magnitude : max_value;
   const std::uint32_t binade = bits_of(capped) & infinity_bits;
   const std::uint32_t clamped = binade > lowest ? binade : lowest;
-  const float magic = float_of(clamped + (static_cast<std::uint32_t>(23 - e.mantissa_bits) << 23));
+  const float magic = float_of(clamped + (static_cast<std::uint32_t>(23 - mantissa_bits) << 23));
   return (capped + magic) - magic;
 }
 
 // Code of a representable magnitude. Normal ones are the top bits of the float with another bias; the others are counted.
-template <Type type>
 std::uint32_t magnitude_code(float rounded) {
-  constexpr Element e = element(type);
-  constexpr std::uint32_t shift = static_cast<std::uint32_t>(23 - e.mantissa_bits);
-  constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - e.bias) << 23;
-  const std::uint32_t normal = (bits_of(rounded) >> shift) - (static_cast<std::uint32_t>(127 - e.bias) << e.mantissa_bits);
-  const auto subnormal = static_cast<std::uint32_t>(static_cast<std::int32_t>(rounded * static_cast<float>(1 << e.fraction_bits)));
+  constexpr std::uint32_t shift = static_cast<std::uint32_t>(23 - mantissa_bits);
+  constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - exponent_bias) << 23;
+  const std::uint32_t normal = (bits_of(rounded) >> shift) - (static_cast<std::uint32_t>(127 - exponent_bias) << mantissa_bits);
+  const auto subnormal = static_cast<std::uint32_t>(static_cast<std::int32_t>(rounded / code_unit));
   return bits_of(rounded) >= lowest ? normal : subnormal;
 }
 
-template <Type type>
-void quantize_block_as(std::uint8_t scale, const float* x, std::uint8_t* codes) {
-  const float inverse = inverse_scale(scale);
-  for (int i = 0; i < block_size; ++i) {
-    const std::uint32_t sign = bits_of(x[i]) >> 31 << 5;
-    const float magnitude = float_of(bits_of(x[i]) & magnitude_mask) * inverse;
-    codes[i] = static_cast<std::uint8_t>(sign | magnitude_code<type>(round_magnitude<type>(magnitude)));
-  }
-}
-
 // Squared error under `scale` in units of 4^(scale - 127). The differences are exact in float, their squares in double.
-template <Type type>
 double squared_error(std::uint8_t scale, const float* x) {
   const float inverse = inverse_scale(scale);
   float difference[block_size];
   for (int i = 0; i < block_size; ++i) {
     const float magnitude = float_of(bits_of(x[i]) & magnitude_mask) * inverse;
-    difference[i] = magnitude - round_magnitude<type>(magnitude);
+    difference[i] = magnitude - round_magnitude(magnitude);
   }
   double sum[4] = {0, 0, 0, 0};
   for (int i = 0; i < block_size; i += 4) {
@@ -95,17 +80,16 @@ std::uint32_t largest_bits(const float* x) {
 
 int clamp_scale(int scale) { return scale < min_scale ? min_scale : scale > max_scale ? max_scale : scale; }
 
-template <Type type>
-std::uint8_t block_scale_as(ScaleRule rule, const float* x, std::uint32_t largest) {
+std::uint8_t block_scale_of(ScaleRule rule, const float* x, std::uint32_t largest) {
   if (largest == 0) return scale_bias;
   // A subnormal maximum has exponent field 0 and lands on the lowest scale like everything below 2^-124.
-  const int ocp = clamp_scale(static_cast<int>(largest >> 23) - element(type).max_exponent);
+  const int ocp = clamp_scale(static_cast<int>(largest >> 23) - max_exponent);
   if (rule == ScaleRule::ocp) return static_cast<std::uint8_t>(ocp);
   int best = ocp;
-  double best_error = squared_error<type>(static_cast<std::uint8_t>(ocp), x);
+  double best_error = squared_error(static_cast<std::uint8_t>(ocp), x);
   const auto consider = [&](int scale, double unit) {
     if (scale != clamp_scale(scale)) return;
-    const double error = unit * squared_error<type>(static_cast<std::uint8_t>(scale), x);
+    const double error = unit * squared_error(static_cast<std::uint8_t>(scale), x);
     if (error < best_error) best = scale, best_error = error;
   };
   // Maxima of 2^127 and more could round up to 2^128, which is not a finite float.
@@ -115,12 +99,11 @@ std::uint8_t block_scale_as(ScaleRule rule, const float* x, std::uint32_t larges
 }
 
 // One block; false if a value is not finite.
-template <Type type>
 bool quantize_one(ScaleRule rule, const float* x, std::uint8_t* codes, std::uint8_t* scale) {
   const std::uint32_t largest = largest_bits(x);
   if (largest >= infinity_bits) return false;
-  *scale = block_scale_as<type>(rule, x, largest);
-  quantize_block_as<type>(*scale, x, codes);
+  *scale = block_scale_of(rule, x, largest);
+  quantize_block(*scale, x, codes);
   return true;
 }
 
@@ -128,17 +111,6 @@ std::int64_t first_not_finite(const float* x) {
   std::int64_t i = 0;
   while ((bits_of(x[i]) & magnitude_mask) < infinity_bits) ++i;
   return i;
-}
-
-template <Type type>
-std::int64_t quantize_as(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes, std::uint8_t* scales) {
-  for (std::int64_t block = 0; block < rows * (cols / block_size); ++block) {
-    const float* values = x + block * block_size;
-    if (!quantize_one<type>(rule, values, codes + block * block_size, scales + block)) {
-      return block * block_size + first_not_finite(values);
-    }
-  }
-  return -1;
 }
 
 // codes: row r at codes + r * stride, 32 of them.
@@ -158,8 +130,31 @@ void pack_tile(const std::uint8_t* codes, std::int64_t stride, std::uint8_t* til
   }
 }
 
-template <Type type>
-std::int64_t quantize_tiles_as(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) {
+}  // namespace
+
+std::uint8_t block_scale(ScaleRule rule, const float* x) noexcept { return block_scale_of(rule, x, largest_bits(x)); }
+
+void quantize_block(std::uint8_t scale, const float* x, std::uint8_t* codes) noexcept {
+  const float inverse = inverse_scale(scale);
+  for (int i = 0; i < block_size; ++i) {
+    const std::uint32_t sign = bits_of(x[i]) >> 31 << 5;
+    const float magnitude = float_of(bits_of(x[i]) & magnitude_mask) * inverse;
+    codes[i] = static_cast<std::uint8_t>(sign | magnitude_code(round_magnitude(magnitude)));
+  }
+}
+
+std::int64_t quantize(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+                      std::uint8_t* scales) noexcept {
+  for (std::int64_t block = 0; block < rows * (cols / block_size); ++block) {
+    const float* values = x + block * block_size;
+    if (!quantize_one(rule, values, codes + block * block_size, scales + block)) {
+      return block * block_size + first_not_finite(values);
+    }
+  }
+  return -1;
+}
+
+std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept {
   const std::int64_t blocks = cols / block_size;
   std::uint8_t codes[tile_rows * tile_columns];
   for (std::int64_t band = 0; band < rows / tile_rows; ++band) {
@@ -167,7 +162,7 @@ std::int64_t quantize_tiles_as(ScaleRule rule, const float* x, std::int64_t rows
       std::uint8_t* tile = tiles + (band * blocks + block) * tile_bytes;
       for (int row = 0; row < tile_rows; ++row) {
         const std::int64_t at = (band * tile_rows + row) * cols + block * block_size;
-        if (!quantize_one<type>(rule, x + at, codes + row * tile_columns, tile + tile_code_bytes + row)) {
+        if (!quantize_one(rule, x + at, codes + row * tile_columns, tile + tile_code_bytes + row)) {
           return at + first_not_finite(x + at);
         }
       }
@@ -177,35 +172,10 @@ std::int64_t quantize_tiles_as(ScaleRule rule, const float* x, std::int64_t rows
   return -1;
 }
 
-const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
-
-}  // namespace
-
-std::uint8_t block_scale(Type type, ScaleRule rule, const float* x) noexcept {
-  const std::uint32_t largest = largest_bits(x);
-  return type == Type::e2m3 ? block_scale_as<Type::e2m3>(rule, x, largest) : block_scale_as<Type::e3m2>(rule, x, largest);
-}
-
-void quantize_block(Type type, std::uint8_t scale, const float* x, std::uint8_t* codes) noexcept {
-  return type == Type::e2m3 ? quantize_block_as<Type::e2m3>(scale, x, codes) : quantize_block_as<Type::e3m2>(scale, x, codes);
-}
-
-std::int64_t quantize(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
-                      std::uint8_t* scales) noexcept {
-  return type == Type::e2m3 ? quantize_as<Type::e2m3>(rule, x, rows, cols, codes, scales)
-                            : quantize_as<Type::e3m2>(rule, x, rows, cols, codes, scales);
-}
-
-std::int64_t quantize_tiles(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept {
-  return type == Type::e2m3 ? quantize_tiles_as<Type::e2m3>(rule, x, rows, cols, tiles)
-                            : quantize_tiles_as<Type::e3m2>(rule, x, rows, cols, tiles);
-}
-
-void dequantize(Type type, const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept {
-  const float* values = values_of(type);
+void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept {
   for (std::int64_t block = 0; block < rows * (cols / block_size); ++block) {
     const float scale = scale_value(scales[block]);
-    for (std::int64_t i = block * block_size; i < (block + 1) * block_size; ++i) x[i] = values[codes[i] & 63] * scale;
+    for (std::int64_t i = block * block_size; i < (block + 1) * block_size; ++i) x[i] = code_values.entry[codes[i] & 63] * scale;
   }
 }
 
@@ -233,14 +203,13 @@ void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std
   }
 }
 
-void dequantize_row(Type type, const std::uint8_t* tiles, std::int64_t cols, std::int64_t row, float* x) noexcept {
-  const float* values = values_of(type);
+void dequantize_row(const std::uint8_t* tiles, std::int64_t cols, std::int64_t row, float* x) noexcept {
   const std::int64_t blocks = cols / block_size;
   const int r = static_cast<int>(row % tile_rows);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::uint8_t* tile = tiles + (row / tile_rows * blocks + block) * tile_bytes;
     const float scale = scale_value(tile[tile_code_bytes + r]);
-    for (int c = 0; c < tile_columns; ++c) x[block * block_size + c] = values[tile_code(tile, r, c)] * scale;
+    for (int c = 0; c < tile_columns; ++c) x[block * block_size + c] = code_values.entry[tile_code(tile, r, c)] * scale;
   }
 }
 

@@ -17,27 +17,27 @@ enum class ScaleRule : std::uint8_t {
 };
 
 // Scale byte of a block of 32 finite values, 1..253; a block of zeros gets 127 (scale 1).
-std::uint8_t block_scale(Type type, ScaleRule rule, const float* x) noexcept;
+std::uint8_t block_scale(ScaleRule rule, const float* x) noexcept;
 
 // Codes of 32 finite values under a given scale: to nearest even, saturating; minus zero keeps its sign.
-void quantize_block(Type type, std::uint8_t scale, const float* x, std::uint8_t* codes) noexcept;
+void quantize_block(std::uint8_t scale, const float* x, std::uint8_t* codes) noexcept;
 
 // f32 [rows, cols] -> codes, scales. Returns the index of the first value that is not finite, or -1;
 // with such a value the outputs are unspecified.
-std::int64_t quantize(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+std::int64_t quantize(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
                       std::uint8_t* scales) noexcept;
 
 // f32 [rows, cols] -> tiles. Returns as quantize does.
-std::int64_t quantize_tiles(Type type, ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
+std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
 
 // codes, scales -> f32 [rows, cols]. Only the low 6 bits of a code count; scale 255 gives NaN.
-void dequantize(Type type, const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept;
+void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept;
 
 void pack(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
 void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std::uint8_t* codes, std::uint8_t* scales) noexcept;
 
 // One row of a tiled matrix -> f32 [cols].
-void dequantize_row(Type type, const std::uint8_t* tiles, std::int64_t cols, std::int64_t row, float* x) noexcept;
+void dequantize_row(const std::uint8_t* tiles, std::int64_t cols, std::int64_t row, float* x) noexcept;
 
 // Index of the first tile with a scale outside 1..253, or -1.
 std::int64_t find_invalid_scale(const std::uint8_t* tiles, std::int64_t num_tiles) noexcept;

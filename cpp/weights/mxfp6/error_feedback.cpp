@@ -25,7 +25,7 @@ float power_of_two(int exponent) {  // -126..127
 }
 
 // The largest scale under which every value is a finite float.
-int largest_scale(Type type) { return 254 - element(type).max_exponent; }
+constexpr int largest_scale = 254 - max_exponent;
 
 // H = M D M^T in place, from the last column to the first. h: double [n, n], row >= column; becomes M_ij at row j, column
 // i < j, and D_j on the diagonal.
@@ -139,14 +139,11 @@ bool has_moderate_size(const float* x, std::int64_t count) {
   return std::all_of(x, x + count, [](float value) { return std::fabs(value) < 0x1p60f; });
 }
 
-const float* values_of(Type type) { return type == Type::e2m3 ? e2m3_values.entry : e3m2_values.entry; }
-
 // Rounds column after column under out.scales. Column j is rounded from targets[j] + sum over i < j of M_ij errors_i,
 // errors = own - rounded. In the first rounding, `own` are the weights and the targets include the feedback of earlier blocks;
 // in the descent, both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
-void round_block(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
+void round_block(const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
                  RoundedBlock& out) {
-  const float* values = values_of(type);
   Lanes scale, inverse;
   for (int lane = 0; lane < lanes; ++lane) {
     scale[lane] = power_of_two(out.scales[lane] - scale_bias);
@@ -158,9 +155,9 @@ void round_block(Type type, const Lanes* targets, const Lanes* own, const float*
     std::memcpy(wanted, targets[j], sizeof wanted);
     accumulate({feedback + j * stride, stride, 1}, 1, out.errors, j, &wanted);
     for (int lane = 0; lane < lanes; ++lane) scaled[lane] = wanted[lane] * inverse[lane];
-    quantize_block(type, scale_bias, scaled, out.codes[j]);
+    quantize_block(scale_bias, scaled, out.codes[j]);
     for (int lane = 0; lane < lanes; ++lane) {
-      const float value = values[out.codes[j][lane]] * scale[lane], miss = wanted[lane] - value;
+      const float value = code_values.entry[out.codes[j][lane]] * scale[lane], miss = wanted[lane] - value;
       out.errors[j][lane] = own[j][lane] - value;
       out.loss[lane] += pivots[j] * (miss * miss);
     }
@@ -177,14 +174,14 @@ void copy_lane(const RoundedBlock& from, RoundedBlock& to, int lane) {
 }
 
 // Tries the scales base + offset and replaces `best` in each lane where the loss is lower.
-void try_scales(Type type, const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
+void try_scales(const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
                 const std::uint8_t* base, RoundedBlock& best) {
   for (const int offset : {0, -1, 1}) {
     RoundedBlock trial;
     for (int lane = 0; lane < lanes; ++lane) {
-      trial.scales[lane] = static_cast<std::uint8_t>(std::clamp(base[lane] + offset, min_scale, largest_scale(type)));
+      trial.scales[lane] = static_cast<std::uint8_t>(std::clamp(base[lane] + offset, min_scale, largest_scale));
     }
-    round_block(type, targets, own, feedback, stride, pivots, trial);
+    round_block(targets, own, feedback, stride, pivots, trial);
     for (int lane = 0; lane < lanes; ++lane) {
       if (trial.loss[lane] < best.loss[lane]) copy_lane(trial, best, lane);
     }
@@ -267,12 +264,12 @@ class ErrorFeedback::Rows {
     for (int lane = 0; lane < lanes; ++lane) {
       float block[block_size];
       for (int j = 0; j < block_size; ++j) block[j] = targets[j][lane];
-      base[lane] = block_scale(f_.type_, ScaleRule::ocp, block);
+      base[lane] = block_scale(ScaleRule::ocp, block);
     }
     RoundedBlock best = {};
     std::fill_n(best.loss, lanes, std::numeric_limits<float>::infinity());
     std::memcpy(best.scales, base, lanes);
-    try_scales(f_.type_, targets, rows(weights_, begin), feedback + begin, f_.cols_, f_.pivots_.data() + begin, base, best);
+    try_scales(targets, rows(weights_, begin), feedback + begin, f_.cols_, f_.pivots_.data() + begin, base, best);
     std::memcpy(rows(errors_, begin), best.errors, sizeof best.errors);
     keep(begin, best);
   }
@@ -292,7 +289,7 @@ class ErrorFeedback::Rows {
     RoundedBlock best = present(begin, steps, feedback, pivots);
     std::uint8_t base[lanes];
     std::memcpy(base, best.scales, lanes);
-    try_scales(f_.type_, targets, targets, feedback, block_size, pivots, base, best);
+    try_scales(targets, targets, feedback, block_size, pivots, base, best);
     move(begin, best);
     keep(begin, best);
   }
@@ -322,7 +319,7 @@ class ErrorFeedback::Rows {
       const float* weight = at(weights_, begin + j);
       float* error = at(errors_, begin + j);
       for (int lane = 0; lane < lanes; ++lane) {
-        const float value = values_of(f_.type_)[block.codes[j][lane]] * power_of_two(block.scales[lane] - scale_bias);
+        const float value = code_values.entry[block.codes[j][lane]] * power_of_two(block.scales[lane] - scale_bias);
         const float now = weight[lane] - value;
         change[j][lane] = now - error[lane];
         any = any || change[j][lane] != 0.0f;
@@ -358,8 +355,8 @@ class ErrorFeedback::Rows {
   std::vector<Bytes> codes_, scales_;
 };
 
-ErrorFeedback::ErrorFeedback(Type type, const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads)
-    : type_(type), cols_(cols), options_(options) {
+ErrorFeedback::ErrorFeedback(const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads)
+    : cols_(cols), options_(options) {
   if (cols <= 0 || cols % block_size != 0) throw std::invalid_argument("error feedback: the number of columns must be a multiple of 32");
   if (!(options.damping > 0.0)) throw std::invalid_argument("error feedback: damping must be > 0");
   choose_order(moments);
@@ -452,7 +449,7 @@ std::int64_t ErrorFeedback::quantize(const float* x, std::int64_t rows, std::uin
     const float* weights = x + row * cols_;
     std::uint8_t *to = codes + row * cols_, *to_scales = scales + row * (cols_ / block_size);
     if (!has_moderate_size(weights, count * cols_)) {
-      mxfp6::quantize(type_, ScaleRule::mse, weights, count, cols_, to, to_scales);
+      mxfp6::quantize(ScaleRule::mse, weights, count, cols_, to, to_scales);
       continue;
     }
     Rows group(*this, weights, count);

@@ -31,7 +31,7 @@ class ErrorFeedback {
  public:
   // moments: f32 [cols, cols], symmetric (only row >= column is read), cols a multiple of 32. Uses cols^2 * 8 bytes, twice that
   // during construction. Throws std::invalid_argument for moments that are not finite.
-  ErrorFeedback(Type type, const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads);
+  ErrorFeedback(const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads);
 
   // f32 [rows, cols] -> codes, scales, with the return value of codec.h's quantize. Rows are independent of each other, so
   // threads can share them. Allocates about cols * 1 KiB.
@@ -44,7 +44,6 @@ class ErrorFeedback {
   void factorize(int num_threads);
   void invert_blocks();
 
-  Type type_;
   std::int64_t cols_;
   FeedbackOptions options_;
   std::vector<std::int64_t> order_;  // [cols] the column at each place in the order; blocks stay together

@@ -3,9 +3,8 @@
 // Block: 32 weights along the input dimension share one E8M0 scale byte s, of value 2^(s - 127); 255 is NaN.
 // 6.25 bits per weight. The quantizer writes scales 1..253 only, so that s << 23 is the scale as a normal float.
 //
-// Element, 6 bits, no infinities, no NaN:
-//   E2M3  sign(1) exponent(2, bias 1) mantissa(3)   e = 0: m / 8    else 2^(e-1) (1 + m / 8)   at most 7.5
-//   E3M2  sign(1) exponent(3, bias 3) mantissa(2)   e = 0: m / 16   else 2^(e-3) (1 + m / 4)   at most 28
+// Element E2M3, 6 bits, no infinities, no NaN:
+//   sign(1) exponent(2, bias 1) mantissa(3)   e = 0: m / 8, else 2^(e-1) (1 + m / 8)   at most 7.5
 //
 // Tile: 16 rows x 32 columns in 400 bytes: 384 of codes, then 16 scales (one per row). A matrix is
 // uint8 [rows / 16, cols / 32, 400]: bands of 16 rows, each a sequence of tiles along the columns.
@@ -17,8 +16,6 @@
 #include <cstdint>
 
 namespace specdec::mxfp6 {
-
-enum class Type : std::uint8_t { e2m3, e3m2 };
 
 constexpr int block_size = 32;
 constexpr int tile_rows = 16;
@@ -41,49 +38,41 @@ constexpr int min_scale = 1;
 constexpr int max_scale = 253;
 constexpr int scale_bias = 127;
 
-// The parameters of an element type.
-struct Element {
-  int mantissa_bits;
-  int bias;
-  int max_exponent;  // floor(log2(largest value))
-  float max_value;
-  int fraction_bits;  // value * 2^fraction_bits is an integer for every code
-};
+constexpr int mantissa_bits = 3;
+constexpr int exponent_bias = 1;
+constexpr int max_exponent = 2;  // floor(log2(max_value))
+constexpr float max_value = 7.5f;
+constexpr float code_unit = 0.125f;  // every value is an integer times this
 
 // Functions here are static: the linker could use the copy of an inline function that was compiled for AVX-512 in code that
 // runs on CPUs without it.
-static constexpr Element element(Type type) { return type == Type::e2m3 ? Element{3, 1, 2, 7.5f, 3} : Element{2, 3, 4, 28.0f, 4}; }
 
-// The code's value times 8 (E2M3: -60..60) or 16 (E3M2: -448..448), exact. Minus zero is 0 here.
-static constexpr int code_multiple(Type type, int code) {
-  const Element e = element(type);
-  const int exponent = (code & 31) >> e.mantissa_bits;
-  const int mantissa = code & ((1 << e.mantissa_bits) - 1);
-  const int magnitude = exponent == 0 ? mantissa : (mantissa + (1 << e.mantissa_bits)) << (exponent - 1);
+// The code's value in units of code_unit, -60..60. Minus zero is 0 here.
+static constexpr int code_multiple(int code) {
+  const int exponent = (code & 31) >> mantissa_bits;
+  const int mantissa = code & ((1 << mantissa_bits) - 1);
+  const int magnitude = exponent == 0 ? mantissa : (mantissa + (1 << mantissa_bits)) << (exponent - 1);
   return (code & 32) != 0 ? -magnitude : magnitude;
 }
 
-template <typename Entry>
-struct CodeTable {
-  alignas(64) Entry entry[num_codes];
+struct CodeValues {
+  alignas(64) float entry[num_codes];
 };
 
-static constexpr CodeTable<float> make_value_table(Type type) {
-  CodeTable<float> table{};
+static constexpr CodeValues make_code_values() {
+  CodeValues table{};
   for (int code = 0; code < num_codes; ++code) {
-    const float magnitude = static_cast<float>(code_multiple(type, code & 31)) / static_cast<float>(1 << element(type).fraction_bits);
+    const float magnitude = static_cast<float>(code_multiple(code & 31)) * code_unit;
     table.entry[code] = (code & 32) != 0 ? -magnitude : magnitude;
   }
   return table;
 }
 
 // The value of each code as f32; minus zero keeps its sign.
-inline constexpr CodeTable<float> e2m3_values = make_value_table(Type::e2m3);
-inline constexpr CodeTable<float> e3m2_values = make_value_table(Type::e3m2);
+inline constexpr CodeValues code_values = make_code_values();
 
-static_assert(code_multiple(Type::e2m3, 0x1f) == 60 && e2m3_values.entry[0x3f] == -7.5f, "E2M3 range");
-static_assert(code_multiple(Type::e3m2, 0x1f) == 448 && e3m2_values.entry[0x3f] == -28.0f, "E3M2 range");
-static_assert(e2m3_values.entry[1] == 0.125f && e3m2_values.entry[1] == 0.0625f, "smallest values");
+static_assert(code_multiple(0x1f) == 60 && code_values.entry[0x3f] == -max_value, "range");
+static_assert(code_values.entry[1] == code_unit, "smallest value");
 
 // The location of the code of row r, column c of a tile: half, group and place.
 static constexpr int tile_half(int column) { return column / (4 * group_columns); }

@@ -7,13 +7,9 @@
 //   acc = fma(float(sum), weight_scale * activation_scale, acc).
 // So a column's result does not depend on n, on how bands or threads split the work, or on the instruction set.
 //
-// Rounding of a block, a = max |x|:  scale = a / 127 * 2^-fraction_bits (the factor of the weights' integer multiples),
-// code = x * (127 / a) rounded to nearest even, -127..127. A block with a < 2^-110 is treated as zeros (scale
-// 2^-fraction_bits); a block with NaN or infinity gets scale NaN and zero codes, so all outputs are NaN.
-//
-// matmul_f32: x is not rounded. Per block, with v the integer multiple of each code (format.h) and p_i initially 0,
-//   p_i = fma(v[4g+i], x[4g+i], p_i) for g = 0..7;  block = (p_0 + p_1) + (p_2 + p_3);
-//   acc = fma(block, weight_scale * 2^-fraction_bits, acc), blocks in ascending order.
+// Rounding of a block, a = max |x|:  scale = a / 127 * code_unit (the weights are multiplied as integers, format.h),
+// code = x * (127 / a) rounded to nearest even, -127..127. A block with a < 2^-110 is treated as zeros (scale code_unit);
+// a block with NaN or infinity gets scale NaN and zero codes, so all outputs are NaN.
 //
 // The caller owns memory and threads: every thread quantizes its share of blocks, all wait at a barrier, then every thread
 // multiplies its share of bands. No function here allocates, throws, or needs alignment beyond that of its types.
@@ -53,9 +49,8 @@ static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
 
 // Bytes of scratch memory that each thread passes to matmul. With more than one panel group, bands are decoded into it once.
 constexpr int scratch_bands = 4;
-static constexpr std::size_t scratch_bytes(Type type, std::int64_t n, std::int64_t k) {
-  if (n <= panel_width) return 0;
-  return static_cast<std::size_t>(scratch_bands * tile_rows * k * (type == Type::e2m3 ? 1 : 2)) + 64;
+static constexpr std::size_t scratch_bytes(std::int64_t n, std::int64_t k) {
+  return n <= panel_width ? 0 : static_cast<std::size_t>(scratch_bands * tile_rows * k) + 64;
 }
 
 // One instruction set's kernels. k is a multiple of 32; a band is 16 rows; `tiles` is the start of the whole matrix.
@@ -64,16 +59,12 @@ struct Kernels {
   CpuFeatures needs;
 
   // Rounds blocks [block_begin, block_end) of one column (x is the start of its k activations) of an n-column panel.
-  void (*quantize)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-                   std::int64_t block_end, void* panel) noexcept;
+  void (*quantize)(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+                   void* panel) noexcept;
 
   // out[c * ldo + row] for all n columns and the rows of bands [band_begin, band_end).
-  void (*matmul)(Type type, const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
+  void (*matmul)(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
                  std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept;
-
-  // The same with f32 activations x[c * ldx + column]; needs no panel and no scratch memory.
-  void (*matmul_f32)(Type type, const std::uint8_t* tiles, std::int64_t k, const float* x, std::int64_t ldx, std::int64_t n,
-                     std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo) noexcept;
 };
 
 extern const Kernels kernels_scalar;

@@ -8,8 +8,6 @@ namespace {
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
-constexpr bool has_vnni = true;
-
 SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm256_dpbusd_epi32(sum, w, a); }
 
 #include "weights/mxfp6/matmul_ymm.h"
@@ -17,6 +15,6 @@ SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm
 }  // namespace
 
 extern const Kernels kernels_avx512vl_vnni = {"avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni,
-                                              quantize, matmul, matmul_f32};
+                                              quantize, matmul};
 
 }  // namespace specdec::mxfp6

@@ -8,14 +8,12 @@ namespace {
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
-constexpr bool has_vnni = true;
-
 SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm256_dpbusd_avx_epi32(sum, w, a); }
 
 #include "weights/mxfp6/matmul_ymm.h"
 
 }  // namespace
 
-extern const Kernels kernels_avx_vnni = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::avx_vnni, quantize, matmul, matmul_f32};
+extern const Kernels kernels_avx_vnni = {"avx_vnni", cpu::avx2 | cpu::fma | cpu::avx_vnni, quantize, matmul};
 
 }  // namespace specdec::mxfp6

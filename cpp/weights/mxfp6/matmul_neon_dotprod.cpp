@@ -3,7 +3,6 @@
 // tbl with four registers is a table of 64 bytes, which maps codes to signed multiples. A decoded tile has, for each quad of
 // rows and half of the columns, four registers (one per group of 4 columns); sdot by lane multiplies them by the 16
 // activations of that half in one register.
-// E3M2 multiples need more than 8 bits: value * 16 = 16 * high + low, both of the value's sign; two tables, two sums.
 #include <arm_neon.h>
 
 #include "weights/mxfp6/matmul.h"
@@ -16,54 +15,33 @@ namespace {
 constexpr int quads = tile_rows / 4;
 constexpr int half_columns = tile_columns / 2;
 
-// Bytes of a decoded tile: E2M3 one plane, E3M2 high then low. Plane: [half][quad][group of the half][4 rows][4 columns].
-constexpr int plane_bytes = tile_rows * tile_columns;
-template <Type type>
-constexpr int decoded_bytes = (type == Type::e2m3 ? 1 : 2) * plane_bytes;
+constexpr int decoded_bytes = tile_rows * tile_columns;  // [half][quad][group of the half][4 rows][4 columns]
 
 struct ByteTable {
   alignas(64) std::int8_t entry[num_codes];
 };
 
-enum class Digit { whole, high, low };
-
-constexpr ByteTable make_table(Type type, Digit digit) {
+constexpr ByteTable make_weight_table() {
   ByteTable table{};
-  for (int code = 0; code < num_codes; ++code) {
-    const int multiple = code_multiple(type, code);  // C++ division truncates: both digits take its sign
-    table.entry[code] = static_cast<std::int8_t>(digit == Digit::whole ? multiple : digit == Digit::high ? multiple / 16 : multiple % 16);
-  }
+  for (int code = 0; code < num_codes; ++code) table.entry[code] = static_cast<std::int8_t>(code_multiple(code));
   return table;
 }
 
-constexpr ByteTable e2m3_table = make_table(Type::e2m3, Digit::whole);
-constexpr ByteTable e3m2_high = make_table(Type::e3m2, Digit::high);
-constexpr ByteTable e3m2_low = make_table(Type::e3m2, Digit::low);
+constexpr ByteTable weight_table = make_weight_table();
 
-SPECDEC_INLINE int8x16_t look_up(const ByteTable& table, uint8x16_t codes) { return vqtbl4q_s8(vld1q_s8_x4(table.entry), codes); }
+SPECDEC_INLINE void decode_codes(uint8x16_t codes, std::int8_t* to) { vst1q_s8(to, vqtbl4q_s8(vld1q_s8_x4(weight_table.entry), codes)); }
 
-template <Type type>
-SPECDEC_INLINE void decode_bytes(uint8x16_t codes, std::int8_t* to) {
-  if constexpr (type == Type::e2m3) {
-    vst1q_s8(to, look_up(e2m3_table, codes));
-  } else {
-    vst1q_s8(to, look_up(e3m2_high, codes));
-    vst1q_s8(to + plane_bytes, look_up(e3m2_low, codes));
-  }
-}
-
-template <Type type>
 SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::int8_t* decoded) {
   const uint8x16_t six_bits = vdupq_n_u8(63);
   for (int half = 0; half < 2; ++half) {
     for (int quad = 0; quad < quads; ++quad, decoded += 64) {
       const std::uint8_t* from = tile + half * half_bytes + 16 * quad;
       const uint8x16_t plane[3] = {vld1q_u8(from), vld1q_u8(from + group_places), vld1q_u8(from + 2 * group_places)};
-      for (int j = 0; j < 3; ++j) decode_bytes<type>(vandq_u8(plane[j], six_bits), decoded + 16 * j);
+      for (int j = 0; j < 3; ++j) decode_codes(vandq_u8(plane[j], six_bits), decoded + 16 * j);
       const uint8x16_t low = vshrq_n_u8(plane[0], 6);
       const uint8x16_t middle = vandq_u8(vshrq_n_u8(plane[1], 4), vdupq_n_u8(0x0C));
       const uint8x16_t top = vandq_u8(vshrq_n_u8(plane[2], 2), vdupq_n_u8(0x30));
-      decode_bytes<type>(vorrq_u8(vorrq_u8(low, middle), top), decoded + 3 * 16);
+      decode_codes(vorrq_u8(vorrq_u8(low, middle), top), decoded + 3 * 16);
     }
   }
 }
@@ -83,7 +61,7 @@ SPECDEC_INLINE float32x4_t weight_scales(const std::uint8_t* tile, int quad) {
   return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vget_low_u16(words)), 23));
 }
 
-// Products of a quad of rows with W columns of one plane.
+// Products of a quad of rows with W columns.
 template <int W>
 SPECDEC_INLINE void dot_quad(const std::int8_t* weights, const std::int8_t* codes, int quad, int32x4_t (&sum)[W]) {
 #pragma GCC unroll 2
@@ -101,16 +79,12 @@ SPECDEC_INLINE void dot_quad(const std::int8_t* weights, const std::int8_t* code
   }
 }
 
-template <Type type, int W>
+template <int W>
 SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t* decoded, const std::int8_t* group, int quad,
                                     float32x4_t (&acc)[W][quads]) {
   int32x4_t sum[W];
   for (int c = 0; c < W; ++c) sum[c] = vdupq_n_s32(0);
   dot_quad<W>(decoded, group, quad, sum);
-  if constexpr (type == Type::e3m2) {
-    for (int c = 0; c < W; ++c) sum[c] = vshlq_n_s32(sum[c], 4);
-    dot_quad<W>(decoded + plane_bytes, group, quad, sum);
-  }
   const float* scales = reinterpret_cast<const float*>(group + W * block_size);
   const float32x4_t weight_scale = weight_scales(tile, quad);
   for (int c = 0; c < W; ++c) {
@@ -119,12 +93,12 @@ SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t*
 }
 
 // A band times a panel group of W columns. decoded: the band's decoded tiles, or null to decode on the fly.
-template <Type type, int W>
+template <int W>
 void band_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const std::int8_t* group, float* out,
                       std::int64_t ldo) {
-  alignas(16) std::int8_t buffer[decoded_bytes<type>];
+  alignas(16) std::int8_t buffer[decoded_bytes];
   const bool decode = decoded == nullptr;
-  const std::int64_t step = decode ? 0 : decoded_bytes<type>;
+  const std::int64_t step = decode ? 0 : decoded_bytes;
   if (decode) decoded = buffer;
   float32x4_t acc[W][quads];
   for (int c = 0; c < W; ++c) {
@@ -133,73 +107,64 @@ void band_times_group(const std::uint8_t* band, const std::int8_t* decoded, std:
   for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += step, group += W * panel_block_bytes) {
     if (decode) {
       prefetch_tile(band);
-      decode_tile<type>(band, buffer);
+      decode_tile(band, buffer);
     }
 #pragma GCC unroll 4
-    for (int quad = 0; quad < quads; ++quad) accumulate_quad<type, W>(band, decoded, group, quad, acc);
+    for (int quad = 0; quad < quads; ++quad) accumulate_quad<W>(band, decoded, group, quad, acc);
   }
   for (int c = 0; c < W; ++c) {
     for (int quad = 0; quad < quads; ++quad) vst1q_f32(out + c * ldo + 4 * quad, acc[c][quad]);
   }
 }
 
-template <Type type>
 void decode_band(const std::uint8_t* band, std::int64_t blocks, std::int8_t* decoded) {
   for (std::int64_t block = 0; block < blocks; ++block) {
     prefetch_tile(band + block * tile_bytes);
-    decode_tile<type>(band + block * tile_bytes, decoded + block * decoded_bytes<type>);
+    decode_tile(band + block * tile_bytes, decoded + block * decoded_bytes);
   }
 }
 
 using BandTimesGroup = void (*)(const std::uint8_t*, const std::int8_t*, std::int64_t, const std::int8_t*, float*, std::int64_t);
 
 // By width; entry 0 is not used.
-template <Type type>
 constexpr BandTimesGroup by_width[panel_width + 1] = {
     nullptr,
-    band_times_group<type, 1>,
-    band_times_group<type, 2>,
-    band_times_group<type, 3>,
-    band_times_group<type, 4>,
-    band_times_group<type, 5>,
-    band_times_group<type, 6>,
-    band_times_group<type, 7>,
-    band_times_group<type, 8>,
+    band_times_group<1>,
+    band_times_group<2>,
+    band_times_group<3>,
+    band_times_group<4>,
+    band_times_group<5>,
+    band_times_group<6>,
+    band_times_group<7>,
+    band_times_group<8>,
 };
 
-template <Type type>
-void matmul_as(const std::uint8_t* tiles, std::int64_t k, const std::int8_t* panel, std::int64_t n, std::int64_t band_begin,
-               std::int64_t band_end, float* out, std::int64_t ldo, std::int8_t* scratch) {
+void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
+            float* out, std::int64_t ldo, void* scratch_memory) noexcept {
+  std::int8_t* scratch = static_cast<std::int8_t*>(scratch_memory);
   const std::int64_t blocks = k / block_size;
-  const std::int64_t band_decoded = blocks * decoded_bytes<type>;
+  const std::int64_t band_decoded = blocks * decoded_bytes;
   const bool share_decoded = n > panel_width;
   for (std::int64_t first = band_begin; first < band_end; first += scratch_bands) {
     const std::int64_t count = band_end - first < scratch_bands ? band_end - first : scratch_bands;
     const std::uint8_t* bands = tiles + first * blocks * tile_bytes;
     for (std::int64_t b = 0; share_decoded && b < count; ++b) {
-      decode_band<type>(bands + b * blocks * tile_bytes, blocks, scratch + b * band_decoded);
+      decode_band(bands + b * blocks * tile_bytes, blocks, scratch + b * band_decoded);
     }
     for (std::int64_t column = 0; column < n; column += panel_width) {
       const std::int64_t width = n - column < panel_width ? n - column : panel_width;
-      const std::int8_t* group = panel + panel_block(n, k, column, 0).codes;
+      const std::int8_t* group = static_cast<const std::int8_t*>(panel) + panel_block(n, k, column, 0).codes;
       for (std::int64_t b = 0; b < count; ++b) {
-        by_width<type>[width](bands + b * blocks * tile_bytes, share_decoded ? scratch + b * band_decoded : nullptr, blocks, group,
-                              out + column * ldo + (first + b) * tile_rows, ldo);
+        by_width[width](bands + b * blocks * tile_bytes, share_decoded ? scratch + b * band_decoded : nullptr, blocks, group,
+                        out + column * ldo + (first + b) * tile_rows, ldo);
       }
     }
   }
 }
 
-void matmul(Type type, const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
-            std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept {
-  const auto run = type == Type::e2m3 ? matmul_as<Type::e2m3> : matmul_as<Type::e3m2>;
-  run(tiles, k, static_cast<const std::int8_t*>(panel), n, band_begin, band_end, out, ldo, static_cast<std::int8_t*>(scratch));
-}
-
-void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-              std::int64_t block_end, void* panel) noexcept {
+void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+              void* panel) noexcept {
   char* base = static_cast<char*>(panel);
-  const float unit = type == Type::e2m3 ? 0x1p-3f : 0x1p-4f;
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     float32x4_t value[8];
     uint32x4_t largest_lanes = vdupq_n_u32(0);
@@ -220,7 +185,7 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
       rounded[i] = vandq_s32(keep, vcvtnq_s32_f32(vmulq_n_f32(value[i], inverse)));
       sum = vaddq_s32(sum, rounded[i]);
     }
-    const float scale = !finite ? __builtin_nanf("") : zero ? unit : largest / 127.0f * unit;
+    const float scale = !finite ? __builtin_nanf("") : zero ? code_unit : largest / 127.0f * code_unit;
     const std::int32_t correction = -weight_offset * vaddvq_s32(sum);
     const PanelBlock at = panel_block(n, k, column, block);
     for (int i = 0; i < 8; i += 2) {
@@ -232,86 +197,8 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
   }
 }
 
-// Multiples of a quad of rows in column i of a group, from the decoded bytes.
-template <Type type, int i>
-SPECDEC_INLINE float32x4_t multiples_f32(int32x4_t high, int32x4_t low) {
-  const int32x4_t high_byte = vshrq_n_s32(vshlq_n_s32(high, 24 - 8 * i), 24);
-  if constexpr (type == Type::e2m3) return vcvtq_f32_s32(high_byte);
-  const int32x4_t low_byte = vshrq_n_s32(vshlq_n_s32(low, 24 - 8 * i), 24);
-  return vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(high_byte, 4), low_byte));
-}
-
-template <Type type, int C, int i>
-SPECDEC_INLINE void fma_column(int32x4_t high, int32x4_t low, const float* x, std::int64_t ldx, float32x4_t (&partial)[C][group_columns]) {
-  const float32x4_t w = multiples_f32<type, i>(high, low);
-  for (int c = 0; c < C; ++c) partial[c][i] = vfmaq_n_f32(partial[c][i], w, x[c * ldx + i]);
-}
-
-// A quad of rows of a decoded tile times C columns.
-template <Type type, int C>
-SPECDEC_INLINE void dot_f32(const std::int8_t* decoded, int quad, const float* x, std::int64_t ldx, float32x4_t (&sum)[C]) {
-  float32x4_t partial[C][group_columns];
-  for (int c = 0; c < C; ++c) {
-    for (int i = 0; i < group_columns; ++i) partial[c][i] = vdupq_n_f32(0);
-  }
-  for (int g = 0; g < groups; ++g) {
-    const std::int8_t* at = decoded + ((g / 4) * quads + quad) * 64 + g % 4 * 16;
-    const int32x4_t high = vreinterpretq_s32_s8(vld1q_s8(at));
-    const int32x4_t low = type == Type::e3m2 ? vreinterpretq_s32_s8(vld1q_s8(at + plane_bytes)) : high;
-    fma_column<type, C, 0>(high, low, x + g * group_columns, ldx, partial);
-    fma_column<type, C, 1>(high, low, x + g * group_columns, ldx, partial);
-    fma_column<type, C, 2>(high, low, x + g * group_columns, ldx, partial);
-    fma_column<type, C, 3>(high, low, x + g * group_columns, ldx, partial);
-  }
-  for (int c = 0; c < C; ++c) sum[c] = vaddq_f32(vaddq_f32(partial[c][0], partial[c][1]), vaddq_f32(partial[c][2], partial[c][3]));
-}
-
-template <Type type, int C>
-void band_times_f32(const std::uint8_t* band, std::int64_t blocks, const float* x, std::int64_t ldx, float* out, std::int64_t ldo) {
-  alignas(16) std::int8_t decoded[2 * plane_bytes];
-  const float unit = type == Type::e2m3 ? 0x1p-3f : 0x1p-4f;
-  float32x4_t acc[C][quads];
-  for (int c = 0; c < C; ++c) {
-    for (int quad = 0; quad < quads; ++quad) acc[c][quad] = vdupq_n_f32(0);
-  }
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, x += block_size) {
-    prefetch_tile(band);
-    decode_tile<type>(band, decoded);
-    for (int quad = 0; quad < quads; ++quad) {
-      float32x4_t sum[C];
-      dot_f32<type, C>(decoded, quad, x, ldx, sum);
-      const float32x4_t weight_scale = vmulq_n_f32(weight_scales(band, quad), unit);
-      for (int c = 0; c < C; ++c) acc[c][quad] = vfmaq_f32(acc[c][quad], sum[c], weight_scale);
-    }
-  }
-  for (int c = 0; c < C; ++c) {
-    for (int quad = 0; quad < quads; ++quad) vst1q_f32(out + c * ldo + 4 * quad, acc[c][quad]);
-  }
-}
-
-template <Type type>
-void matmul_f32_as(const std::uint8_t* tiles, std::int64_t k, const float* x, std::int64_t ldx, std::int64_t n, std::int64_t band_begin,
-                   std::int64_t band_end, float* out, std::int64_t ldo) {
-  constexpr int widest = 4;
-  constexpr decltype(&band_times_f32<type, 1>) widths[] = {nullptr, band_times_f32<type, 1>, band_times_f32<type, 2>,
-                                                           band_times_f32<type, 3>, band_times_f32<type, 4>};
-  const std::int64_t blocks = k / block_size;
-  for (std::int64_t band = band_begin; band < band_end; ++band) {
-    for (std::int64_t column = 0; column < n; column += widest) {
-      const std::int64_t width = n - column < widest ? n - column : widest;
-      widths[width](tiles + band * blocks * tile_bytes, blocks, x + column * ldx, ldx, out + column * ldo + band * tile_rows, ldo);
-    }
-  }
-}
-
-void matmul_f32(Type type, const std::uint8_t* tiles, std::int64_t k, const float* x, std::int64_t ldx, std::int64_t n,
-                std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo) noexcept {
-  const auto run = type == Type::e2m3 ? matmul_f32_as<Type::e2m3> : matmul_f32_as<Type::e3m2>;
-  run(tiles, k, x, ldx, n, band_begin, band_end, out, ldo);
-}
-
 }  // namespace
 
-extern const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, quantize, matmul, matmul_f32};
+extern const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, quantize, matmul};
 
 }  // namespace specdec::mxfp6

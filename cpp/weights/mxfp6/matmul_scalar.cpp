@@ -18,19 +18,17 @@ std::uint32_t magnitude_bits(float x) {
 
 float weight_scale(const std::uint8_t* tile, int row) { return float_of(static_cast<std::uint32_t>(tile[tile_code_bytes + row]) << 23); }
 
-float multiple_unit(Type type) { return type == Type::e2m3 ? 0x1p-3f : 0x1p-4f; }
-
 // Nearest even for |x| < 2^22.
 std::int8_t round_to_int8(float x) { return static_cast<std::int8_t>((x + 0x1.8p23f) - 0x1.8p23f); }
 
-void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-              std::int64_t block_end, void* panel) noexcept {
+void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+              void* panel) noexcept {
   char* base = static_cast<char*>(panel);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     const float* from = x + block * block_size;
     const PanelBlock at = panel_block(n, k, column, block);
     std::int8_t codes[block_size] = {};
-    float scale = multiple_unit(type);
+    float scale = code_unit;
     std::int32_t sum = 0;
     std::uint32_t largest = 0;
     for (int i = 0; i < block_size; ++i) largest = magnitude_bits(from[i]) > largest ? magnitude_bits(from[i]) : largest;
@@ -49,33 +47,33 @@ void quantize(Type type, const float* x, std::int64_t n, std::int64_t k, std::in
 }
 
 struct DecodedTile {
-  std::int16_t multiple[tile_rows][tile_columns];
+  std::int8_t multiple[tile_rows][tile_columns];
   float scale[tile_rows];
 };
 
-void decode_tile(Type type, const std::uint8_t* tile, DecodedTile& decoded) {
-  std::int16_t multiples[num_codes];
-  for (int code = 0; code < num_codes; ++code) multiples[code] = static_cast<std::int16_t>(code_multiple(type, code));
+void decode_tile(const std::uint8_t* tile, DecodedTile& decoded) {
+  std::int8_t multiples[num_codes];
+  for (int code = 0; code < num_codes; ++code) multiples[code] = static_cast<std::int8_t>(code_multiple(code));
   for (int row = 0; row < tile_rows; ++row) {
     decoded.scale[row] = weight_scale(tile, row);
     for (int column = 0; column < tile_columns; ++column) decoded.multiple[row][column] = multiples[tile_code(tile, row, column)];
   }
 }
 
-float block_sum(const std::int16_t* w, const char* codes) {
+float block_sum(const std::int8_t* w, const char* codes) {
   std::int32_t sum = 0;
   for (int i = 0; i < block_size; ++i) sum += w[i] * static_cast<std::int8_t>(codes[i]);
   return static_cast<float>(sum);
 }
 
-void matmul(Type type, const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
-            std::int64_t band_end, float* out, std::int64_t ldo, void*) noexcept {
+void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
+            float* out, std::int64_t ldo, void*) noexcept {
   const char* base = static_cast<const char*>(panel);
   const std::int64_t blocks = k / block_size;
   DecodedTile tile;
   for (std::int64_t band = band_begin; band < band_end; ++band) {
     for (std::int64_t block = 0; block < blocks; ++block) {
-      decode_tile(type, tiles + (band * blocks + block) * tile_bytes, tile);
+      decode_tile(tiles + (band * blocks + block) * tile_bytes, tile);
       for (std::int64_t column = 0; column < n; ++column) {
         const PanelBlock at = panel_block(n, k, column, block);
         float scale;
@@ -90,37 +88,8 @@ void matmul(Type type, const std::uint8_t* tiles, std::int64_t k, const void* pa
   }
 }
 
-float block_sum_f32(const std::int16_t* w, const float* x) {
-  float partial[group_columns] = {0, 0, 0, 0};
-  for (int g = 0; g < groups; ++g) {
-    for (int i = 0; i < group_columns; ++i) {
-      partial[i] = __builtin_fmaf(w[group_columns * g + i], x[group_columns * g + i], partial[i]);
-    }
-  }
-  return (partial[0] + partial[1]) + (partial[2] + partial[3]);
-}
-
-void matmul_f32(Type type, const std::uint8_t* tiles, std::int64_t k, const float* x, std::int64_t ldx, std::int64_t n,
-                std::int64_t band_begin, std::int64_t band_end, float* out, std::int64_t ldo) noexcept {
-  const std::int64_t blocks = k / block_size;
-  DecodedTile tile;
-  for (std::int64_t band = band_begin; band < band_end; ++band) {
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      decode_tile(type, tiles + (band * blocks + block) * tile_bytes, tile);
-      for (std::int64_t column = 0; column < n; ++column) {
-        float* y = out + column * ldo + band * tile_rows;
-        for (int row = 0; row < tile_rows; ++row) {
-          const float before = block == 0 ? 0.0f : y[row];
-          const float sum = block_sum_f32(tile.multiple[row], x + column * ldx + block * block_size);
-          y[row] = __builtin_fmaf(sum, tile.scale[row] * multiple_unit(type), before);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
-extern const Kernels kernels_scalar = {"scalar", 0, quantize, matmul, matmul_f32};
+extern const Kernels kernels_scalar = {"scalar", 0, quantize, matmul};
 
 }  // namespace specdec::mxfp6

@@ -11,25 +11,23 @@ from hypothesis import strategies as st
 
 from specdec_native import mxfp6
 
-TYPES = ["e2m3", "e3m2"]
-FRACTION_BITS = {"e2m3": 3, "e3m2": 4}
-both_types = pytest.mark.parametrize("type", TYPES)
+UNIT = 1 / 8  # weights are multiplied as integers of this unit
 every_isa = pytest.mark.parametrize("isa", mxfp6.isas())
 
 
-def make(rows, cols, n, type="e2m3", seed=0, spread=0.0):
+def make(rows, cols, n, seed=0, spread=0.0):
     rng = np.random.default_rng(seed)
     w = rng.standard_normal((rows, cols)) * np.exp(spread * rng.standard_normal((rows, cols)))
-    codes, scales = mxfp6.quantize(w.astype(np.float32), type)
+    codes, scales = mxfp6.quantize(w.astype(np.float32))
     x = (rng.standard_normal((n, cols)) * np.exp(spread * rng.standard_normal((n, cols)))).astype(np.float32)
-    return mxfp6.pack(codes, scales), mxfp6.dequantize(codes, scales, type).astype(np.float64), x
+    return mxfp6.pack(codes, scales), mxfp6.dequantize(codes, scales).astype(np.float64), x
 
 
-def rounded_activations(x, type):
+def rounded_activations(x):
     """The specified rounding in float32 steps: codes int8 [n, blocks, 32], scales float32 [n, blocks]."""
     blocks = x.reshape(len(x), -1, 32)
     amax = np.abs(blocks).max(-1)
-    unit = np.float32(2.0 ** -FRACTION_BITS[type])
+    unit = np.float32(UNIT)
     live = amax >= np.float32(2.0**-110)
     safe = np.where(live, amax, np.float32(1))
     codes = np.rint(blocks * (np.float32(127) / safe)[..., None]) * live[..., None]
@@ -37,12 +35,11 @@ def rounded_activations(x, type):
     return codes.astype(np.int8), scales
 
 
-@both_types
 @every_isa
 @pytest.mark.parametrize("spread", [0.0, 1.5])
-def test_error_is_within_the_derived_bound(type, isa, spread):
-    tiles, w, x = make(64, 1024, 9, type, spread=spread)
-    y = mxfp6.matmul(tiles, x, 64, 1024, type, isa)
+def test_error_is_within_the_derived_bound(isa, spread):
+    tiles, w, x = make(64, 1024, 9, spread=spread)
+    y = mxfp6.matmul(tiles, x, 64, 1024, isa)
     x64 = x.astype(np.float64)
     # Rounding: half a step of amax / 127 per activation. Sums: one fma rounding per block, plus the scale product's.
     blocks = np.abs(x64).reshape(9, -1, 32).max(-1)
@@ -52,25 +49,14 @@ def test_error_is_within_the_derived_bound(type, isa, spread):
     assert (np.abs(y - x64 @ w.T) <= rounding * (1 + 1e-5) + summing).all()
 
 
-@both_types
 @every_isa
-def test_the_rounding_of_the_activations_explains_all_but_float_noise(type, isa):
-    tiles, w, x = make(64, 1024, 9, type, seed=1)
-    codes, scales = rounded_activations(x, type)
-    rounded = (codes * (scales.astype(np.float64) * 2.0 ** FRACTION_BITS[type])[..., None]).reshape(x.shape)
-    y = mxfp6.matmul(tiles, x, 64, 1024, type, isa)
+def test_the_rounding_of_the_activations_explains_all_but_float_noise(isa):
+    tiles, w, x = make(64, 1024, 9, seed=1)
+    codes, scales = rounded_activations(x)
+    rounded = (codes * (scales.astype(np.float64) / UNIT)[..., None]).reshape(x.shape)
+    y = mxfp6.matmul(tiles, x, 64, 1024, isa)
     noise = (1024 / 32 + 4) * 2.0**-24 * (np.abs(rounded) @ np.abs(w).T)
     assert (np.abs(y - rounded @ w.T) <= noise).all()
-
-
-@both_types
-@every_isa
-def test_f32_activations_have_only_float_noise(type, isa):
-    tiles, w, x = make(64, 1024, 9, type, seed=2, spread=1.0)
-    y = mxfp6.matmul(tiles, x, 64, 1024, type, isa, activations="f32")
-    x64 = x.astype(np.float64)
-    noise = (8 + 3 + 1024 / 32) * 2.0**-24 * (np.abs(x64) @ np.abs(w).T)
-    assert (np.abs(y - x64 @ w.T) <= noise).all()
 
 
 @settings(deadline=None, max_examples=40)
@@ -79,38 +65,33 @@ def test_f32_activations_have_only_float_noise(type, isa):
     blocks=st.integers(1, 20),
     n=st.integers(1, 40),
     threads=st.integers(1, 4),
-    type=st.sampled_from(TYPES),
-    activations=st.sampled_from(["int8", "f32"]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_same_bits_for_every_isa_and_any_threads(bands, blocks, n, threads, type, activations, seed):
+def test_same_bits_for_every_isa_and_any_threads(bands, blocks, n, threads, seed):
     rows, cols = 16 * bands, 32 * blocks
-    tiles, _, x = make(rows, cols, n, type, seed, spread=1.0)
-    expected = mxfp6.matmul(tiles, x, rows, cols, type, "scalar", activations=activations)
+    tiles, _, x = make(rows, cols, n, seed, spread=1.0)
+    expected = mxfp6.matmul(tiles, x, rows, cols, "scalar")
     for isa in mxfp6.isas():
-        y = mxfp6.matmul(tiles, x, rows, cols, type, isa, threads, activations)
+        y = mxfp6.matmul(tiles, x, rows, cols, isa, threads)
         np.testing.assert_array_equal(y.view(np.uint32), expected.view(np.uint32))
 
 
-@both_types
 @every_isa
-@pytest.mark.parametrize("activations", ["int8", "f32"])
-def test_a_row_does_not_depend_on_the_batch(type, isa, activations):
-    tiles, _, x = make(48, 320, 70, type, seed=3)
-    together = mxfp6.matmul(tiles, x, 48, 320, type, isa, 2, activations)
+def test_a_row_does_not_depend_on_the_batch(isa):
+    tiles, _, x = make(48, 320, 70, seed=3)
+    together = mxfp6.matmul(tiles, x, 48, 320, isa, 2)
     for n in (1, 2, 3, 5, 8, 9, 16, 64):
-        part = mxfp6.matmul(tiles, x[:n], 48, 320, type, isa, 1, activations)
+        part = mxfp6.matmul(tiles, x[:n], 48, 320, isa, 1)
         np.testing.assert_array_equal(part.view(np.uint32), together[:n].view(np.uint32))
 
 
-@both_types
 @every_isa
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_bad_activation_comes_out_as_nan_in_its_row_only(type, isa, bad):
-    tiles, _, x = make(32, 128, 5, type, seed=4)
-    clean = mxfp6.matmul(tiles, x, 32, 128, type, isa)
+def test_a_bad_activation_comes_out_as_nan_in_its_row_only(isa, bad):
+    tiles, _, x = make(32, 128, 5, seed=4)
+    clean = mxfp6.matmul(tiles, x, 32, 128, isa)
     x[3, 70] = bad
-    y = mxfp6.matmul(tiles, x, 32, 128, type, isa)
+    y = mxfp6.matmul(tiles, x, 32, 128, isa)
     assert np.isnan(y[3]).all()
     np.testing.assert_array_equal(np.delete(y, 3, 0), np.delete(clean, 3, 0))
 
@@ -139,12 +120,10 @@ def test_isas():
         ({"rows": 32}, "tiles has shape"),
         ({"cols": 32}, "tiles has shape"),
         ({"tiles": np.zeros((1, 2, 400), np.int8)}, "dtype int8: must be uint8"),
-        ({"type": "e5m2"}, "e5m2"),
         ({"isa": "avx9000"}, 'unknown instruction set "avx9000"; supported here: .*scalar'),
         ({"isa": ""}, "isa"),
         ({"threads": 0}, "threads = 0"),
         ({"threads": -1}, "threads = -1"),
-        ({"activations": "f16"}, "activations"),
     ],
 )
 def test_bad_arguments_are_value_errors(change, message):
