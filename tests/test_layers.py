@@ -37,7 +37,7 @@ SYSTEM_MACRO = re.compile(r"^#.*\b(_WIN32|__APPLE__|__linux__|__unix__|_MSC_VER)
 KNOWS_THE_SYSTEM = {
     "base/cpu_features.cpp": "instruction sets are asked of the system on ARM; kernels, which need them, may not use platform",
 }
-ISA_FILE = re.compile(r"(matmul|attention)_(?!scalar)\w+\.cpp")
+ISA_FILE = re.compile(r"(matmul|attention|row_loops|calibration_loops)_(?!scalar|body)\w+\.cpp")
 
 
 def includes(path: pathlib.Path) -> list[str]:
@@ -118,11 +118,14 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     allowed |= {"weights/blocks/format.h", "weights/blocks/tiles.h", "weights/blocks/matmul.h"}
+    allowed |= {"weights/rounding.h", "weights/rounding_x86.h", "weights/mxfp6/quantize_x86.h"}
+    allowed |= {"sampling/row_loops.h", "sampling/exponential.h", "weights/mxfp6/calibration_loops.h"}
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
     allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/matmul_vnni.h"}
     allowed |= {"weights/blocks/vectors_256.h", "weights/blocks/vectors_neon.h"}
-    allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h"}
+    allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h", "sampling/row_loops_body.h"}
+    allowed |= {"weights/mxfp6/calibration_loops_body.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):
             assert set(includes(path)) <= allowed, path

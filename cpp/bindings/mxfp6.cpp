@@ -170,7 +170,8 @@ void multiply(const Kernels& kernels, const Product& p, int threads) {
     }
   });
   for_each_piece(threads, threads, [&](std::int64_t t) {
-    kernels.matmul(p.tiles, p.cols, panel.data(), p.n, bands * t / threads, bands * (t + 1) / threads, p.out, p.rows,
+    const std::int64_t begin = bands * t / threads, end = bands * (t + 1) / threads;
+    kernels.matmul(p.tiles, p.cols, panel.data(), p.n, begin, end, p.out + begin * tile_rows, p.rows,
                    scratch[static_cast<std::size_t>(t)].data());
   });
 }

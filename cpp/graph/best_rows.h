@@ -30,7 +30,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Shape shape(op);
     size = Workspace::padded(shape.signs.panel_bytes(shape.n)) + Workspace::padded(shape.maxima_bytes()) +
-           static_cast<std::size_t>(num_threads) * Own::bytes(shape, num_threads) + 64;
+           static_cast<std::size_t>(num_threads) * Own::bytes(shape, num_threads);
     return true;
   }
 
@@ -49,7 +49,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
     const std::int64_t step = shape.signs.chunk_rows(params->nth), chunks = (shape.signs.rows + step - 1) / step;
     for (std::int64_t at = params->ith; at < chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
       const std::int64_t row = at * step, last = std::min(shape.signs.rows, row + step);
-      shape.signs.multiply(0, 0, panel, shape.n, row, last, own.logits - row, step, own.scratch);
+      shape.signs.multiply(0, 0, panel, shape.n, row, last, own.logits, step, own.scratch);
       for (std::int64_t c = 0; c < shape.n; ++c) {
         const float* logits = own.logits + c * step;
         std::memcpy(column_of(op, c) + row, logits, static_cast<std::size_t>(last - row) * sizeof(float));
@@ -65,7 +65,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
       for (std::int64_t tile = 0; tile < shape.tiles; ++tile) {
         if (of_column[tile] < least || turn++ % params->nth != params->ith) continue;
         const std::int64_t row = tile * blocks::tile_rows, last = std::min(shape.weights.rows, row + blocks::tile_rows);
-        shape.weights.multiply(0, 0, own.panel, 1, row, last, column_of(op, c), 0, own.scratch);
+        shape.weights.multiply(0, 0, own.panel, 1, row, last, column_of(op, c) + row, 0, own.scratch);
       }
     }
     return true;

@@ -10,7 +10,8 @@
 //   std::size_t panel_bytes(n)                    bytes of n packed columns; linear in n
 //   std::size_t scratch_bytes(n)                  bytes of scratch memory per thread
 //   void pack(const float* x, n, column, block_begin, block_end, void* panel)
-//   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)  matrix (i2, i3)
+//   void multiply(i2, i3, const void* panel, n, row_begin, row_end, float* out, ldo, void* scratch)
+//                                                 matrix (i2, i3); `out`: of row_begin
 #pragma once
 
 #include <algorithm>
@@ -83,7 +84,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
     const Format w(op->src[0]);
     const std::int64_t n = columns(op);
     size = Workspace::padded(static_cast<std::size_t>(products(op)) * w.panel_bytes(n)) +
-           static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n)) + 64;
+           static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n));
     return true;
   }
 
@@ -112,7 +113,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
     for (std::int64_t at = params->ith; at < count * chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
       const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2], i3 = product / x->ne[2];
       const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
-      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3), stride, scratch);
+      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3) + row, stride, scratch);
     }
     return true;
   }
@@ -131,7 +132,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     const Format w(op->src[0]);
     const std::int64_t n = ggml_nelements(op->src[2]);
     size = Workspace::padded(w.panel_bytes(n)) + Workspace::padded(pair_bytes(n)) + Workspace::padded(start_bytes(w)) +
-           static_cast<std::size_t>(num_threads) * (Workspace::padded(w.scratch_bytes(n)) + Workspace::padded(output_bytes(w, n))) + 64;
+           static_cast<std::size_t>(num_threads) * (Workspace::padded(w.scratch_bytes(n)) + Workspace::padded(output_bytes(w, n)));
     return true;
   }
 
@@ -163,8 +164,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
       const std::int64_t count = starts[e + 1] - starts[e];
       for (std::int64_t row = begin; row < end && count > 0; row += step) {
         const std::int64_t last = std::min(end, row + step), rows = last - row;
-        // The kernel writes row r of column c to out[c * rows + r], with r counted from the matrix's first row.
-        w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output - row, rows, own);
+        w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
         for (std::int64_t c = 0; c < count; ++c) {
           const Pair& pair = pairs[starts[e] + c];
           std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, static_cast<std::size_t>(rows) * sizeof(float));

@@ -112,6 +112,13 @@ class Calibration::Reader {
   struct Free {
     void operator()(llama_context* context) const { llama_free(context); }
   };
+  struct Batch {
+    Batch() = default;
+    ~Batch() { llama_batch_free(value); }
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    llama_batch value = llama_batch_init(tokens_per_pass, 0, 1);
+  };
 
   void make_context() {
     llama_context_params params = llama_context_default_params();
@@ -169,7 +176,7 @@ class Calibration::Reader {
   // Requests logits of all tokens, because llama.cpp runs the last layer only for tokens with logits.
   void read_pass(std::size_t first, std::size_t count, std::size_t position = 0) {
     const Vocabulary vocabulary = model_.vocabulary();
-    llama_batch batch = llama_batch_init(tokens_per_pass, 0, 1);
+    llama_batch& batch = batch_.value;
     batch.n_tokens = static_cast<std::int32_t>(count);
     for (std::size_t i = 0; i < count; ++i) {
       const bool begins = position + i == 0 && vocabulary.adds_bos();
@@ -182,7 +189,6 @@ class Calibration::Reader {
     left_ = static_cast<std::size_t>(std::count_if(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.wanted; }));
     seen_.clear();
     const int status = llama_decode(context_.get(), batch);
-    llama_batch_free(batch);
     if (status != 0)
       throw ModelError(model_.path() + ": reading the calibration text failed (status " + std::to_string(status) +
                        "): " + take_backend_errors());
@@ -243,6 +249,7 @@ class Calibration::Reader {
   ThreadPool threads_;
   std::vector<Token> tokens_;
   std::unique_ptr<llama_context, Free> context_;
+  Batch batch_;
   bool discovering_ = false;
   std::vector<Input> inputs_;                    // in the order in which the model uses them
   std::vector<std::string> tensors_;             // likewise

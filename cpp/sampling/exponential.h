@@ -1,22 +1,14 @@
 // exp(x) for x <= 0 without branches or calls, so that compilers vectorise loops over it: 2^n * polynomial(r), where
-// x = n ln2 + r and |r| <= ln2 / 2. Gives the same bits on every machine (-ffp-contract=off: no fused multiply-adds).
+// x = n ln2 + r and |r| <= ln2 / 2. Gives the same bits on every machine (-ffp-contract=off: no fused multiply-adds). The
+// functions are static: the linker could use the copy that was compiled for AVX-512 on CPUs without it.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
-
-// Compiles a function for several instruction sets and chooses one at load time, where the compiler supports that.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define SPECDEC_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SPECDEC_VECTOR_CLONES
-#endif
 
 namespace specdec::sampling {
 
 // Relative error below 1e-15; 0 below -708, where doubles become denormal.
-inline double exp_not_positive(double x) {
+static inline double exp_not_positive(double x) {
   constexpr double to_integer = 6755399441055744.0;  // 1.5 * 2^52: adding it leaves n in the low bits
   const double clamped = x < -708.0 ? -708.0 : x;
   const double shifted = clamped * 1.4426950408889634 + to_integer;
@@ -37,16 +29,16 @@ inline double exp_not_positive(double x) {
   p = p * r + 1.0;
   p = p * r + 1.0;
   std::uint64_t exponent, bits;
-  std::memcpy(&exponent, &shifted, sizeof exponent);
-  std::memcpy(&bits, &p, sizeof bits);
+  __builtin_memcpy(&exponent, &shifted, sizeof exponent);
+  __builtin_memcpy(&bits, &p, sizeof bits);
   bits += exponent << 52;
   double out;
-  std::memcpy(&out, &bits, sizeof out);
+  __builtin_memcpy(&out, &bits, sizeof out);
   return x < -708.0 ? 0.0 : out;
 }
 
 // Relative error below 1e-7; 0 below -87.
-inline float exp_not_positive(float x) {
+static inline float exp_not_positive(float x) {
   const float clamped = x < -87.0f ? -87.0f : x;
   const float n = (clamped * 1.44269504f + 12582912.0f) - 12582912.0f;  // rounds to nearest; the constant is 1.5 * 2^23
   const float r = (clamped - n * 0.693145752f) - n * 1.42860677e-6f;    // ln2 in two parts
@@ -60,7 +52,7 @@ inline float exp_not_positive(float x) {
   p = p * r + 1.0f;
   const std::int32_t exponent = (static_cast<std::int32_t>(n) + 127) << 23;
   float power;
-  std::memcpy(&power, &exponent, sizeof power);
+  __builtin_memcpy(&power, &exponent, sizeof power);
   return x < -87.0f ? 0.0f : p * power;
 }
 

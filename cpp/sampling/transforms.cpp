@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "sampling/exponential.h"
+#include "sampling/kernels.h"
 #include "sampling/require.h"
 
 namespace specdec::sampling {
@@ -24,41 +24,21 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
   throw NoTokenLeft("no finite logit among " + std::to_string(size) + ": no token has a probability above zero");
 }
 
-constexpr int kBlock = 64;
-
 template <class Logit>
 Logit round_down(double x) {
   const auto rounded = static_cast<Logit>(x);
   return static_cast<double>(rounded) <= x ? rounded : std::nextafter(rounded, -std::numeric_limits<Logit>::infinity());
 }
 
-// Whether any of kBlock logits is above the floor, or NaN.
-template <class Logit>
-inline bool any_above(const Logit* logits, Logit floor) {
-  int above = 0;
-  for (int i = 0; i < kBlock; ++i) above |= !(logits[i] <= floor);
-  return above != 0;
-}
-
-// The start of the first whole block, at begin + n * kBlock, that has a logit above the floor (or NaN). If there is none,
-// the start of the partial block at the end.
-SPECDEC_VECTOR_CLONES Token next_block_above(const float* logits, Token begin, int size, float floor) {
-  while (begin + kBlock <= size && !any_above(logits + begin, floor)) begin += kBlock;
-  return begin;
-}
-SPECDEC_VECTOR_CLONES Token next_block_above(const double* logits, Token begin, int size, double floor) {
-  while (begin + kBlock <= size && !any_above(logits + begin, floor)) begin += kBlock;
-  return begin;
-}
-
 // Calls visit(logit, token) for every logit above floor, in ascending token order; visit returns the new floor.
 // NaN and +inf are never at or below a floor, so the same comparison finds them.
 template <class Logit, class Visit>
 void visit_above_floor(const Logit* logits, int size, double floor, Visit visit) {
-  for (Token begin = 0; begin < size; begin += kBlock) {
+  const LogitLoops<Logit>& loops = logit_loops<Logit>();
+  for (Token begin = 0; begin < size; begin += logits_per_block) {
     // No logit lies between the floor and the next float below it.
-    begin = next_block_above(logits, begin, size, round_down<Logit>(floor));
-    for (Token token = begin; token < std::min(begin + kBlock, size); ++token) {
+    begin = loops.next_block_above(logits, begin, size, round_down<Logit>(floor));
+    for (Token token = begin; token < std::min(begin + logits_per_block, size); ++token) {
       const double logit = logits[token];
       if (logit <= floor) continue;
       if (!(logit < kInfinity)) throw_bad_logit(logit, token);
@@ -67,61 +47,7 @@ void visit_above_floor(const Logit* logits, int size, double floor, Visit visit)
   }
 }
 
-// out[count]: each the maximum of `depth` logits that lie kLanes apart. count is a multiple of kLanes. NaN is skipped.
-constexpr int kLanes = 16;
-template <class Logit>
-inline void maxima_of_parts(const Logit* logits, int depth, double* out, std::size_t count) {
-  for (std::size_t first = 0; first < count; first += kLanes, logits += kLanes * depth) {
-    Logit highest[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) highest[lane] = -std::numeric_limits<Logit>::infinity();
-    for (int row = 0; row < depth; ++row) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const Logit logit = logits[row * kLanes + lane];
-        highest[lane] = logit > highest[lane] ? logit : highest[lane];
-      }
-    }
-    for (int lane = 0; lane < kLanes; ++lane) out[first + static_cast<std::size_t>(lane)] = static_cast<double>(highest[lane]);
-  }
-}
-SPECDEC_VECTOR_CLONES void maxima(const float* logits, int depth, double* out, std::size_t count) {
-  maxima_of_parts(logits, depth, out, count);
-}
-SPECDEC_VECTOR_CLONES void maxima(const double* logits, int depth, double* out, std::size_t count) {
-  maxima_of_parts(logits, depth, out, count);
-}
-
-// Sum of exp(logit - max_logit), as sixteen partial sums for vectorisation.
-template <class Logit>
-inline double sum_of_weights(const Logit* logits, int size, double max_logit) {
-  constexpr int lanes = 16;
-  double sums[lanes] = {}, total = 0.0;
-  int i = 0;
-  for (; i + lanes <= size; i += lanes) {
-    for (int lane = 0; lane < lanes; ++lane) sums[lane] += exp_not_positive(static_cast<double>(logits[i + lane]) - max_logit);
-  }
-  for (; i < size; ++i) total += exp_not_positive(static_cast<double>(logits[i]) - max_logit);
-  for (const double sum : sums) total += sum;
-  return total;
-}
-SPECDEC_VECTOR_CLONES double row_mass(const float* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
-SPECDEC_VECTOR_CLONES double row_mass(const double* logits, int size, double max_logit) { return sum_of_weights(logits, size, max_logit); }
-
 constexpr double smallest_exponent = -708.0;  // exp() of anything lower is not a normal double
-
-SPECDEC_VECTOR_CLONES double exponentials(double* weights, std::size_t count) {
-  constexpr std::size_t lanes = 16;
-  double sums[lanes] = {}, total = 0.0;
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += weights[i + lane] = exp_not_positive(weights[i + lane]);
-  }
-  for (; i < count; ++i) total += weights[i] = exp_not_positive(weights[i]);
-  for (const double sum : sums) total += sum;
-  return total;
-}
-SPECDEC_VECTOR_CLONES void divide(double* weights, std::size_t count, double total) {
-  for (std::size_t i = 0; i < count; ++i) weights[i] /= total;
-}
 
 // Adds -inf to the logits of tokens that are not in the mask: invalid ones stay invalid.
 void forbid_others(const TokenMask& mask, std::vector<double>& logits) {
@@ -138,7 +64,8 @@ void forbid_others(const TokenMask& mask, std::vector<double>& logits) {
 
 // exponents, all <= 0 -> probabilities.
 void normalised_exponentials(std::vector<double>& exponents) {
-  divide(exponents.data(), exponents.size(), exponentials(exponents.data(), exponents.size()));
+  const double total = row_loops().exponentials(exponents.data(), exponents.size());
+  row_loops().divide(exponents.data(), exponents.size(), total);
 }
 
 }  // namespace
@@ -256,7 +183,7 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out) {
   } else {
     max_logit = static_cast<double>(logits[argmax_of(logits, size)]);
     if (params_.top_p >= 1.0 && params_.min_p <= 0.0) return softmax_all(logits, size, max_logit, out);
-    if (params_.top_p < 1.0) total = row_mass(logits, size, max_logit);
+    if (params_.top_p < 1.0) total = logit_loops<Logit>().mass(logits, size, max_logit);
     keep_likely(logits, size, max_logit, total);
   }
   if (params_.top_p < 1.0) keep_top_p(max_logit, total);
@@ -292,8 +219,8 @@ void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
   const int depth = static_cast<int>(static_cast<std::size_t>(size) / num_parts);
   double floor = -kInfinity;
   if (depth > 1) {
-    part_maxima_.resize(static_cast<std::size_t>((size / (kLanes * depth)) * kLanes));
-    maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
+    part_maxima_.resize(static_cast<std::size_t>((size / (maxima_lanes * depth)) * maxima_lanes));
+    logit_loops<Logit>().maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
     const auto kth = part_maxima_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
     std::nth_element(part_maxima_.begin(), kth, part_maxima_.end(), std::greater<double>());
     floor = std::nextafter(*kth, -kInfinity);  // keeps ties: truncate_to_best resolves them

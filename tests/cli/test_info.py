@@ -156,7 +156,7 @@ def test_kernels_are_shown_and_can_be_forced(specdec: pathlib.Path, target_path:
         command = [str(specdec), "info", "--json", str(target_path)]
         return subprocess.run(command, capture_output=True, text=True, env={"SPECDEC_ISA": isa} if isa else {})
 
-    families = ["MXFP6", "floats", "blocks", "attention"]
+    families = ["MXFP6", "floats", "blocks", "attention", "sampling", "calibration"]
     assert json.loads(run("scalar").stdout)["kernels"] == dict.fromkeys(families, "scalar")
     assert json.loads(run("").stdout)["kernels"]["MXFP6"] == mxfp6.isas()[0]
     unknown = run("sse9")

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 #include "quantize/gguf_quantizer.h"
 
 namespace {
-int num_contexts = 0;
-bool fails = false;
+int num_contexts = 0, num_batches = 0;
+bool fails = false, throws = false;
 }  // namespace
 
 // The linker sends every call here (--wrap).
@@ -32,10 +33,23 @@ void __wrap_llama_free(llama_context* context) {
   __real_llama_free(context);
 }
 std::int32_t __real_llama_decode(llama_context* context, llama_batch batch);
-std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) { return fails ? -3 : __real_llama_decode(context, batch); }
+std::int32_t __wrap_llama_decode(llama_context* context, llama_batch batch) {
+  if (throws) throw std::bad_alloc();  // as the callback that observes a pass can
+  return fails ? -3 : __real_llama_decode(context, batch);
+}
+llama_batch __real_llama_batch_init(std::int32_t num_tokens, std::int32_t embedding, std::int32_t num_sequences);
+llama_batch __wrap_llama_batch_init(std::int32_t num_tokens, std::int32_t embedding, std::int32_t num_sequences) {
+  ++num_batches;
+  return __real_llama_batch_init(num_tokens, embedding, num_sequences);
+}
+void __real_llama_batch_free(llama_batch batch);
+void __wrap_llama_batch_free(llama_batch batch) {
+  --num_batches;
+  __real_llama_batch_free(batch);
+}
 }
 
-TEST(a_first_pass_that_fails_leaks_no_context) {
+TEST(a_first_pass_that_fails_leaks_nothing) {
   const std::string model = std::string(MODELS) + "stdlib-draft-f16.gguf";
   std::string text;
   for (int i = 0; i < 50; ++i) text += "def f(x): return x\n";
@@ -44,13 +58,17 @@ TEST(a_first_pass_that_fails_leaks_no_context) {
   options.num_threads = 1;
   fails = true;
   CHECK_THROWS(specdec::Calibration(model, text, options), specdec::ModelError, "reading the calibration text failed (status -3)");
-  CHECK(num_contexts == 0);
+  CHECK(num_contexts == 0 && num_batches == 0);
   fails = false;
+  throws = true;
+  CHECK_THROWS(specdec::Calibration(model, text, options), std::bad_alloc, "bad_alloc");
+  CHECK(num_contexts == 0 && num_batches == 0);
+  throws = false;
   {
     const specdec::Calibration calibration(model, text, options);
-    CHECK(num_contexts == 1);  // control
+    CHECK(num_contexts == 1 && num_batches == 1);  // control
   }
-  CHECK(num_contexts == 0);
+  CHECK(num_contexts == 0 && num_batches == 0);
 }
 
 // Files list their tensors in orders of their own, "blk.10" before "blk.2": what fits into the memory is read at once all the same.

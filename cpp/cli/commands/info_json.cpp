@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "graph/kernels.h"
+#include "cli/commands/kernel_families.h"
 #include "llama/rollback.h"
 #include "model_file/head_file.h"
 #include "model_file/own_head.h"
@@ -108,7 +108,7 @@ Json head_json(const Parts& parts) {
 // {family: name of its kernels}
 Json kernels_json() {
   Json json = Json::object();
-  for (const KernelChoice& choice : chosen_kernels()) json[choice.family] = choice.kernels;
+  for (const KernelChoice& choice : kernel_families()) json[choice.family] = choice.kernels;
   return json;
 }
 

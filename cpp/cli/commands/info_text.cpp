@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "base/isa.h"
+#include "cli/commands/kernel_families.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
-#include "graph/kernels.h"
 #include "llama/rollback.h"
 #include "model_file/head_file.h"
 #include "model_file/own_head.h"
@@ -88,7 +88,7 @@ std::string vocabulary_text(const GgufFile& file) {
 // The kernels of every family on this machine, and the values that SPECDEC_ISA can have.
 std::string kernels_text() {
   std::string chosen, others;
-  for (const KernelChoice& choice : chosen_kernels())
+  for (const KernelChoice& choice : kernel_families())
     chosen += std::string(chosen.empty() ? "" : ", ") + choice.family + " " + choice.kernels;
   for (const Isa* isa : supported_isas()) others += (others.empty() ? "" : ", ") + std::string(isa->name);
   return chosen + " (SPECDEC_ISA: " + others + ")";

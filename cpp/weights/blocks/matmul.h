@@ -9,8 +9,7 @@
 // The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how threads split
 // the rows, or on the instruction set.
 //
-// Rounding of a block of 32, a = max |x|: x_scale = a / 127, x_code = x * (127 / a) to nearest even. A block with a < 2^-110
-// counts as zeros; one with NaN or infinity gets scale NaN and zero codes, so that NaN comes out of every output.
+// The rounding is that of weights/rounding.h. With scale NaN, all outputs are NaN.
 //
 // The caller owns memory and threads: every thread packs its share of blocks, all wait, then every thread multiplies its share of
 // rows. No function here allocates, throws, or needs alignment beyond that of its types.
@@ -22,11 +21,11 @@
 #include "base/cpu_features.h"
 #include "weights/blocks/format.h"
 #include "weights/blocks/tiles.h"
+#include "weights/rounding.h"
 
 namespace specdec::blocks {
 
-constexpr int block_size = 32;  // activations with one scale
-constexpr float tiny_block = 0x1p-110f;
+constexpr int block_size = rounded_block_size;  // activations with one scale
 
 struct PanelBlock {
   std::int8_t codes[block_size];
@@ -34,6 +33,18 @@ struct PanelBlock {
   float sums[2];                // scale * sum of the codes of each of the type's groups
   std::int32_t corrections[2];  // lowest code of the type * sum of the codes, for kernels that store code - lowest
 };
+
+// Stores a block's scale and the sums of the codes of its halves.
+static inline void store_numbers(Type type, float scale, const std::int32_t (&half_sums)[2], PanelBlock& to) {
+  const Format& format = format_of(type);
+  const bool is_one_group = format.group == block_size;
+  const std::int32_t sums[2] = {is_one_group ? half_sums[0] + half_sums[1] : half_sums[0], is_one_group ? 0 : half_sums[1]};
+  to.scale = scale;
+  for (int i = 0; i < 2; ++i) {
+    to.sums[i] = scale * static_cast<float>(sums[i]);
+    to.corrections[i] = format.lowest * sums[i];
+  }
+}
 
 // Panel: columns in groups of panel_width, the last one narrower; a group of w columns is [blocks][w].
 constexpr int panel_width = 8;
@@ -75,7 +86,8 @@ struct Kernels {
   void (*pack)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                std::int64_t block_end, PanelBlock* panel) noexcept;
 
-  // out[c * ldo + row] for all n columns and rows [row_begin, row_end). row_begin is best a multiple of tile_rows; with tiles it must be.
+  // All n columns and rows [row_begin, row_end); `out` is the place of the first of these rows, of column 0. row_begin is best a multiple
+  // of tile_rows; with tiles it must be.
   void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
                  std::int64_t ldo, void* scratch) noexcept;
 };

@@ -269,7 +269,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
       else multiply_unpacked<type>(own, panel, n, m.k, tile, acc);
     }
     for (std::int64_t c = 0; c < n; ++c) {
-      float* to = out + c * ldo + row;
+      float* to = out + c * ldo + (row - row_begin);
       const float* from = acc + c * tile_rows;
       if (rows < tile_rows) __builtin_memcpy(to, from, static_cast<std::size_t>(rows) * sizeof(float));
       else if (streams && reinterpret_cast<std::uintptr_t>(to) % 64 == 0) stream_row(to, from);

@@ -1,25 +1,8 @@
 // Decoding and multiplying one by one: the reference for the others, and what runs where there is no kernel of its own.
-#include <cstring>
-
 #include "weights/blocks/matmul.h"
 
 namespace specdec::blocks {
 namespace {
-
-float float_of(std::uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-std::uint32_t magnitude_bits(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits & 0x7fffffffu;
-}
-
-// Nearest even for |x| < 2^22.
-int rounded(float x) { return static_cast<int>((x + 0x1.8p23f) - 0x1.8p23f); }
 
 float dot(const std::int8_t* w, const std::int8_t* x, int count) {
   std::int32_t sum = 0;
@@ -43,7 +26,7 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
       const Weights32 w = decode(m.type, numbers);
       for (std::int64_t c = 0; c < n; ++c) {
         const PanelBlock& x = panel[panel_place(n, m.k, c, block)];
-        float& y = out[c * ldo + row];
+        float& y = out[c * ldo + row - row_begin];
         float acc = block == 0 ? 0.0f : y;
         for (int group = 0; group < block_size / format.group; ++group) {
           const int first = group * format.group;
@@ -60,28 +43,12 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
 
 void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                  std::int64_t block_end, PanelBlock* panel) noexcept {
-  const Format& format = format_of(type);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
-    const float* from = x + block * block_size;
-    PanelBlock to{};
-    std::uint32_t largest = 0;
-    for (int i = 0; i < block_size; ++i) largest = magnitude_bits(from[i]) > largest ? magnitude_bits(from[i]) : largest;
-    int sum[2] = {0, 0};  // of groups
-    if (largest >= 0x7f800000u) {
-      to.scale = float_of(0x7fc00000u);
-    } else if (float_of(largest) >= tiny_block) {
-      const float inverse = 127.0f / float_of(largest);
-      to.scale = float_of(largest) / 127.0f;
-      for (int i = 0; i < block_size; ++i) {
-        to.codes[i] = static_cast<std::int8_t>(rounded(from[i] * inverse));
-        sum[i / format.group] += to.codes[i];
-      }
-    }
-    for (int i = 0; i < 2; ++i) {
-      to.sums[i] = to.scale * static_cast<float>(sum[i]);
-      to.corrections[i] = format.lowest * sum[i];
-    }
-    panel[panel_place(n, k, column, block)] = to;
+    PanelBlock& to = panel[panel_place(n, k, column, block)];
+    const float scale = round_block(x + block * block_size, to.codes);
+    std::int32_t half_sums[2] = {0, 0};
+    for (int i = 0; i < block_size; ++i) half_sums[i / (block_size / 2)] += to.codes[i];
+    store_numbers(type, scale, half_sums, to);
   }
 }
 

@@ -87,7 +87,7 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   const auto sum = [&](int i) -> const Sum& { return sums[i % rows][i < count ? i / rows : 0]; };
 #pragma GCC unroll 8
   for (int i = 0; i < count; i += 4) store_totals(sum(i), sum(i + 1), sum(i + 2), sum(i + 3), totals + i);
-  for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo + row, totals + c * rows, sizeof(float) * rows);
+  for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo, totals + c * rows, sizeof(float) * rows);
 }
 
 // For one column, going row by row suits the hardware prefetcher best, as long as the column stays in L1. Short rows belong to
@@ -98,8 +98,10 @@ template <Type type, int columns>
 void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t end, const float* x, float* out, std::int64_t ldo) {
   constexpr int rows = rows_at_once(columns);
   static_assert(tile_rows % rows == 0);
-  for (; row + rows <= end && !one_by_one(columns, m.k); row += rows) multiply_tile<type, rows, columns>(m, row, x, out, ldo);
-  for (; row < end; ++row) multiply_tile<type, 1, columns>(m, row, x, out, ldo);
+  for (; row + rows <= end && !one_by_one(columns, m.k); row += rows, out += rows) {
+    multiply_tile<type, rows, columns>(m, row, x, out, ldo);
+  }
+  for (; row < end; ++row, ++out) multiply_tile<type, 1, columns>(m, row, x, out, ldo);
 }
 
 using MultiplyRows = void (*)(const Matrix&, std::int64_t, std::int64_t, const float*, float*, std::int64_t);
@@ -122,7 +124,7 @@ void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t 
     const std::int64_t end = row_end - row < band ? row_end : row + band;
     for (std::int64_t group = 0; group < groups.count; ++group) {
       const std::int64_t first = groups.first(group), columns = groups.first(group + 1) - first;
-      by_columns[columns - 1](m, row, end, panel + first * num_blocks(m.k) * lanes, out + first * ldo, ldo);
+      by_columns[columns - 1](m, row, end, panel + first * num_blocks(m.k) * lanes, out + first * ldo + (row - row_begin), ldo);
     }
   }
 }

@@ -9,13 +9,12 @@
 
 #include "base/parallel.h"
 #include "weights/mxfp6/codec.h"
+#include "weights/mxfp6/kernels.h"
 
 namespace specdec::mxfp6 {
 namespace {
 
-// Rows rounded at once; as many as a block has columns, so that the codec's function for a block can round one column of them.
-constexpr int lanes = block_size;
-using Lanes = float[lanes];
+constexpr int lanes = feedback_lanes;
 
 float power_of_two(int exponent) {  // -126..127
   const std::uint32_t bits = static_cast<std::uint32_t>(exponent + 127) << 23;
@@ -42,78 +41,9 @@ void factorize_panel(double* h, std::int64_t n, std::int64_t begin, std::int64_t
   }
 }
 
-// Eliminates the columns [begin, end) of a finished panel, a multiple of 4, from row r < begin.
-inline __attribute__((always_inline)) void eliminate_body(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
-  double* row = h + r * n;
-  for (std::int64_t l = begin; l < end; l += 4) {
-    const double *a = h + l * n, *b = a + n, *c = b + n, *d = c + n;
-    const double fa = a[r] * a[l], fb = b[r] * b[l + 1], fc = c[r] * c[l + 2], fd = d[r] * d[l + 3];
-    for (std::int64_t i = 0; i <= r; ++i) row[i] -= (fa * a[i] + fb * b[i]) + (fc * c[i] + fd * d[i]);
-  }
-}
-
-// A matrix in memory, row- or column-major.
-struct Strided {
-  const float* start;
-  std::int64_t row_stride, column_stride;
-  float at(std::int64_t row, std::int64_t column) const { return start[row * row_stride + column * column_stride]; }
-};
-
-// A vector of eight floats; the compiler uses as many registers as it needs.
-typedef float Eight __attribute__((vector_size(8 * sizeof(float)), aligned(alignof(float)), may_alias));
-
-// sums[r] += sum over i < count of a(r, i) * x[i], i ascending, for `outputs` rows r. x is read once for all of them.
-template <int outputs>
-inline __attribute__((always_inline)) void accumulate_body(const Strided& a, std::int64_t row, const Lanes* x, std::int64_t count,
-                                                           Lanes* sums) {
-  Eight total[outputs][lanes / 8];
-  for (int r = 0; r < outputs; ++r) {
-    for (int v = 0; v < lanes / 8; ++v) total[r][v] = reinterpret_cast<const Eight*>(sums[row + r])[v];
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (int v = 0; v < lanes / 8; ++v) {
-      for (int r = 0; r < outputs; ++r) total[r][v] += reinterpret_cast<const Eight*>(x[i])[v] * a.at(row + r, i);
-    }
-  }
-  for (int r = 0; r < outputs; ++r) {
-    for (int v = 0; v < lanes / 8; ++v) reinterpret_cast<Eight*>(sums[row + r])[v] = total[r][v];
-  }
-}
-
-inline __attribute__((always_inline)) void accumulate_all(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
-                                                          Lanes* sums) {
-  std::int64_t row = 0;
-  for (; row + 2 <= outputs; row += 2) accumulate_body<2>(a, row, x, count, sums);
-  for (; row < outputs; ++row) accumulate_body<1>(a, row, x, count, sums);
-}
-
-// The two hot loops, also compiled for AVX2. The results are the same: no sum is reordered.
-struct Loops {
-  void (*eliminate)(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r);
-  void (*accumulate)(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums);
-};
-constexpr Loops portable_loops = {
-    [](double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) { eliminate_body(h, n, begin, end, r); },
-    [](const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
-      accumulate_all(a, outputs, x, count, sums);
-    }};
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void eliminate_avx2(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t r) {
-  eliminate_body(h, n, begin, end, r);
-}
-__attribute__((target("avx2"))) void accumulate_avx2(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
-                                                     Lanes* sums) {
-  accumulate_all(a, outputs, x, count, sums);
-}
-const Loops loops = __builtin_cpu_supports("avx2") ? Loops{eliminate_avx2, accumulate_avx2} : portable_loops;
-#else
-constexpr Loops loops = portable_loops;
-#endif
-
 // sums [outputs] += a [outputs, count] times x [count]
-void accumulate(const Strided& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
-  loops.accumulate(a, outputs, x, count, sums);
+void accumulate(const StridedMatrix& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) {
+  calibration_loops().accumulate(a, outputs, x, count, sums);
 }
 
 void factorize_matrix(double* h, std::int64_t n, int num_threads) {
@@ -121,7 +51,8 @@ void factorize_matrix(double* h, std::int64_t n, int num_threads) {
   for (std::int64_t begin = n - panel; begin >= 0; begin -= panel) {
     factorize_panel(h, n, begin, begin + panel);
     for_each_piece(num_threads, begin / rows_at_once, [&](std::int64_t piece) {
-      for (std::int64_t r = piece * rows_at_once; r < (piece + 1) * rows_at_once; ++r) loops.eliminate(h, n, begin, begin + panel, r);
+      for (std::int64_t r = piece * rows_at_once; r < (piece + 1) * rows_at_once; ++r)
+        calibration_loops().eliminate(h, n, begin, begin + panel, r);
     });
   }
 }
@@ -187,6 +118,8 @@ void try_scales(const Lanes* targets, const Lanes* own, const float* feedback, s
     }
   }
 }
+
+[[noreturn]] void throw_not_finite() { throw std::invalid_argument("error feedback: the moments of the inputs are not finite"); }
 
 }  // namespace
 
@@ -371,6 +304,9 @@ void ErrorFeedback::choose_order(const float* moments) {
     for (std::int64_t c = block * block_size; c < (block + 1) * block_size; ++c) sum += static_cast<double>(energy(c));
     return sum;
   };
+  for (std::int64_t c = 0; c < cols_; ++c) {  // sorting needs numbers
+    if (!std::isfinite(energy(c))) throw_not_finite();
+  }
   std::vector<std::int64_t> blocks(static_cast<std::size_t>(cols_ / block_size));
   std::iota(blocks.begin(), blocks.end(), 0);
   std::stable_sort(blocks.begin(), blocks.end(), [&](std::int64_t a, std::int64_t b) { return block_energy(a) > block_energy(b); });
@@ -389,7 +325,7 @@ void ErrorFeedback::choose_order(const float* moments) {
       const std::int64_t a = order_[static_cast<std::size_t>(p)], b = order_[static_cast<std::size_t>(r)];
       const double given = static_cast<double>(moments[std::max(a, b) * cols_ + std::min(a, b)]);
       const auto value = static_cast<float>(given / unit_ + (p == r ? damping_ : 0.0));
-      if (!std::isfinite(value)) throw std::invalid_argument("error feedback: the moments of the inputs are not finite");
+      if (!std::isfinite(value)) throw_not_finite();
       moments_[static_cast<std::size_t>(p * cols_ + r)] = moments_[static_cast<std::size_t>(r * cols_ + p)] = value;
     }
   }

@@ -1,5 +1,7 @@
 #include "weights/mxfp6/kernels.h"
 
+#include "base/isa.h"
+
 namespace specdec::mxfp6 {
 
 const std::vector<const Kernels*>& all_kernels() {
@@ -16,6 +18,21 @@ const std::vector<const Kernels*>& all_kernels() {
       &kernels_scalar,
   };
   return list;
+}
+
+const std::vector<const CalibrationLoops*>& all_calibration_loops() {
+  static const std::vector<const CalibrationLoops*> list = {
+#if defined(__x86_64__)
+      &calibration_loops_avx2,
+#endif
+      &calibration_loops_scalar,
+  };
+  return list;
+}
+
+const CalibrationLoops& calibration_loops() {
+  static const CalibrationLoops& chosen = pick(all_calibration_loops());
+  return chosen;
 }
 
 }  // namespace specdec::mxfp6

@@ -7,9 +7,8 @@
 //   acc = fma(float(sum), weight_scale * activation_scale, acc).
 // So a column's result does not depend on n, on how bands or threads split the work, or on the instruction set.
 //
-// Rounding of a block, a = max |x|:  scale = a / 127 * code_unit (the weights are multiplied as integers, format.h),
-// code = x * (127 / a) rounded to nearest even, -127..127. A block with a < 2^-110 is treated as zeros (scale code_unit);
-// a block with NaN or infinity gets scale NaN and zero codes, so all outputs are NaN.
+// The rounding is that of weights/rounding.h. A panel has its scales times code_unit, because the weights are multiplied as
+// integers (format.h), and code_unit instead of 0. With scale NaN, all outputs are NaN.
 //
 // The caller owns memory and threads: every thread quantizes its share of blocks, all wait at a barrier, then every thread
 // multiplies its share of bands. No function here allocates, throws, or needs alignment beyond that of its types.
@@ -20,15 +19,17 @@
 
 #include "base/cpu_features.h"
 #include "weights/mxfp6/format.h"
+#include "weights/rounding.h"
 
 namespace specdec::mxfp6 {
+
+static_assert(block_size == rounded_block_size);
 
 // Panel: the quantized activations, in groups of panel_width columns (the last may be narrower). A group of w columns is a
 // sequence of blocks of 40 w bytes: int8 codes [w][32], f32 scales [w], int32 corrections [w] = -64 * sum of the block's codes.
 constexpr int panel_width = 8;
 constexpr int panel_block_bytes = block_size + 8;  // per column
 constexpr int weight_offset = 64;                  // x86 kernels store weights + 64 as unsigned bytes
-constexpr float tiny_block = 0x1p-110f;
 
 struct PanelBlock {
   std::int64_t codes, scale, correction;  // byte offsets in the panel
@@ -42,6 +43,14 @@ static constexpr PanelBlock panel_block(std::int64_t n, std::int64_t k, std::int
   return {start + place * block_size, start + width * block_size + place * 4, start + width * (block_size + 4) + place * 4};
 }
 
+// Stores a block's scale as round_block gave it, and the sum of its codes.
+static inline void store_numbers(float rounded_scale, std::int32_t sum, const PanelBlock& at, char* panel) {
+  const float scale = rounded_scale == 0.0f ? code_unit : rounded_scale * code_unit;
+  const std::int32_t correction = -weight_offset * sum;
+  __builtin_memcpy(panel + at.scale, &scale, sizeof scale);
+  __builtin_memcpy(panel + at.correction, &correction, sizeof correction);
+}
+
 // Bytes of a panel of n columns of k activations.
 static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
   return static_cast<std::size_t>(n * (k / block_size) * panel_block_bytes);
@@ -50,7 +59,7 @@ static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
 // Bytes of scratch memory that each thread passes to matmul. With more than one panel group, bands are decoded into it once.
 constexpr int scratch_bands = 4;
 static constexpr std::size_t scratch_bytes(std::int64_t n, std::int64_t k) {
-  return n <= panel_width ? 0 : static_cast<std::size_t>(scratch_bands * tile_rows * k) + 64;
+  return n <= panel_width ? 0 : static_cast<std::size_t>(scratch_bands * tile_rows * k);
 }
 
 // One instruction set's kernels. k is a multiple of 32; a band is 16 rows; `tiles` is the start of the whole matrix.
@@ -62,7 +71,7 @@ struct Kernels {
   void (*quantize)(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
                    void* panel) noexcept;
 
-  // out[c * ldo + row] for all n columns and the rows of bands [band_begin, band_end).
+  // All n columns and the rows of bands [band_begin, band_end); `out` is the place of the first of these rows, of column 0.
   void (*matmul)(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
                  std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept;
 };

@@ -10,6 +10,8 @@
 namespace specdec::mxfp6 {
 namespace {
 
+#define SPECDEC_INLINE inline __attribute__((always_inline))
+
 struct ByteTable {
   alignas(64) std::uint8_t entry[num_codes];
 };
@@ -77,7 +79,7 @@ struct PanelBlocks {
 
 // One 4-column group of weights (one register) times the same columns of W activations.
 template <int W>
-inline __attribute__((always_inline)) void dot_group(__m512i weights, const PanelBlocks<W>& panel, int group, __m512i (&sum)[W]) {
+SPECDEC_INLINE void dot_group(__m512i weights, const PanelBlocks<W>& panel, int group, __m512i (&sum)[W]) {
 #pragma GCC unroll 16
   for (int c = 0; c < W; ++c) {
     std::int32_t four;
@@ -88,7 +90,7 @@ inline __attribute__((always_inline)) void dot_group(__m512i weights, const Pane
 
 // Adds a tile's products with W columns to `sum`.
 template <int W>
-inline __attribute__((always_inline)) void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& panel, __m512i (&sum)[W]) {
+SPECDEC_INLINE void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& panel, __m512i (&sum)[W]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
     const std::uint8_t* from = tile + half * half_bytes;
@@ -190,38 +192,13 @@ void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::i
     for (std::int64_t column = 0, width; column < n; column += width) {
       width = n - column < most_columns ? n - column : most_columns;
       const char* group = static_cast<const char*>(panel) + panel_block(n, k, column, 0).codes;
-      by_width[width](tiles + first * blocks * tile_bytes, last - first, blocks, group, out + column * ldo + first * tile_rows, ldo);
+      by_width[width](tiles + first * blocks * tile_bytes, last - first, blocks, group,
+                      out + column * ldo + (first - band_begin) * tile_rows, ldo);
     }
   }
 }
 
-void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-              void* panel) noexcept {
-  char* base = static_cast<char*>(panel);
-  const __m512i magnitude_mask = _mm512_set1_epi32(0x7fffffff);
-  for (std::int64_t block = block_begin; block < block_end; ++block) {
-    const __m512 a = _mm512_loadu_ps(x + block * block_size), b = _mm512_loadu_ps(x + block * block_size + 16);
-    // As integers, magnitudes order NaN and infinity above every finite value.
-    const __m512i larger = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), magnitude_mask),
-                                            _mm512_and_si512(_mm512_castps_si512(b), magnitude_mask));
-    const std::int32_t largest_bits = _mm512_reduce_max_epi32(larger);
-    float largest;
-    __builtin_memcpy(&largest, &largest_bits, sizeof largest);
-    const bool finite = largest_bits < 0x7f800000;
-    const bool zero = !finite || largest < tiny_block;
-    const __m512 inverse = _mm512_set1_ps(zero ? 0.0f : 127.0f / largest);
-    const __mmask16 keep = zero ? 0 : 0xFFFF;
-    const __m512i qa = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(a, inverse));
-    const __m512i qb = _mm512_maskz_cvtps_epi32(keep, _mm512_mul_ps(b, inverse));
-    const float scale = !finite ? __builtin_nanf("") : zero ? code_unit : largest / 127.0f * code_unit;
-    const std::int32_t correction = -weight_offset * _mm512_reduce_add_epi32(_mm512_add_epi32(qa, qb));
-    const PanelBlock at = panel_block(n, k, column, block);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(base + at.codes), _mm512_cvtepi32_epi8(qa));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(base + at.codes + 16), _mm512_cvtepi32_epi8(qb));
-    __builtin_memcpy(base + at.scale, &scale, sizeof scale);
-    __builtin_memcpy(base + at.correction, &correction, sizeof correction);
-  }
-}
+#include "weights/mxfp6/quantize_x86.h"
 
 }  // namespace
 

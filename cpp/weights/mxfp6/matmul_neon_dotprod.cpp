@@ -156,7 +156,7 @@ void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::i
       const std::int8_t* group = static_cast<const std::int8_t*>(panel) + panel_block(n, k, column, 0).codes;
       for (std::int64_t b = 0; b < count; ++b) {
         by_width[width](bands + b * blocks * tile_bytes, share_decoded ? scratch + b * band_decoded : nullptr, blocks, group,
-                        out + column * ldo + (first + b) * tile_rows, ldo);
+                        out + column * ldo + (first - band_begin + b) * tile_rows, ldo);
       }
     }
   }
@@ -185,15 +185,12 @@ void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t colum
       rounded[i] = vandq_s32(keep, vcvtnq_s32_f32(vmulq_n_f32(value[i], inverse)));
       sum = vaddq_s32(sum, rounded[i]);
     }
-    const float scale = !finite ? __builtin_nanf("") : zero ? code_unit : largest / 127.0f * code_unit;
-    const std::int32_t correction = -weight_offset * vaddvq_s32(sum);
     const PanelBlock at = panel_block(n, k, column, block);
     for (int i = 0; i < 8; i += 2) {
       const int16x8_t words = vcombine_s16(vmovn_s32(rounded[i]), vmovn_s32(rounded[i + 1]));
       vst1_s8(reinterpret_cast<std::int8_t*>(base + at.codes + 4 * i), vmovn_s16(words));
     }
-    __builtin_memcpy(base + at.scale, &scale, sizeof scale);
-    __builtin_memcpy(base + at.correction, &correction, sizeof correction);
+    store_numbers(!finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f, vaddvq_s32(sum), at, base);
   }
 }
 

@@ -10,39 +10,19 @@ float float_of(std::uint32_t bits) {
   return x;
 }
 
-std::uint32_t magnitude_bits(float x) {
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &x, sizeof bits);
-  return bits & 0x7fffffffu;
-}
-
 float weight_scale(const std::uint8_t* tile, int row) { return float_of(static_cast<std::uint32_t>(tile[tile_code_bytes + row]) << 23); }
-
-// Nearest even for |x| < 2^22.
-std::int8_t round_to_int8(float x) { return static_cast<std::int8_t>((x + 0x1.8p23f) - 0x1.8p23f); }
 
 void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
               void* panel) noexcept {
   char* base = static_cast<char*>(panel);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
-    const float* from = x + block * block_size;
     const PanelBlock at = panel_block(n, k, column, block);
-    std::int8_t codes[block_size] = {};
-    float scale = code_unit;
+    std::int8_t codes[block_size];
+    const float scale = round_block(x + block * block_size, codes);
     std::int32_t sum = 0;
-    std::uint32_t largest = 0;
-    for (int i = 0; i < block_size; ++i) largest = magnitude_bits(from[i]) > largest ? magnitude_bits(from[i]) : largest;
-    if (largest >= 0x7f800000u) {
-      scale = float_of(0x7fc00000u);
-    } else if (float_of(largest) >= tiny_block) {
-      const float inverse = 127.0f / float_of(largest);
-      scale *= float_of(largest) / 127.0f;
-      for (int i = 0; i < block_size; ++i) sum += codes[i] = round_to_int8(from[i] * inverse);
-    }
-    const std::int32_t correction = -weight_offset * sum;
+    for (const std::int8_t code : codes) sum += code;
     __builtin_memcpy(base + at.codes, codes, sizeof codes);
-    __builtin_memcpy(base + at.scale, &scale, sizeof scale);
-    __builtin_memcpy(base + at.correction, &correction, sizeof correction);
+    store_numbers(scale, sum, at, base);
   }
 }
 
@@ -78,7 +58,7 @@ void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::i
         const PanelBlock at = panel_block(n, k, column, block);
         float scale;
         __builtin_memcpy(&scale, base + at.scale, sizeof scale);
-        float* y = out + column * ldo + band * tile_rows;
+        float* y = out + column * ldo + (band - band_begin) * tile_rows;
         for (int row = 0; row < tile_rows; ++row) {
           const float before = block == 0 ? 0.0f : y[row];
           y[row] = __builtin_fmaf(block_sum(tile.multiple[row], base + at.codes), tile.scale[row] * scale, before);

@@ -209,57 +209,11 @@ void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::i
       const char* group = static_cast<const char*>(panel) + panel_block(n, k, column, 0).codes;
       for (std::int64_t b = 0; b < count; ++b) {
         const auto run = share_decoded ? from_scratch[width] : on_the_way[width];
-        run(bands + b * blocks * tile_bytes, scratch + b * band_decoded, blocks, group, out + column * ldo + (first + b) * tile_rows, ldo);
+        run(bands + b * blocks * tile_bytes, scratch + b * band_decoded, blocks, group,
+            out + column * ldo + (first - band_begin + b) * tile_rows, ldo);
       }
     }
   }
 }
 
-SPECDEC_INLINE std::int32_t largest_lane(__m256i v) {
-  __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(1, 0, 3, 2)));
-  m = _mm_max_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
-  return _mm_cvtsi128_si32(m);
-}
-
-SPECDEC_INLINE std::int32_t sum_of_lanes(__m256i v) {
-  __m128i m = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-  m = _mm_add_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(1, 0, 3, 2)));
-  m = _mm_add_epi32(m, _mm_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
-  return _mm_cvtsi128_si32(m);
-}
-
-void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-              void* panel) noexcept {
-  char* base = static_cast<char*>(panel);
-  const __m256i magnitude_mask = _mm256_set1_epi32(0x7fffffff);
-  for (std::int64_t block = block_begin; block < block_end; ++block) {
-    __m256 value[4];
-    __m256i largest_lanes = _mm256_setzero_si256();
-    for (int i = 0; i < 4; ++i) {
-      value[i] = _mm256_loadu_ps(x + block * block_size + 8 * i);
-      // As integers, magnitudes order NaN and infinity above every finite value.
-      largest_lanes = _mm256_max_epi32(largest_lanes, _mm256_and_si256(_mm256_castps_si256(value[i]), magnitude_mask));
-    }
-    const std::int32_t largest_bits = largest_lane(largest_lanes);
-    float largest;
-    __builtin_memcpy(&largest, &largest_bits, sizeof largest);
-    const bool finite = largest_bits < 0x7f800000;
-    const bool zero = !finite || largest < tiny_block;
-    const __m256 inverse = _mm256_set1_ps(zero ? 0.0f : 127.0f / largest);
-    const __m256i keep = _mm256_set1_epi32(zero ? 0 : -1);
-    __m256i rounded[4], sum = _mm256_setzero_si256();
-    for (int i = 0; i < 4; ++i) {
-      rounded[i] = _mm256_and_si256(keep, _mm256_cvtps_epi32(_mm256_mul_ps(value[i], inverse)));
-      sum = _mm256_add_epi32(sum, rounded[i]);
-    }
-    const float scale = !finite ? __builtin_nanf("") : zero ? code_unit : largest / 127.0f * code_unit;
-    const std::int32_t correction = -weight_offset * sum_of_lanes(sum);
-    // Packing works within 128-bit lanes: afterwards the dwords hold values 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, ...
-    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_packs_epi32(rounded[2], rounded[3]));
-    const PanelBlock at = panel_block(n, k, column, block);
-    store(base + at.codes, _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-    __builtin_memcpy(base + at.scale, &scale, sizeof scale);
-    __builtin_memcpy(base + at.correction, &correction, sizeof correction);
-  }
-}
+#include "weights/mxfp6/quantize_x86.h"

@@ -120,7 +120,7 @@ Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::
   Floats out(size(n, w.rows), not_a_number);
   std::vector<std::uint8_t> scratch(scratch_bytes(n));
   for (std::int64_t row = 0; row < w.rows; row += rows_at_a_time) {
-    kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data(), w.rows, scratch.data());
+    kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data() + row, w.rows, scratch.data());
   }
   return out;
 }
@@ -328,7 +328,7 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
         constexpr std::int64_t ldo = 70;
         Floats out(size(n, ldo), 123.0f);
         std::vector<std::uint8_t> scratch(scratch_bytes(n) + 64, guard);
-        tested().matmul(weights.matrix(), panel.data(), n, first, 47, out.data(), ldo, scratch.data());
+        tested().matmul(weights.matrix(), panel.data(), n, first, 47, out.data() + first, ldo, scratch.data());
         for (std::int64_t c = 0; c < n; ++c) {
           for (std::int64_t r = 0; r < ldo; ++r) {
             const bool written = r >= first && r < 47;

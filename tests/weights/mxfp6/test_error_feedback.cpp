@@ -175,8 +175,11 @@ TEST(bad_input_is_rejected) {
   Floats h = identity(cols);
   CHECK_THROWS(ErrorFeedback(h.data(), 48, {}, 1), std::invalid_argument, "multiple of 32");
   CHECK_THROWS(ErrorFeedback(h.data(), cols, {0.0, 1}, 1), std::invalid_argument, "damping");
-  h[index(3 * cols + 1)] = std::numeric_limits<float>::quiet_NaN();
-  CHECK_THROWS(ErrorFeedback(h.data(), cols, {}, 1), std::invalid_argument, "not finite");
+  for (const std::int64_t place : {3 * cols + 1, 5 * cols + 5}) {  // the second is an energy, by which columns are sorted
+    h = identity(cols);
+    h[index(place)] = std::numeric_limits<float>::quiet_NaN();
+    CHECK_THROWS(ErrorFeedback(h.data(), cols, {}, 1), std::invalid_argument, "not finite");
+  }
 }
 
 TEST_MAIN()

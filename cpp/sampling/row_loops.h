@@ -1,0 +1,49 @@
+// The loops over whole rows of logits, which compilers vectorise: one table of functions per instruction set (base/isa.h). All
+// tables give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu_features.h"
+
+namespace specdec::sampling {
+
+// next_block_above looks at blocks of so many logits.
+constexpr int logits_per_block = 64;
+// maxima folds so many lanes at a time.
+constexpr int maxima_lanes = 16;
+
+template <class Logit>
+struct LogitLoops {
+  // The start of the first whole block, at begin + n * logits_per_block, that has a logit above the floor (or NaN). If there is
+  // none, the start of the partial block at the end.
+  std::int32_t (*next_block_above)(const Logit* logits, std::int32_t begin, int size, Logit floor) noexcept;
+
+  // out[count]: each the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes. NaN is skipped.
+  void (*maxima)(const Logit* logits, int depth, double* out, std::size_t count) noexcept;
+
+  // Sum of exp(logit - max_logit).
+  double (*mass)(const Logit* logits, int size, double max_logit) noexcept;
+};
+
+struct RowLoops {
+  const char* name;
+  CpuFeatures needs;
+
+  LogitLoops<float> f32;
+  LogitLoops<double> f64;
+
+  // weights[i] = exp(weights[i]) for weights <= 0; returns their sum.
+  double (*exponentials)(double* weights, std::size_t count) noexcept;
+  void (*divide)(double* weights, std::size_t count, double total) noexcept;
+
+  // The largest logit (size > 0), and the sum of exp(logit - max), whose terms are floats.
+  float (*maximum)(const float* logits, int size) noexcept;
+  double (*rough_mass)(const float* logits, int size, float max) noexcept;
+};
+
+extern const RowLoops row_loops_scalar;
+extern const RowLoops row_loops_avx2, row_loops_avx512;  // x86 builds only
+
+}  // namespace specdec::sampling
