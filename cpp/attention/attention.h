@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "base/cpu_features.h"
+#include "base/index.h"
 
 namespace specdec::attention {
 
@@ -62,7 +63,7 @@ constexpr int strip_floats(int depth) { return (depth + 1) * lanes; }
 // Number of f32 values of scratch memory per call.
 constexpr std::size_t scratch_floats(int head_size, int value_size) {
   const int block = block_cells / lanes * strip_floats(head_size) + value_size / lanes * strip_floats(block_cells);
-  return static_cast<std::size_t>(block + max_rows * (head_size + block_cells + 1) + lanes);
+  return idx(block + max_rows * (head_size + block_cells + 1) + lanes);
 }
 
 struct Kernels {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/index.h"
+
 namespace specdec {
 
 // Runs work(piece, thread) once for each piece 0 .. num_pieces - 1 on up to num_threads threads (fewer if the system cannot
@@ -36,7 +38,7 @@ void for_each_piece(int num_threads, std::int64_t num_pieces, const Work& work, 
     }
   };
   std::vector<std::thread> others;
-  others.reserve(static_cast<std::size_t>(num_threads));
+  others.reserve(idx(num_threads));
   try {
     for (int thread = 1; thread < num_threads && thread < num_pieces; ++thread) others.emplace_back(run, thread);
   } catch (const std::exception&) {  // no more threads, or no memory for one

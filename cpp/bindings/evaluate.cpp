@@ -79,7 +79,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
   return logits;
 }
 
-constexpr const char* kDoc =
+constexpr const char* evaluate_doc =
     R"(Logits of a token sequence, float32 [len(tokens), vocabulary]: row i predicts the token after tokens[i]. For tests and
 teaching.
 
@@ -97,6 +97,6 @@ ModelError: a file that cannot be used.)";
 }  // namespace
 
 void register_evaluate(py::module_& m) {
-  m.def("evaluate", &evaluate, kDoc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
+  m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
         py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "", py::arg("memory_to_leave") = 0);
 }

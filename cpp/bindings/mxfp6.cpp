@@ -202,14 +202,14 @@ std::vector<std::string> isa_names() {
   return names;
 }
 
-constexpr const char* kModuleDoc =
+constexpr const char* module_doc =
     R"(The 6-bit block-scaled weight format (OCP MXFP6) on numpy arrays: the engine's own codec and kernels.
 
 32 weights of a row share one scale byte s, of value 2**(s - 127). The elements are E2M3: magnitudes up to 7.5, the
 smallest step is 1/8. 16 rows x 32 columns are a tile of 400 bytes.
 Arrays must have exactly the dtype named, nothing is converted; any strides are accepted. Bad values raise ValueError.)";
 
-constexpr const char* kQuantizeDoc =
+constexpr const char* quantize_doc =
     R"(x float32 [rows, cols] -> (codes uint8 [rows, cols] of 0..63, scales uint8 [rows, cols / 32] of 1..253).
 
 scale: "ocp" is floor(log2(max |x|)) - floor(log2(largest code)) per block; "mse" is, of that scale and its two
@@ -218,23 +218,23 @@ Rounding is to nearest even and saturates; minus zero keeps its sign.
 
 ValueError: x not float32, not 2-D, cols not a multiple of 32, or a value that is not finite (the message has its index).)";
 
-constexpr const char* kDequantizeDoc =
+constexpr const char* dequantize_doc =
     R"(codes uint8 [rows, cols], scales uint8 [rows, cols / 32] -> float32 [rows, cols], exact.
 
 Every scale byte is accepted: 0 is 2**-127, 255 gives NaN; values beyond the range of float32 are infinite.
 ValueError: wrong dtype or shape, cols not a multiple of 32, a code above 63.)";
 
-constexpr const char* kPackDoc =
+constexpr const char* pack_doc =
     R"(codes uint8 [rows, cols], scales uint8 [rows, cols / 32] -> tiles uint8 [rows / 16, cols / 32, 400].
 
 ValueError: wrong dtype or shape, rows not a multiple of 16, cols not a multiple of 32, a code above 63.)";
 
-constexpr const char* kUnpackDoc =
+constexpr const char* unpack_doc =
     R"(tiles uint8 [rows / 16, cols / 32, 400] -> (codes uint8 [rows, cols], scales uint8 [rows, cols / 32]).
 
 ValueError: wrong dtype or shape, rows not a multiple of 16, cols not a multiple of 32.)";
 
-constexpr const char* kMatmulDoc =
+constexpr const char* matmul_doc =
     R"(W @ x per row of x: tiles uint8 [rows / 16, cols / 32, 400], x float32 [n, cols] -> float32 [n, rows].
 
 isa: one of isas(); None: the one that SPECDEC_ISA names, otherwise the best
@@ -248,12 +248,12 @@ ValueError: wrong dtype or shape, unknown or unsupported isa, threads out of ran
 }  // namespace
 
 void register_mxfp6(py::module_& m) {
-  m.doc() = kModuleDoc;
-  m.def("quantize", &quantize_array, kQuantizeDoc, py::arg("x"), py::arg("scale") = "mse");
-  m.def("dequantize", &dequantize_arrays, kDequantizeDoc, py::arg("codes"), py::arg("scales"));
-  m.def("pack", &pack_arrays, kPackDoc, py::arg("codes"), py::arg("scales"));
-  m.def("unpack", &unpack_array, kUnpackDoc, py::arg("tiles"), py::arg("rows"), py::arg("cols"));
-  m.def("matmul", &matmul_arrays, kMatmulDoc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("isa") = py::none(),
+  m.doc() = module_doc;
+  m.def("quantize", &quantize_array, quantize_doc, py::arg("x"), py::arg("scale") = "mse");
+  m.def("dequantize", &dequantize_arrays, dequantize_doc, py::arg("codes"), py::arg("scales"));
+  m.def("pack", &pack_arrays, pack_doc, py::arg("codes"), py::arg("scales"));
+  m.def("unpack", &unpack_array, unpack_doc, py::arg("tiles"), py::arg("rows"), py::arg("cols"));
+  m.def("matmul", &matmul_arrays, matmul_doc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("isa") = py::none(),
         py::arg("threads") = 1);
   m.def("isas", &isa_names, "Names of the instruction sets this CPU supports, best first; the last is \"scalar\".");
 }

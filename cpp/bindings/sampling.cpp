@@ -173,14 +173,14 @@ double speedup(double rate, int num_draft_tokens, double t_draft, double t_targe
   return predicted_speedup(rate, num_draft_tokens, t_draft, t_target, t_target_batch.value_or(t_target));
 }
 
-constexpr const char* kModuleDoc =
+constexpr const char* module_doc =
     R"(The sampling and verification functions of lossless speculative decoding on numpy arrays. Pure functions: random numbers
 are arguments.
 
 Bad values raise ValueError (TypeError for arguments that are not arrays of numbers): NaN, wrong shapes, rows that do not sum to 1
 (to 1e-6), token ids outside the vocabulary, uniforms outside [0, 1).)";
 
-constexpr const char* kTransformDoc =
+constexpr const char* transform_doc =
     R"(The distribution to sample from, given a row of logits: float64 [V], summing to 1.
 
 logits: [V], any real dtype, computed in float64; -inf means probability zero. Order, as in llama.cpp: logit bias,
@@ -199,13 +199,13 @@ history: integers [n], the tokens so far, the newest last
 
 ValueError: NaN or +inf logits, no finite logit, a parameter or token id out of range.)";
 
-constexpr const char* kResidualDoc =
+constexpr const char* residual_doc =
     R"(normalise(max(0, target - draft)), float64 [V]: the distribution of the correction token after a rejection.
 
 target_probs, draft_probs: [V], each summing to 1. If they are equal, the residual is empty and target_probs is returned.
 Chen et al., arXiv:2302.01318, algorithm 2; Leviathan et al., arXiv:2211.17192, section 2.3.)";
 
-constexpr const char* kVerifyTokenDoc =
+constexpr const char* verify_token_doc =
     R"(Modified Rejection Sampling: how many drafted tokens to keep, and the token that follows them.
 
 draft_tokens: integers [K], draft_tokens[i] drawn from draft_probs[i]
@@ -221,7 +221,7 @@ Chen et al., arXiv:2302.01318, algorithm 2 and theorem 1; Leviathan et al., arXi
 
 ValueError, besides the module's: a drafted token of draft probability zero.)";
 
-constexpr const char* kVerifyBlockDoc =
+constexpr const char* verify_block_doc =
     R"(Block verification: how many drafted tokens to keep, and the token that follows them. Arguments as for verify_token.
 
 The drafts are verified jointly: the longest prefix whose test succeeds is kept; uniforms[i] tests the prefix that ends with
@@ -229,7 +229,7 @@ draft_tokens[i]. The output has the target's distribution, as with verify_token;
 at least as large.
 Sun et al., arXiv:2403.10444, algorithm 2.)";
 
-constexpr const char* kGumbelMaxDoc =
+constexpr const char* gumbel_max_doc =
     R"(Gumbel-max sampling: argmax(log(probs) + Gumbel noise), which is distributed as probs. The noise of a token depends only
 on the seed, the position and the token id.
 
@@ -238,7 +238,7 @@ probs: [V]; seed: 0 to 2^64 - 1; position: the token's index in the sequence, 0 
 Drafter-invariant speculative decoding accepts a draft if it equals the target's choice by this function. Similar
 distributions usually choose the same token. Daliri, Musco and Suresh, arXiv:2408.07978.)";
 
-constexpr const char* kSpeedupDoc =
+constexpr const char* speedup_doc =
     R"(Predicted speedup over plain decoding: rate * (K + 1) * t_target / (K * t_draft + t_target_batch), K = num_draft_tokens.
 
 rate: tokens per cycle / (K + 1) = (1 + acceptance_rate * K) / (K + 1), in (0, 1]
@@ -267,18 +267,18 @@ void register_verdict(py::module_& m) {
 }  // namespace
 
 void register_sampling(py::module_& m) {
-  m.doc() = kModuleDoc;
+  m.doc() = module_doc;
   register_verdict(m);
-  m.def("transform", &transform, kTransformDoc, py::arg("logits"), py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = 0,
+  m.def("transform", &transform, transform_doc, py::arg("logits"), py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = 0,
         py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0, py::arg("frequency_penalty") = 0.0,
         py::arg("presence_penalty") = 0.0, py::arg("penalty_last_n") = 64, py::arg("logit_bias") = py::none(),
         py::arg("history") = py::none());
-  m.def("residual", &residual_of, kResidualDoc, py::arg("target_probs"), py::arg("draft_probs"));
-  m.def("verify_token", &verify<verify_token>, kVerifyTokenDoc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
+  m.def("residual", &residual_of, residual_doc, py::arg("target_probs"), py::arg("draft_probs"));
+  m.def("verify_token", &verify<verify_token>, verify_token_doc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
         py::arg("uniforms"));
-  m.def("verify_block", &verify<verify_block>, kVerifyBlockDoc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
+  m.def("verify_block", &verify<verify_block>, verify_block_doc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
         py::arg("uniforms"));
-  m.def("gumbel_max", &gumbel_max_of, kGumbelMaxDoc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
-  m.def("predicted_speedup", &speedup, kSpeedupDoc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"), py::arg("t_target"),
+  m.def("gumbel_max", &gumbel_max_of, gumbel_max_doc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
+  m.def("predicted_speedup", &speedup, speedup_doc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"), py::arg("t_target"),
         py::arg("t_target_batch") = py::none());
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "attention/kernels.h"
+#include "base/index.h"
 #include "base/isa.h"
 #include "ggml-backend-impl.h"
 #include "ggml-cpu-impl.h"
@@ -80,7 +81,7 @@ class Attention final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Division d(op, num_threads);
-    size = static_cast<std::size_t>(d.states + num_threads * d.scratch) * sizeof(float) + alignment;
+    size = idx(d.states + num_threads * d.scratch) * sizeof(float) + alignment;
     return true;
   }
 

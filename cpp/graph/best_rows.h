@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/index.h"
 #include "graph/block_format.h"
 
 namespace specdec {
@@ -30,7 +31,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Shape shape(op);
     size = Workspace::padded(shape.signs.panel_bytes(shape.n)) + Workspace::padded(shape.maxima_bytes()) +
-           static_cast<std::size_t>(num_threads) * Own::bytes(shape, num_threads);
+           idx(num_threads) * Own::bytes(shape, num_threads);
     return true;
   }
 
@@ -40,7 +41,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
     Workspace work(params->wdata);
     char* panel = work.take<char>(shape.signs.panel_bytes(shape.n));
     float* maxima = work.take<float>(shape.maxima_bytes());
-    Own own(work.take<char>(0) + static_cast<std::size_t>(params->ith) * Own::bytes(shape, params->nth), shape, params->nth);
+    Own own(work.take<char>(0) + idx(params->ith) * Own::bytes(shape, params->nth), shape, params->nth);
 
     if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
     const auto column = [&](std::int64_t c) { return column_of(static_cast<const ggml_tensor*>(op->src[1]), c); };
@@ -52,7 +53,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
       shape.signs.multiply(0, 0, panel, shape.n, row, last, own.logits, step, own.scratch);
       for (std::int64_t c = 0; c < shape.n; ++c) {
         const float* logits = own.logits + c * step;
-        std::memcpy(column_of(op, c) + row, logits, static_cast<std::size_t>(last - row) * sizeof(float));
+        std::memcpy(column_of(op, c) + row, logits, idx(last - row) * sizeof(float));
         write_maxima(logits, last - row, maxima + c * shape.tiles + row / blocks::tile_rows);
       }
     }
@@ -78,7 +79,7 @@ class BestRows final : public ggml::cpu::tensor_traits {
           weights(op->src[0]),
           n(ggml_nrows(op->src[1])),
           tiles((signs.rows + blocks::tile_rows - 1) / blocks::tile_rows) {}
-    std::size_t maxima_bytes() const { return static_cast<std::size_t>(n * tiles) * sizeof(float); }
+    std::size_t maxima_bytes() const { return idx(n * tiles) * sizeof(float); }
 
     std::size_t scratch_bytes() const { return std::max(signs.scratch_bytes(n), weights.scratch_bytes(1)); }
 
@@ -93,15 +94,15 @@ class BestRows final : public ggml::cpu::tensor_traits {
       Workspace work(at);
       scratch = work.take<char>(shape.scratch_bytes());
       logits = work.take<float>(logits_bytes(shape, num_threads));
-      sorted = work.take<float>(static_cast<std::size_t>(shape.tiles) * sizeof(float));
+      sorted = work.take<float>(idx(shape.tiles) * sizeof(float));
       panel = work.take<char>(shape.weights.panel_bytes(1));
     }
     static std::size_t logits_bytes(const Shape& shape, int num_threads) {
-      return static_cast<std::size_t>(shape.n * shape.signs.chunk_rows(num_threads)) * sizeof(float);
+      return idx(shape.n * shape.signs.chunk_rows(num_threads)) * sizeof(float);
     }
     static std::size_t bytes(const Shape& shape, int num_threads) {
       return Workspace::padded(shape.scratch_bytes()) + Workspace::padded(logits_bytes(shape, num_threads)) +
-             Workspace::padded(static_cast<std::size_t>(shape.tiles) * sizeof(float)) + Workspace::padded(shape.weights.panel_bytes(1));
+             Workspace::padded(idx(shape.tiles) * sizeof(float)) + Workspace::padded(shape.weights.panel_bytes(1));
     }
     char* scratch;
     float* logits;  // [n][rows of a chunk]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/index.h"
 #include "graph/best_rows.h"
 #include "graph/block_format.h"
 #include "graph/mxfp6.h"
@@ -48,8 +49,8 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
   const std::int64_t k = weights->ne[0], rows = weights->ne[1], per_matrix = num_tiles(weights) / weights->ne[2];
   const auto row_bytes = static_cast<std::int64_t>(ggml_row_size(static_cast<ggml_type>(type), k));
   const bool rounds = type != weights->type;
-  std::vector<float> values(static_cast<std::size_t>(rounds ? blocks::tile_rows * k : 0));
-  std::vector<std::uint8_t> rounded(static_cast<std::size_t>(rounds ? blocks::tile_rows * row_bytes : 0));
+  std::vector<float> values(idx(rounds ? blocks::tile_rows * k : 0));
+  std::vector<std::uint8_t> rounded(idx(rounds ? blocks::tile_rows * row_bytes : 0));
   for (std::int64_t tile = first; tile < last; ++tile) {
     const std::int64_t row = tile % per_matrix * blocks::tile_rows, count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
     const void* from = row_of(weights, row, tile / per_matrix, 0);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/index.h"
 #include "ggml-cpu-impl.h"
 #include "ggml-impl.h"
 #include "graph/op_failure.h"
@@ -26,8 +27,7 @@
 namespace specdec {
 
 inline const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + static_cast<std::size_t>(i1) * t->nb[1] +
-                                        static_cast<std::size_t>(i2) * t->nb[2] + static_cast<std::size_t>(i3) * t->nb[3]);
+  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] + idx(i3) * t->nb[3]);
 }
 inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
   return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
@@ -83,8 +83,7 @@ class MatMul final : public ggml::cpu::tensor_traits {
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Format w(op->src[0]);
     const std::int64_t n = columns(op);
-    size = Workspace::padded(static_cast<std::size_t>(products(op)) * w.panel_bytes(n)) +
-           static_cast<std::size_t>(num_threads) * Workspace::padded(w.scratch_bytes(n));
+    size = Workspace::padded(idx(products(op)) * w.panel_bytes(n)) + idx(num_threads) * Workspace::padded(w.scratch_bytes(n));
     return true;
   }
 
@@ -95,9 +94,9 @@ class MatMul final : public ggml::cpu::tensor_traits {
     const std::int64_t n = columns(op), count = products(op);
     const std::size_t panel_bytes = w.panel_bytes(n);
     Workspace work(params->wdata);
-    char* panels = work.take<char>(static_cast<std::size_t>(count) * panel_bytes);
-    void* scratch = work.take<char>(0) + static_cast<std::size_t>(params->ith) * Workspace::padded(w.scratch_bytes(n));
-    const auto panel = [&](std::int64_t product) { return panels + static_cast<std::size_t>(product) * panel_bytes; };
+    char* panels = work.take<char>(idx(count) * panel_bytes);
+    void* scratch = work.take<char>(0) + idx(params->ith) * Workspace::padded(w.scratch_bytes(n));
+    const auto panel = [&](std::int64_t product) { return panels + idx(product) * panel_bytes; };
 
     if (params->ith == 0) ggml_threadpool_chunk_set(params->threadpool, params->nth);
     for (std::int64_t product = 0; product < count; ++product) {
@@ -132,7 +131,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     const Format w(op->src[0]);
     const std::int64_t n = ggml_nelements(op->src[2]);
     size = Workspace::padded(w.panel_bytes(n)) + Workspace::padded(pair_bytes(n)) + Workspace::padded(start_bytes(w)) +
-           static_cast<std::size_t>(num_threads) * (Workspace::padded(w.scratch_bytes(n)) + Workspace::padded(output_bytes(w, n)));
+           idx(num_threads) * (Workspace::padded(w.scratch_bytes(n)) + Workspace::padded(output_bytes(w, n)));
     return true;
   }
 
@@ -146,7 +145,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     Pair* pairs = work.take<Pair>(pair_bytes(n));
     std::int64_t* starts = work.take<std::int64_t>(start_bytes(w));
     const std::size_t scratch_bytes = Workspace::padded(w.scratch_bytes(n));
-    char* own = work.take<char>(0) + static_cast<std::size_t>(params->ith) * (scratch_bytes + Workspace::padded(output_bytes(w, n)));
+    char* own = work.take<char>(0) + idx(params->ith) * (scratch_bytes + Workspace::padded(output_bytes(w, n)));
     float* output = reinterpret_cast<float*>(own + scratch_bytes);
 
     if (params->ith == 0) group_by_expert(op->src[2], experts, pairs, starts);
@@ -167,7 +166,7 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
         w.multiply(e, 0, panels + w.panel_bytes(starts[e]), count, row, last, output, rows, own);
         for (std::int64_t c = 0; c < count; ++c) {
           const Pair& pair = pairs[starts[e] + c];
-          std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, static_cast<std::size_t>(rows) * sizeof(float));
+          std::memcpy(row_of(op, pair.used, pair.token, 0) + row, output + c * rows, idx(rows) * sizeof(float));
         }
       }
     }
@@ -178,15 +177,14 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
   struct Pair {
     std::int32_t used, token;
   };
-  static std::size_t pair_bytes(std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(Pair); }
-  static std::size_t start_bytes(const Format& w) { return static_cast<std::size_t>(w.tensor->ne[2] + 1) * sizeof(std::int64_t); }
-  static std::size_t output_bytes(const Format& w, std::int64_t n) { return static_cast<std::size_t>(n * w.expert_rows()) * sizeof(float); }
+  static std::size_t pair_bytes(std::int64_t n) { return idx(n) * sizeof(Pair); }
+  static std::size_t start_bytes(const Format& w) { return idx(w.tensor->ne[2] + 1) * sizeof(std::int64_t); }
+  static std::size_t output_bytes(const Format& w, std::int64_t n) { return idx(n * w.expert_rows()) * sizeof(float); }
 
   // Counting sort of all (used, token) pairs by the expert they chose: expert e has pairs[starts[e] .. starts[e + 1]).
   static void group_by_expert(const ggml_tensor* ids, std::int64_t experts, Pair* pairs, std::int64_t* starts) {
     const auto expert = [&](std::int64_t used, std::int64_t token) {
-      const char* at =
-          static_cast<const char*>(ids->data) + static_cast<std::size_t>(token) * ids->nb[1] + static_cast<std::size_t>(used) * ids->nb[0];
+      const char* at = static_cast<const char*>(ids->data) + idx(token) * ids->nb[1] + idx(used) * ids->nb[0];
       return *reinterpret_cast<const std::int32_t*>(at);
     };
     const auto each_pair = [&](auto visit) {

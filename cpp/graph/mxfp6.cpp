@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/index.h"
 #include "base/isa.h"
 #include "graph/best_rows.h"
 #include "graph/op_failure.h"
@@ -29,8 +30,7 @@ struct Mxfp6Format {
   }
   const char* rejection(const ggml_tensor* x) const { return valid() && valid_activations(x) ? nullptr : unsupported; }
   const std::uint8_t* matrix(std::int64_t i2, std::int64_t i3 = 0) const {
-    return static_cast<const std::uint8_t*>(tensor->data) + static_cast<std::size_t>(i2) * tensor->nb[2] +
-           static_cast<std::size_t>(i3) * tensor->nb[3];
+    return static_cast<const std::uint8_t*>(tensor->data) + idx(i2) * tensor->nb[2] + idx(i3) * tensor->nb[3];
   }
   std::int64_t blocks() const { return k / mxfp6::block_size; }
   std::int64_t expert_rows() const { return mxfp6::scratch_bands * mxfp6::tile_rows; }
@@ -71,8 +71,7 @@ class GetRows final : public ggml::cpu::tensor_traits {
     const ggml_tensor* ids = op->src[1];
     for (std::int64_t i = params->ith; i < ggml_nelements(ids); i += params->nth) {
       const std::int64_t i0 = i % ids->ne[0], i1 = i / ids->ne[0] % ids->ne[1], i2 = i / (ids->ne[0] * ids->ne[1]);
-      const char* at = static_cast<const char*>(ids->data) + static_cast<std::size_t>(i0) * ids->nb[0] +
-                       static_cast<std::size_t>(i1) * ids->nb[1] + static_cast<std::size_t>(i2) * ids->nb[2];
+      const char* at = static_cast<const char*>(ids->data) + idx(i0) * ids->nb[0] + idx(i1) * ids->nb[1] + idx(i2) * ids->nb[2];
       mxfp6::dequantize_row(w.matrix(i1, i2), w.k, *reinterpret_cast<const std::int32_t*>(at), row_of(op, i0, i1, i2));
     }
     return true;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "ggml.h"
 #include "llama.h"
 #include "llama/backend.h"
@@ -34,8 +35,7 @@ bool multiplies_weights(const ggml_tensor* op) {
 }
 
 const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + static_cast<std::size_t>(i1) * t->nb[1] +
-                                        static_cast<std::size_t>(i2) * t->nb[2] + static_cast<std::size_t>(i3) * t->nb[3]);
+  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] + idx(i3) * t->nb[3]);
 }
 
 // Calls visit(matrix, x) for every activation row x and the matrix it is multiplied with.
@@ -53,8 +53,7 @@ void each_row(const ggml_tensor* op, const Visit& visit) {
   const ggml_tensor* ids = op->src[2];  // int32 [experts used, tokens]
   for (std::int64_t token = 0; token < ids->ne[1]; ++token) {
     for (std::int64_t used = 0; used < ids->ne[0]; ++used) {
-      const auto* at =
-          static_cast<const char*>(ids->data) + static_cast<std::size_t>(token) * ids->nb[1] + static_cast<std::size_t>(used) * ids->nb[0];
+      const auto* at = static_cast<const char*>(ids->data) + idx(token) * ids->nb[1] + idx(used) * ids->nb[0];
       visit(*reinterpret_cast<const std::int32_t*>(at), row_of(x, used % x->ne[1], token, 0));
     }
   }
@@ -82,7 +81,7 @@ class Calibration::Reader {
         model_(path),
         threads_(options.num_threads > 0 ? options.num_threads : default_threads()),
         tokens_(model_.vocabulary().tokenize(text)) {
-    const auto needed = static_cast<std::size_t>(options_.window);
+    const auto needed = idx(options_.window);
     if (tokens_.size() < needed) {
       throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " +
                                   std::to_string(needed) + " are needed; give a longer text, about 100 KB");
@@ -152,7 +151,7 @@ class Calibration::Reader {
       if (input.wanted) continue;
       if (count > 0 && bytes + input.bytes() > options_.memory) break;
       bytes += input.bytes();
-      const auto size = static_cast<std::size_t>(input.columns * input.columns);
+      const auto size = idx(input.columns * input.columns);
       for (std::int64_t m = 0; m < input.matrices; ++m) input.moments.push_back({input.columns, 0, std::vector<float>(size)});
       input.wanted = true;
       ++count;
@@ -163,8 +162,8 @@ class Calibration::Reader {
 
   void read_text(std::size_t num_inputs) {
     std::vector<Token> window;
-    for (std::size_t begin = 0; begin < tokens_.size(); begin += static_cast<std::size_t>(options_.window)) {
-      const std::size_t end = std::min(tokens_.size(), begin + static_cast<std::size_t>(options_.window));
+    for (std::size_t begin = 0; begin < tokens_.size(); begin += idx(options_.window)) {
+      const std::size_t end = std::min(tokens_.size(), begin + idx(options_.window));
       llama_memory_clear(llama_get_memory(context_.get()), false);
       for (std::size_t at = begin; at < end; at += tokens_per_pass) {
         if (options_.progress && !options_.progress({at, tokens_.size(), num_inputs})) throw Cancelled("interrupted");
@@ -186,7 +185,7 @@ class Calibration::Reader {
       batch.seq_id[i][0] = 0;
       batch.logits[i] = 1;
     }
-    left_ = static_cast<std::size_t>(std::count_if(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.wanted; }));
+    left_ = idx(std::count_if(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.wanted; }));
     seen_.clear();
     const int status = llama_decode(context_.get(), batch);
     if (status != 0)
@@ -232,15 +231,15 @@ class Calibration::Reader {
   }
 
   void add(const ggml_tensor* op, Input& input) {
-    std::vector<std::vector<float>> rows(static_cast<std::size_t>(input.matrices));
+    std::vector<std::vector<float>> rows(idx(input.matrices));
     each_row(op, [&](std::int64_t matrix, const float* x) {
-      std::vector<float>& to = rows[static_cast<std::size_t>(matrix)];
+      std::vector<float>& to = rows[idx(matrix)];
       to.insert(to.end(), x, x + input.columns);
     });
     for (std::size_t m = 0; m < rows.size(); ++m) {
       const auto n = static_cast<std::int64_t>(rows[m].size()) / input.columns;
       if (n > 0) add_moments(rows[m].data(), n, input.columns, input.moments[m].sums.data(), threads_.size());
-      input.moments[m].tokens += static_cast<std::size_t>(n);
+      input.moments[m].tokens += idx(n);
     }
   }
 

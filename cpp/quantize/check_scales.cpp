@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "gguf/types.h"
 #include "weights/mxfp6/codec.h"
 
@@ -47,8 +48,7 @@ void check_tensor(std::ifstream& stream, const GgufFile& file, const GgufTensor&
     stream.read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(count * mxfp6::tile_bytes));
     if (!stream) fail(file, tensor, "cannot be read");
     const std::int64_t bad = mxfp6::find_invalid_scale(buffer.data(), static_cast<std::int64_t>(count));
-    if (bad >= 0)
-      fail_scale(file, tensor, first + static_cast<std::uint64_t>(bad), &buffer[static_cast<std::size_t>(bad) * mxfp6::tile_bytes]);
+    if (bad >= 0) fail_scale(file, tensor, first + static_cast<std::uint64_t>(bad), &buffer[idx(bad) * mxfp6::tile_bytes]);
   }
 }
 

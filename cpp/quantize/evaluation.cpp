@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "llama/backend.h"
 #include "llama/context.h"
 #include "llama/model.h"
@@ -136,7 +137,7 @@ void check_vocabularies(const Model& model, const Model& reference) {
 
 std::vector<Token> tokenize(const Model& model, const std::string& text, int window) {
   std::vector<Token> tokens = model.vocabulary().tokenize(text);
-  if (tokens.size() >= static_cast<std::size_t>(window)) return tokens;
+  if (tokens.size() >= idx(window)) return tokens;
   throw std::invalid_argument("the text has " + std::to_string(tokens.size()) + " tokens, a window takes " + std::to_string(window) +
                               "; use a longer text or a smaller window (-c)");
 }
@@ -159,10 +160,10 @@ class Run {
   Evaluation over(const std::string& text) {
     std::vector<Token> tokens = tokenize(*model_file_, text, options_.window);
     const Vocabulary vocabulary = model_file_->vocabulary();
-    const auto available = static_cast<int>(tokens.size() / static_cast<std::size_t>(options_.window));
+    const auto available = static_cast<int>(tokens.size() / idx(options_.window));
     const int count = options_.max_windows > 0 ? std::min(options_.max_windows, available) : available;
     for (int i = 0; i < count; ++i) {
-      Token* window = tokens.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(options_.window);
+      Token* window = tokens.data() + idx(i) * idx(options_.window);
       if (vocabulary.adds_bos()) window[0] = vocabulary.bos();
       read_window(window);
       if (options_.progress && !options_.progress(i + 1, count)) throw Cancelled("interrupted");

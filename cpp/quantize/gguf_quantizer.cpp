@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/parallel.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
@@ -228,7 +229,7 @@ void check_different(const std::vector<GgufFile>& parts, const std::string& out)
 // n values of any type that is_readable, n a multiple of its block.
 void convert(int type, const void* from, float* to, std::int64_t n) {
   if (type == GGML_TYPE_F32) {
-    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+    std::memcpy(to, from, idx(n) * sizeof(float));
   } else if (type == GGML_TYPE_F16) {
     ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, n);  // the function in the traits is not vectorised
   } else {
@@ -305,7 +306,7 @@ class Job {
         writer_(writer),
         parts_(parts.data()),
         num_threads_(thread_count(options.num_threads)),
-        scratch_(static_cast<std::size_t>(num_threads_)) {
+        scratch_(idx(num_threads_)) {
     for (const GgufFile& part : parts) files_.push_back(File::open(part.path));
     for (const Task& task : tasks_) work_.all += task.kept_because.empty() ? work_of(task) : copying(task);
   }
@@ -368,14 +369,14 @@ class Job {
   }
 
   const GgufTensor& target() const { return writer_.tensors()[current_]; }
-  const File& file_of(const Task& task) const { return files_[static_cast<std::size_t>(task.part - parts_)]; }
+  const File& file_of(const Task& task) const { return files_[idx(task.part - parts_)]; }
 
   SquareSums copy(const Task& task) {
     const GgufTensor& source = *task.source;
     work_.begin(copying(task), copying(task), source.bytes);
     const auto work = [&](std::int64_t piece, int thread) {
       const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes, bytes = std::min(piece_bytes, source.bytes - begin);
-      std::vector<char>& buffer = scratch_[static_cast<std::size_t>(thread)].source;
+      std::vector<char>& buffer = scratch_[idx(thread)].source;
       buffer.resize(bytes);
       file_of(task).read(source.offset + begin, buffer.data(), bytes);
       writer_.write(target().offset + begin, buffer.data(), bytes);
@@ -398,11 +399,11 @@ class Job {
     const std::int64_t bands = matrix.rows / mxfp6::tile_rows;
     const std::int64_t piece_bands =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(piece_weights) / (matrix.cols * mxfp6::tile_rows), 1, bands);
-    std::vector<SquareSums> sums(static_cast<std::size_t>((bands + piece_bands - 1) / piece_bands));
+    std::vector<SquareSums> sums(idx((bands + piece_bands - 1) / piece_bands));
     const auto work = [&](std::int64_t number, int thread) {
       const std::int64_t first_band = number * piece_bands;
       const Piece piece{first_band * mxfp6::tile_rows, std::min(piece_bands, bands - first_band) * mxfp6::tile_rows};
-      sums[static_cast<std::size_t>(number)] = quantize_piece(task, matrix, piece, scratch_[static_cast<std::size_t>(thread)]);
+      sums[idx(number)] = quantize_piece(task, matrix, piece, scratch_[idx(thread)]);
     };
     for_each_piece(num_threads_, static_cast<std::int64_t>(sums.size()), work, [this] { tick(); });
     SquareSums all;
@@ -421,7 +422,7 @@ class Job {
 
     const std::int64_t bad =
         quantizer_.quantize(scratch.weights.data(), piece.first_row, piece.rows, matrix.cols, scratch.codes.data(), scratch.scales.data());
-    if (bad >= 0) fail_not_finite(task, matrix, piece, bad, scratch.weights[static_cast<std::size_t>(bad)]);
+    if (bad >= 0) fail_not_finite(task, matrix, piece, bad, scratch.weights[idx(bad)]);
     mxfp6::pack(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.tiles.data());
     writer_.write(target().offset + first_row / rows_multiple * (cols / columns_multiple) * mxfp6::tile_bytes, scratch.tiles.data(),
                   scratch.tiles.size());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/index.h"
+
 namespace specdec::sampling {
 
 const TokenMask& ConstraintState::mask(const Token* tokens, int length) {
@@ -11,7 +13,7 @@ const TokenMask& ConstraintState::mask(const Token* tokens, int length) {
   if (!failure_.empty()) return nothing_;
   try {
     const auto common = std::mismatch(read_.begin(), read_.end(), output, output + size).first - read_.begin();
-    KeptMask& kept = masks_[static_cast<std::size_t>(size % num_kept)];
+    KeptMask& kept = masks_[idx(size % num_kept)];
     if (common == size && kept.length == size) return kept.mask;
     roll_back(static_cast<int>(common));
     if (!read(output, size)) return nothing_;
@@ -37,7 +39,7 @@ bool ConstraintState::read(const Token* output, int length) {
 void ConstraintState::roll_back(int length) {
   if (length == static_cast<int>(read_.size())) return;
   constraint_->truncate(length);
-  read_.resize(static_cast<std::size_t>(length));
+  read_.resize(idx(length));
   for (KeptMask& kept : masks_) {
     if (kept.length > length) kept.length = -1;
   }

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/index.h"
+
 namespace specdec::sampling {
 
 double Distribution::probability(Token token) const noexcept {
   if (tokens.empty() || token < tokens.front() || token > tokens.back()) return 0.0;
-  const auto index = static_cast<std::size_t>(token - tokens.front());
-  const auto span = static_cast<std::size_t>(tokens.back() - tokens.front());
+  const auto index = idx(token - tokens.front());
+  const auto span = idx(tokens.back() - tokens.front());
   if (tokens.size() == span + 1) return probs[index];  // no gaps
 
   const auto found = std::lower_bound(tokens.begin(), tokens.end(), token);
-  return *found == token ? probs[static_cast<std::size_t>(found - tokens.begin())] : 0.0;
+  return *found == token ? probs[idx(found - tokens.begin())] : 0.0;
 }
 
 void Distribution::set_one_hot(Token token) {

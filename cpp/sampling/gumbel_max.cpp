@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "base/index.h"
+
 namespace specdec::sampling {
 
 Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int64_t position) {
@@ -14,7 +16,7 @@ Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int
   for (std::size_t i = 0; i < probs.tokens.size(); ++i) {
     const Token token = probs.tokens[i];
     const double prob = probs.probs[i];
-    const std::size_t member = static_cast<std::size_t>(token) % 4;
+    const std::size_t member = idx(token) % 4;
     if (token / 4 != group) {
       group = token / 4;
       high = noise.gumbel_bits(position, group, GumbelBits::high);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include "base/index.h"
 #include "sampling/kernels.h"
 
 namespace specdec::sampling {
@@ -27,7 +28,7 @@ Token LogSoftmax::most_likely() const { return static_cast<Token>(std::max_eleme
 // One pass over the row: the tokens so far are kept in order, and nearly every logit is below the last of them.
 void append_most_likely(const LogSoftmax& row, int count, std::vector<TokenLogprob>& tokens) {
   const auto first = static_cast<std::ptrdiff_t>(tokens.size());
-  const auto kept = static_cast<std::size_t>(first + std::min(count, row.size));
+  const auto kept = idx(first + std::min(count, row.size));
   for (Token token = 0; token < row.size && count > 0; ++token) {
     const double logit = static_cast<double>(row.logits[token]);
     if (tokens.size() == kept) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/cpu_features.h"
+#include "base/index.h"
 
 namespace specdec::sampling {
 

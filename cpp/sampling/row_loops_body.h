@@ -28,7 +28,7 @@ void maxima(const Logit* logits, int depth, double* out, std::size_t count) noex
         highest[lane] = logit > highest[lane] ? logit : highest[lane];
       }
     }
-    for (int lane = 0; lane < maxima_lanes; ++lane) out[first + static_cast<std::size_t>(lane)] = static_cast<double>(highest[lane]);
+    for (int lane = 0; lane < maxima_lanes; ++lane) out[first + idx(lane)] = static_cast<double>(highest[lane]);
   }
 }
 

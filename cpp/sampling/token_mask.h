@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "base/token.h"
 
 namespace specdec::sampling {
@@ -16,7 +17,7 @@ class TokenMask {
   // Bit t % 32 of word t / 32 belongs to token t. Ids past the last word are not in the set.
   const std::vector<std::uint32_t>& words() const noexcept { return words_; }
   bool contains(Token token) const noexcept {
-    const auto word = static_cast<std::size_t>(token) / 32;
+    const auto word = idx(token) / 32;
     return token >= 0 && word < words_.size() && (words_[word] >> (token % 32) & 1u) != 0;
   }
   bool empty() const noexcept { return lowest_ < 0; }
@@ -27,7 +28,7 @@ class TokenMask {
   // are dropped.
   template <class Write>
   void fill(int vocabulary_size, Write&& write) {
-    words_.assign((static_cast<std::size_t>(vocabulary_size) + 31) / 32, 0u);
+    words_.assign((idx(vocabulary_size) + 31) / 32, 0u);
     write(words_.data());
     summarise(vocabulary_size);
   }

@@ -7,13 +7,14 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/index.h"
 #include "sampling/kernels.h"
 #include "sampling/require.h"
 
 namespace specdec::sampling {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 [[noreturn]] void throw_bad_logit(double logit, Token token) {
   throw std::invalid_argument(std::string("logits contain ") + (std::isnan(logit) ? "NaN" : "+inf") + " (first at id " +
@@ -41,7 +42,7 @@ void visit_above_floor(const Logit* logits, int size, double floor, Visit visit)
     for (Token token = begin; token < std::min(begin + logits_per_block, size); ++token) {
       const double logit = logits[token];
       if (logit <= floor) continue;
-      if (!(logit < kInfinity)) throw_bad_logit(logit, token);
+      if (!(logit < infinity)) throw_bad_logit(logit, token);
       floor = visit(logit, token);
     }
   }
@@ -57,9 +58,9 @@ void forbid_others(const TokenMask& mask, std::vector<double>& logits) {
     const std::uint32_t word = words[begin / 32];
     if (word == ~std::uint32_t{0}) continue;
     const std::size_t end = std::min(begin + 32, known);
-    for (std::size_t i = begin; i < end; ++i) logits[i] += (word >> (i - begin) & 1u) != 0 ? 0.0 : -kInfinity;
+    for (std::size_t i = begin; i < end; ++i) logits[i] += (word >> (i - begin) & 1u) != 0 ? 0.0 : -infinity;
   }
-  for (std::size_t i = known; i < logits.size(); ++i) logits[i] -= kInfinity;
+  for (std::size_t i = known; i < logits.size(); ++i) logits[i] -= infinity;
 }
 
 // exponents, all <= 0 -> probabilities.
@@ -73,7 +74,7 @@ void normalised_exponentials(std::vector<double>& exponents) {
 void check_logit_bias(const LogitBias& logit_bias) {
   for (const auto& [token, bias] : logit_bias) {
     check_range("a token of logit_bias", token, whole_numbers(0, std::numeric_limits<Token>::max()));
-    if (bias < kInfinity) continue;
+    if (bias < infinity) continue;
     throw_invalid("logit_bias[" + std::to_string(token) + "]", bias, "finite, or -inf to ban the token");
   }
 }
@@ -116,7 +117,7 @@ void Transforms::apply_row(const Logit* logits, int size, const Token* history, 
 template <class Logit>
 Token argmax_of(const Logit* logits, int size) {
   Token best = -1;
-  visit_above_floor(logits, size, -kInfinity, [&](double logit, Token token) {
+  visit_above_floor(logits, size, -infinity, [&](double logit, Token token) {
     best = token;
     return logit;
   });
@@ -141,7 +142,7 @@ template <class Logit>
 const double* Transforms::adjusted(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
   adjusted_.assign(logits, logits + std::max(size, 0));
   for (const auto& [token, bias] : params_.logit_bias) {
-    if (token < size) adjusted_[static_cast<std::size_t>(token)] += bias;
+    if (token < size) adjusted_[idx(token)] += bias;
   }
   if (mask != nullptr) forbid_others(*mask, adjusted_);
   penalise(adjusted_.data(), size, history, history_size);
@@ -150,14 +151,14 @@ const double* Transforms::adjusted(const Logit* logits, int size, const Token* h
 
 void Transforms::penalise(double* logits, int size, const Token* history, int history_size) {
   const int window = params_.penalty_last_n < 0 ? history_size : std::min(params_.penalty_last_n, history_size);
-  counts_.resize(static_cast<std::size_t>(std::max(size, 0)), 0);
+  counts_.resize(idx(std::max(size, 0)), 0);
   const auto known = [size](Token token) { return token >= 0 && token < size; };
   for (int i = history_size - window; i < history_size; ++i) {
-    if (known(history[i])) ++counts_[static_cast<std::size_t>(history[i])];
+    if (known(history[i])) ++counts_[idx(history[i])];
   }
   for (int i = history_size - window; i < history_size; ++i) {
     if (!known(history[i])) continue;
-    int& count = counts_[static_cast<std::size_t>(history[i])];
+    int& count = counts_[idx(history[i])];
     if (count == 0) continue;  // this token has been penalised already
     double& logit = logits[history[i]];
     logit = logit > 0.0 ? logit / params_.repeat_penalty : logit * params_.repeat_penalty;
@@ -177,7 +178,7 @@ template <class Logit>
 void Transforms::transform(const Logit* logits, int size, Distribution& out) {
   double max_logit = 0.0, total = 0.0;  // total: only for top-p
   if (params_.top_k > 0 && params_.top_k < size) {
-    keep_top_k(logits, size, static_cast<std::size_t>(params_.top_k));
+    keep_top_k(logits, size, idx(params_.top_k));
     max_logit = std::min_element(candidates_.begin(), candidates_.end(), precedes)->logit;
     if (params_.top_p < 1.0) total = mass(0, candidates_.size(), max_logit);
   } else {
@@ -201,7 +202,7 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
   for (const double perhaps_enough : {1e-3, 0.0}) {
     const double weight = std::max({perhaps_enough, params_.min_p, surely_enough});
     if (perhaps_enough > 0.0 && params_.top_p >= 1.0 && params_.min_p < perhaps_enough) continue;
-    const double floor = weight > 0.0 ? max_logit + std::log(weight) - clear_of_rounding : -kInfinity;
+    const double floor = weight > 0.0 ? max_logit + std::log(weight) - clear_of_rounding : -infinity;
     candidates_.clear();
     visit_above_floor(logits, size, floor, [&](double logit, Token token) {
       candidates_.push_back({logit, token});
@@ -216,14 +217,14 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
 template <class Logit>
 void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
   const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // more parts give a tighter bound
-  const int depth = static_cast<int>(static_cast<std::size_t>(size) / num_parts);
-  double floor = -kInfinity;
+  const int depth = static_cast<int>(idx(size) / num_parts);
+  double floor = -infinity;
   if (depth > 1) {
-    part_maxima_.resize(static_cast<std::size_t>((size / (maxima_lanes * depth)) * maxima_lanes));
+    part_maxima_.resize(idx((size / (maxima_lanes * depth)) * maxima_lanes));
     logit_loops<Logit>().maxima(logits, depth, part_maxima_.data(), part_maxima_.size());
     const auto kth = part_maxima_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
     std::nth_element(part_maxima_.begin(), kth, part_maxima_.end(), std::greater<double>());
-    floor = std::nextafter(*kth, -kInfinity);  // keeps ties: truncate_to_best resolves them
+    floor = std::nextafter(*kth, -infinity);  // keeps ties: truncate_to_best resolves them
   }
   candidates_.clear();
   visit_above_floor(logits, size, floor, [&](double logit, Token token) {
@@ -299,8 +300,8 @@ void Transforms::softmax(double max_logit, Distribution& out) {
 // The same for a whole row.
 template <class Logit>
 void Transforms::softmax_all(const Logit* logits, int size, double max_logit, Distribution& out) {
-  out.tokens.resize(static_cast<std::size_t>(size));
-  out.probs.resize(static_cast<std::size_t>(size));
+  out.tokens.resize(idx(size));
+  out.probs.resize(idx(size));
   std::size_t count = 0;
   for (Token token = 0; token < size; ++token) {  // entries left out are overwritten by the next
     const double exponent = (static_cast<double>(logits[token]) - max_logit) / params_.temperature;

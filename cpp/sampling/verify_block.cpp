@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/index.h"
+
 namespace specdec::sampling {
 
 Verdict verify_block(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs,
@@ -10,8 +12,8 @@ Verdict verify_block(const std::vector<Token>& drafted, const std::vector<Distri
   Distribution excess, correction;
   return verify_block(
       drafted.data(), static_cast<int>(drafted.size()), draft_probs.data(),
-      [&](int place) -> const Distribution& { return target_probs[static_cast<std::size_t>(place)]; },
-      [&](int place) { return uniforms[static_cast<std::size_t>(place)]; }, excess, correction);
+      [&](int place) -> const Distribution& { return target_probs[idx(place)]; }, [&](int place) { return uniforms[idx(place)]; }, excess,
+      correction);
 }
 
 }  // namespace specdec::sampling

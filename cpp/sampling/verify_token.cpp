@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/index.h"
+
 namespace specdec::sampling {
 
 void check_lengths(std::size_t drafted, std::size_t draft_probs, std::size_t target_probs, std::size_t uniforms) {
@@ -19,8 +21,7 @@ Verdict verify_token(const std::vector<Token>& drafted, const std::vector<Distri
   Distribution scratch;
   return verify_token(
       drafted.data(), static_cast<int>(drafted.size()), draft_probs.data(),
-      [&](int place) -> const Distribution& { return target_probs[static_cast<std::size_t>(place)]; },
-      [&](int place) { return uniforms[static_cast<std::size_t>(place)]; }, scratch);
+      [&](int place) -> const Distribution& { return target_probs[idx(place)]; }, [&](int place) { return uniforms[idx(place)]; }, scratch);
 }
 
 }  // namespace specdec::sampling

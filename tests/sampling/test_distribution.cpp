@@ -8,7 +8,7 @@ using namespace specdec::sampling;
 
 namespace {
 
-constexpr double kBelowOne = 1.0 - 0x1p-53;
+constexpr double below_one = 1.0 - 0x1p-53;
 
 Distribution dense(const std::vector<double>& row) {
   Distribution out;
@@ -45,19 +45,19 @@ TEST(draw_at_the_breakpoints) {
   CHECK(draw(d, 0.25) == 4);
   CHECK(draw(d, 0.5 - 0x1p-53) == 4);
   CHECK(draw(d, 0.5) == 8);
-  CHECK(draw(d, kBelowOne) == 8);
+  CHECK(draw(d, below_one) == 8);
 }
 
 TEST(draw_where_the_cdf_ends_early) {
   const Distribution tenths = dense(std::vector<double>(10, 0.1));  // the CDF ends at 1 - 2^-53
-  CHECK(draw(tenths, kBelowOne) == 9);
+  CHECK(draw(tenths, below_one) == 9);
   const Distribution short_sum{{1, 2}, {0.5, 0.4999999}};
-  CHECK(draw(short_sum, kBelowOne) == 2);
+  CHECK(draw(short_sum, below_one) == 2);
 }
 
 TEST(draw_never_returns_a_zero_probability_token) {
   const Distribution with_zeros{{0, 1, 2, 3}, {0.0, 0.5, 0.0, 0.0}};  // by hand: the setters leave zeros out
-  for (const double u : {0.0, 0.25, 0.5, kBelowOne}) CHECK(draw(with_zeros, u) == 1);
+  for (const double u : {0.0, 0.25, 0.5, below_one}) CHECK(draw(with_zeros, u) == 1);
 }
 
 TEST(residual_golden) {

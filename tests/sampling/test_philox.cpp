@@ -64,16 +64,16 @@ TEST(derived_seeds_differ_and_the_first_is_the_seed_itself) {
 }
 
 TEST(uniforms_fill_the_unit_interval_evenly) {
-  constexpr int kBins = 16, kDraws = 160000;
-  int counts[kBins] = {};
+  constexpr int bins = 16, draws = 160000;
+  int counts[bins] = {};
   const PhiloxUniforms uniforms(1, 2);
-  for (int i = 0; i < kDraws; ++i) {
+  for (int i = 0; i < draws; ++i) {
     const double u = uniforms.uniform(i / 8, i % 8, Purpose::accept);
     CHECK(u >= 0.0 && u < 1.0);
-    ++counts[static_cast<int>(u * kBins)];
+    ++counts[static_cast<int>(u * bins)];
   }
   double chi_square = 0.0;
-  const double expected = static_cast<double>(kDraws) / kBins;
+  const double expected = static_cast<double>(draws) / bins;
   for (const int count : counts) chi_square += (count - expected) * (count - expected) / expected;
   CHECK(chi_square < 37.697);  // 15 degrees of freedom, alpha 0.001; fixed seed
 }

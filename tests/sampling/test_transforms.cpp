@@ -15,7 +15,7 @@ using namespace specdec::sampling;
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 SamplingParams off() {  // temperature 1, all other transforms off
   SamplingParams params;
@@ -180,7 +180,7 @@ TEST(greedy) {
   params.temperature = 9.9e-6;
   CHECK(params.greedy() && distribution_of(params, {1, 3, 3, 2}).tokens == std::vector<Token>{1});
   CHECK(distribution_of(params, {1, 3, 3, 2}).probs == std::vector<double>{1.0});
-  params.logit_bias = {{1, -kInfinity}};
+  params.logit_bias = {{1, -infinity}};
   CHECK(distribution_of(params, {1, 3, 3, 2}).tokens == std::vector<Token>{2});
   params.presence_penalty = 5.0;
   CHECK(distribution_of(params, {1, 3, 3, 2}, {2}).tokens == std::vector<Token>{3});
@@ -203,7 +203,7 @@ TEST(what_underflows_is_not_in_the_support) {
 }
 
 TEST(bad_logits) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float float_nan = std::numeric_limits<float>::quiet_NaN(), float_infinity = std::numeric_limits<float>::infinity();
   for (const double temperature : {0.0, 0.8}) {
     for (const int top_k : {0, 1, 40}) {
       SamplingParams params;
@@ -211,19 +211,19 @@ TEST(bad_logits) {
       params.top_k = top_k;
       std::vector<float> logits = random_logits(1000);
       CHECK_THROWS(distribution_of(params, {}), std::invalid_argument, "no finite logit among 0");
-      CHECK_THROWS(distribution_of(params, std::vector<float>(7, -infinity)), std::invalid_argument, "no finite logit among 7");
-      logits[900] = -nan;
+      CHECK_THROWS(distribution_of(params, std::vector<float>(7, -float_infinity)), std::invalid_argument, "no finite logit among 7");
+      logits[900] = -float_nan;
       CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain NaN (first at id 900)");
-      logits[17] = nan;
+      logits[17] = float_nan;
       CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain NaN (first at id 17)");
-      logits[5] = infinity;
+      logits[5] = float_infinity;
       CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain +inf (first at id 5)");
-      params.logit_bias = {{5, -kInfinity}};  // banning the token does not hide its bad logit
+      params.logit_bias = {{5, -infinity}};  // banning the token does not hide its bad logit
       CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "(first at id 5)");
     }
   }
   SamplingParams all_banned;
-  all_banned.logit_bias = {{0, -kInfinity}, {1, -kInfinity}};
+  all_banned.logit_bias = {{0, -infinity}, {1, -infinity}};
   CHECK_THROWS(distribution_of(all_banned, {1, 2}), std::invalid_argument, "no finite logit among 2");
 }
 
@@ -240,24 +240,24 @@ TEST(usable_after_an_error) {
 
 TEST(bad_parameters) {
   check_invalid([](auto& p) { p.temperature = -1; }, "temperature is -1; it must be a finite number of at least 0");
-  check_invalid([](auto& p) { p.temperature = kNan; }, "temperature is nan; it must be a finite number of at least 0");
-  check_invalid([](auto& p) { p.temperature = kInfinity; }, "temperature is inf; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = not_a_number; }, "temperature is nan; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = infinity; }, "temperature is inf; it must be a finite number of at least 0");
   check_invalid([](auto& p) { p.top_k = -1; }, "top_k is -1; it must be a whole number from 0 to 2147483647 (0: off)");
   check_invalid([](auto& p) { p.top_p = 0; }, "top_p is 0; it must be a number above 0 and at most 1");
   check_invalid([](auto& p) { p.top_p = 1.5; }, "top_p is 1.5; it must be a number above 0 and at most 1");
-  check_invalid([](auto& p) { p.top_p = kNan; }, "top_p is nan; it must be a number above 0 and at most 1");
+  check_invalid([](auto& p) { p.top_p = not_a_number; }, "top_p is nan; it must be a number above 0 and at most 1");
   check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p is -0.1; it must be a number of at least 0 and at most 1");
   check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p is 1.1; it must be a number of at least 0 and at most 1");
   check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty is 0; it must be a number of at least 1e-06 and at most 1000000");
-  check_invalid([](auto& p) { p.frequency_penalty = kNan; },
+  check_invalid([](auto& p) { p.frequency_penalty = not_a_number; },
                 "frequency_penalty is nan; it must be a number of at least -1000000 and at most 1000000");
-  check_invalid([](auto& p) { p.presence_penalty = kInfinity; },
+  check_invalid([](auto& p) { p.presence_penalty = infinity; },
                 "presence_penalty is inf; it must be a number of at least -1000000 and at most 1000000");
   check_invalid([](auto& p) { p.penalty_last_n = -2; },
                 "penalty_last_n is -2; it must be a whole number from -1 to 2147483647 (-1: all, 0: off)");
   check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "a token of logit_bias is -1; it must be a whole number from 0 to 2147483647");
-  check_invalid([](auto& p) { p.logit_bias = {{3, kNan}}; }, "logit_bias[3] is nan; it must be finite, or -inf to ban the token");
-  check_invalid([](auto& p) { p.logit_bias = {{3, kInfinity}}; }, "logit_bias[3] is inf; it must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{3, not_a_number}}; }, "logit_bias[3] is nan; it must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{3, infinity}}; }, "logit_bias[3] is inf; it must be finite, or -inf to ban the token");
 }
 
 TEST(nothing_is_allocated_in_the_steady_state) {
@@ -328,7 +328,7 @@ TEST(tokens_that_a_mask_does_not_know_are_forbidden) {
 
 TEST(a_mask_does_not_hide_invalid_logits) {
   const TokenMask mask = every_third(10);
-  for (const double invalid : {kNan, kInfinity}) {
+  for (const double invalid : {not_a_number, infinity}) {
     std::vector<float> logits = random_logits(10);
     logits[2] = static_cast<float>(invalid);
     Distribution out;

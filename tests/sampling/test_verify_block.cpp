@@ -11,7 +11,7 @@ using namespace enumerate;
 
 namespace {
 
-constexpr double kExact = 1e-12, kBelowOne = 1.0 - 0x1p-53;
+constexpr double tolerance = 1e-12, below_one = 1.0 - 0x1p-53;
 
 Verdict block(const Sequence& drafted, const std::vector<Distribution>& draft_probs, const std::vector<Distribution>& target_probs,
               const std::vector<double>& uniforms) {
@@ -23,7 +23,7 @@ void check_exact(Family draft, Family target) {
     for (int vocabulary = 2; vocabulary <= 4; ++vocabulary) {
       for (std::size_t k = 1; k <= (vocabulary < 4 ? 4u : 3u); ++k) {
         const Model draft_model = draft(seed, vocabulary), target_model = target(seed, vocabulary);
-        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary, block, block_cells_of), 0.0, kExact);
+        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary, block, block_cells_of), 0.0, tolerance);
       }
     }
   }
@@ -55,7 +55,7 @@ TEST(exact_for_equal_tables_and_all_accepted) {
   }
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     const std::vector<Distribution> rows(3, table(seed, 4, full)({}));
-    CHECK((block({0, 3}, {rows[0], rows[1]}, rows, {kBelowOne, kBelowOne, 0.0}).num_accepted == 2));
+    CHECK((block({0, 3}, {rows[0], rows[1]}, rows, {below_one, below_one, 0.0}).num_accepted == 2));
   }
 }
 
@@ -68,8 +68,8 @@ TEST(accepts_at_least_as_many_as_token_verification) {
         const Model d = draft(seed, 3), t = full_target(seed, 3);
         const double gain = expected_tokens(cycle_law(d, d, t, k, 3, block, block_cells_of)) -
                             expected_tokens(cycle_law(d, d, t, k, 3, verify_by_the_book));
-        CHECK(gain > -kExact);
-        if (k == 1) CHECK_NEAR(gain, 0.0, kExact);
+        CHECK(gain > -tolerance);
+        if (k == 1) CHECK_NEAR(gain, 0.0, tolerance);
         total += gain;
       }
     }
@@ -81,15 +81,15 @@ TEST(accepts_at_least_as_many_as_token_verification) {
 // Token verification accepts 10/9 in expectation, block verification 11/9; no method can do better.
 TEST(expected_number_golden) {
   const Model target = constant({1, 2}), draft = constant({2, 1});
-  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, verify_by_the_book)), 1.0 + 10.0 / 9.0, kExact);
-  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, block, block_cells_of)), 1.0 + 11.0 / 9.0, kExact);
+  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, verify_by_the_book)), 1.0 + 10.0 / 9.0, tolerance);
+  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, block, block_cells_of)), 1.0 + 11.0 / 9.0, tolerance);
 }
 
 TEST(drafting_nothing_draws_from_the_target) {
   const std::vector<Distribution> target = {normalised({1, 1, 2})};
   CHECK((verify_block({}, {}, target, {0.0}) == Verdict{0, 0}));
   CHECK((verify_block({}, {}, target, {0.25}) == Verdict{0, 1}));
-  CHECK((verify_block({}, {}, target, {kBelowOne}) == Verdict{0, 2}));
+  CHECK((verify_block({}, {}, target, {below_one}) == Verdict{0, 2}));
 }
 
 // A failed test does not end the search; a token of target probability zero does.
@@ -171,7 +171,7 @@ TEST(control_residual_of_token_verification) {
   };
   const Model target = [=](const Sequence& prefix) { return row(prefix, {0.54, 0.46, 0}, {0.5, 0.5, 0}); };
   const Model draft = [=](const Sequence& prefix) { return row(prefix, {0.9, 0.1, 0}, {0, 0.3, 0.7}); };
-  CHECK_NEAR(error_of_cycle(draft, draft, target, 2, 3, block, cells), 0.0, kExact);
+  CHECK_NEAR(error_of_cycle(draft, draft, target, 2, 3, block, cells), 0.0, tolerance);
   CHECK(error_of_cycle(draft, draft, target, 2, 3, wrong, cells) > 0.01);
 }
 
@@ -181,7 +181,7 @@ TEST(control_first_rejection_ends_the_search) {
     for (std::size_t length = 0; length < drafted.size(); ++length) {
       // The verdict if every later test failed.
       std::vector<double> later = uniforms;
-      for (std::size_t i = length + 1; i < drafted.size(); ++i) later[i] = kBelowOne;
+      for (std::size_t i = length + 1; i < drafted.size(); ++i) later[i] = below_one;
       const Verdict verdict = verify_block(drafted, draft_probs, target_probs, later);
       if (verdict.num_accepted <= static_cast<int>(length)) return verdict;
     }

@@ -11,14 +11,14 @@ using namespace enumerate;
 
 namespace {
 
-constexpr double kExact = 1e-12, kBelowOne = 1.0 - 0x1p-53;
+constexpr double tolerance = 1e-12, below_one = 1.0 - 0x1p-53;
 
 void check_exact(Family draft, Family target) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     for (int vocabulary = 2; vocabulary <= 4; ++vocabulary) {
       for (std::size_t k = 1; k <= 4; ++k) {
         const Model draft_model = draft(seed, vocabulary), target_model = target(seed, vocabulary);
-        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary), 0.0, kExact);
+        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary), 0.0, tolerance);
       }
     }
   }
@@ -48,7 +48,7 @@ TEST(equal_rows_accept_every_uniform) {
   for (Token token = 0; token < 4; ++token) {
     for (std::uint64_t seed = 0; seed < 1000; ++seed) {
       const double prob = table(seed, 4, full)({}).probability(token);
-      CHECK(accepts(kBelowOne, prob, prob));
+      CHECK(accepts(below_one, prob, prob));
     }
   }
 }
@@ -67,7 +67,7 @@ TEST(drafting_nothing_draws_from_the_target) {
   const std::vector<Distribution> target = {normalised({1, 1, 2})};
   CHECK((verify_token({}, {}, target, {0.0}) == Verdict{0, 0}));
   CHECK((verify_token({}, {}, target, {0.25}) == Verdict{0, 1}));
-  CHECK((verify_token({}, {}, target, {kBelowOne}) == Verdict{0, 2}));
+  CHECK((verify_token({}, {}, target, {below_one}) == Verdict{0, 2}));
 }
 
 TEST(rows_and_uniforms_are_asked_for_no_further_than_needed) {
@@ -124,25 +124,25 @@ TEST(control_unlikely_token_dropped_after_it_was_sampled) {
   };
   const Model draft = constant({0.9, 0.1}), target = constant({0.5, 0.5});
   const Law cycle = cycle_law(draft, draft, target, 1, 2, dropping);
-  CHECK_NEAR(extended(cycle, target, 2)[Sequence({0, 0})] + extended(cycle, target, 2)[Sequence({0, 1})], 0.55, kExact);
-  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2, dropping), 0.025, kExact);
-  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2), 0.0, kExact);
+  CHECK_NEAR(extended(cycle, target, 2)[Sequence({0, 0})] + extended(cycle, target, 2)[Sequence({0, 1})], 0.55, tolerance);
+  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2, dropping), 0.025, tolerance);
+  CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2), 0.0, tolerance);
 }
 
 // Uniforms in [0, 1) need `<`, not `<=`: for the N equally likely values 0, 1/N, .. (N-1)/N, and probabilities that are
 // multiples of 1/N, the acceptance probability is exactly right with `<` and wrong with `<=`.
 TEST(control_less_or_equal) {
-  constexpr int kGrid = 8;
+  constexpr int grid = 8;
   const auto accepted = [](auto&& rule, double draft_prob, double target_prob) {
     int count = 0;
-    for (int i = 0; i < kGrid; ++i) count += rule(static_cast<double>(i) / kGrid, draft_prob, target_prob) ? 1 : 0;
-    return static_cast<double>(count) / kGrid;
+    for (int i = 0; i < grid; ++i) count += rule(static_cast<double>(i) / grid, draft_prob, target_prob) ? 1 : 0;
+    return static_cast<double>(count) / grid;
   };
   const auto less_or_equal = [](double u, double draft_prob, double target_prob) { return u * draft_prob <= target_prob; };
-  for (int eighths = 0; eighths <= kGrid; ++eighths) {
-    const double draft_prob = 0.5, target_prob = draft_prob * eighths / kGrid;
-    CHECK_NEAR(accepted(accepts, draft_prob, target_prob), static_cast<double>(eighths) / kGrid, 0.0);
-    if (eighths < kGrid) CHECK(accepted(less_or_equal, draft_prob, target_prob) > static_cast<double>(eighths) / kGrid + 0.1);
+  for (int eighths = 0; eighths <= grid; ++eighths) {
+    const double draft_prob = 0.5, target_prob = draft_prob * eighths / grid;
+    CHECK_NEAR(accepted(accepts, draft_prob, target_prob), static_cast<double>(eighths) / grid, 0.0);
+    if (eighths < grid) CHECK(accepted(less_or_equal, draft_prob, target_prob) > static_cast<double>(eighths) / grid + 0.1);
   }
 }
 

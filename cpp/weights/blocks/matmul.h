@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "base/cpu_features.h"
+#include "base/index.h"
 #include "weights/blocks/format.h"
 #include "weights/blocks/tiles.h"
 #include "weights/rounding.h"
@@ -52,9 +53,7 @@ static constexpr std::int64_t panel_place(std::int64_t n, std::int64_t k, std::i
   const std::int64_t first = column / panel_width * panel_width, width = n - first < panel_width ? n - first : panel_width;
   return first * (k / block_size) + block * width + column - first;
 }
-static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
-  return static_cast<std::size_t>(n * (k / block_size)) * sizeof(PanelBlock);
-}
+static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) { return idx(n * (k / block_size)) * sizeof(PanelBlock); }
 
 // Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same in tiles (tiles.h), used if not null.
 struct Matrix {
@@ -75,7 +74,7 @@ struct DecodedTile {
 // Of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
 constexpr int padded_bytes = tile_rows * (tile_columns / 32 * 34);
 static constexpr std::size_t scratch_bytes(std::int64_t n) {
-  return sizeof(DecodedTile) + padded_bytes + static_cast<std::size_t>(n) * tile_rows * sizeof(float);
+  return sizeof(DecodedTile) + padded_bytes + idx(n) * tile_rows * sizeof(float);
 }
 
 struct Kernels {

@@ -220,8 +220,8 @@ void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const P
     std::int64_t row_bytes = m.row_bytes;
     if (rows < tile_rows) {  // zeros after the last row
       const std::int64_t bytes = blocks * format.bytes;
-      for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(padded + r * bytes, w + r * row_bytes, static_cast<std::size_t>(bytes));
-      __builtin_memset(padded + rows * bytes, 0, static_cast<std::size_t>((tile_rows - rows) * bytes));
+      for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(padded + r * bytes, w + r * row_bytes, idx(bytes));
+      __builtin_memset(padded + rows * bytes, 0, idx((tile_rows - rows) * bytes));
       w = padded;
       row_bytes = bytes;
     }
@@ -260,7 +260,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
   const bool streams = n * ldo >= streamed_outputs;
   for (std::int64_t row = row_begin; row < row_end; row += tile_rows) {
     const std::int64_t rows = row_end - row < tile_rows ? row_end - row : tile_rows;
-    __builtin_memset(acc, 0, static_cast<std::size_t>(n * tile_rows) * sizeof(float));
+    __builtin_memset(acc, 0, idx(n * tile_rows) * sizeof(float));
     if (m.tiles == nullptr) {
       multiply_rows<type>(m, row, rows, panel, n, tile, padded, acc);
     } else {
@@ -271,7 +271,7 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
     for (std::int64_t c = 0; c < n; ++c) {
       float* to = out + c * ldo + (row - row_begin);
       const float* from = acc + c * tile_rows;
-      if (rows < tile_rows) __builtin_memcpy(to, from, static_cast<std::size_t>(rows) * sizeof(float));
+      if (rows < tile_rows) __builtin_memcpy(to, from, idx(rows) * sizeof(float));
       else if (streams && reinterpret_cast<std::uintptr_t>(to) % 64 == 0) stream_row(to, from);
       else __builtin_memcpy(to, from, tile_rows * sizeof(float));
     }

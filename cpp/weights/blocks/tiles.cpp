@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/index.h"
+
 namespace specdec::blocks {
 namespace {
 
@@ -22,7 +24,7 @@ void write_plane(const Words& codes, int taken, int bits, std::uint8_t* plane) {
       fields.word[four % bits][row] |= (codes.word[four][row] >> taken & bytes((1 << bits) - 1)) << to;
     }
   }
-  std::memcpy(plane, &fields, static_cast<std::size_t>(64 * bits));
+  std::memcpy(plane, &fields, idx(64 * bits));
 }
 
 void add_plane(const std::uint8_t* plane, int row, int taken, int bits, Stored32& w) {
@@ -40,7 +42,7 @@ void add_plane(const std::uint8_t* plane, int row, int taken, int bits, Stored32
 void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) noexcept {
   const Format& format = format_of(type);
   const int parts = format.columns / 32, groups = 32 / format.group;
-  if (rows < tile_rows) std::memset(tile, 0, static_cast<std::size_t>(tile_bytes(type, k)));
+  if (rows < tile_rows) std::memset(tile, 0, idx(tile_bytes(type, k)));
   for (std::int64_t b = 0; b < k / format.columns; ++b, tile += tile_block_bytes(type)) {
     for (int part = 0; part < parts; ++part) {
       Words codes{};

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/cpu_features.h"
+#include "base/index.h"
 
 namespace specdec::floats {
 
@@ -34,7 +35,7 @@ struct Groups {
 
   std::int64_t n, count;
 };
-static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) { return static_cast<std::size_t>(n * num_blocks(k) * lanes); }
+static constexpr std::size_t panel_floats(std::int64_t n, std::int64_t k) { return idx(n * num_blocks(k) * lanes); }
 
 // Rows of k weights, row_bytes apart.
 struct Matrix {

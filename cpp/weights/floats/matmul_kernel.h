@@ -78,7 +78,7 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   for (; left >= lanes; left -= lanes, w += block_bytes, x += stride) add_block<type, rows, columns>(w, row_bytes, x, sums);
   if (left > 0) {  // zeros after the last weight
     char last[rows][block_bytes] = {};
-    for (int r = 0; r < rows; ++r) __builtin_memcpy(last[r], w + r * row_bytes, static_cast<std::size_t>(left * weight_bytes(type)));
+    for (int r = 0; r < rows; ++r) __builtin_memcpy(last[r], w + r * row_bytes, idx(left * weight_bytes(type)));
     add_block<type, rows, columns>(last[0], block_bytes, x, sums);
   }
 

@@ -1,6 +1,7 @@
 // Plain C++: the reference for the other kernels, and the fallback for CPUs without one.
 #include <cstring>
 
+#include "base/index.h"
 #include "weights/floats/matmul.h"
 
 namespace specdec::floats {
@@ -60,7 +61,7 @@ void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k
     float* at = to + block * width * lanes;
     const std::int64_t left = k - block * lanes;
     if (left < lanes) std::memset(at, 0, lanes * sizeof(float));
-    std::memcpy(at, x + block * lanes, static_cast<std::size_t>(left < lanes ? left : lanes) * sizeof(float));
+    std::memcpy(at, x + block * lanes, idx(left < lanes ? left : lanes) * sizeof(float));
   }
 }
 

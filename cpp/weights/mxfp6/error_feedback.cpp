@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/index.h"
 #include "base/parallel.h"
 #include "weights/mxfp6/codec.h"
 #include "weights/mxfp6/kernels.h"
@@ -129,14 +130,14 @@ class ErrorFeedback::Rows {
   Rows(const ErrorFeedback& f, const float* x, std::int64_t count)
       : f_(f),
         count_(count),
-        weights_(static_cast<std::size_t>(f.cols_)),
+        weights_(idx(f.cols_)),
         errors_(weights_.size()),
         gradient_(weights_.size()),
         codes_(weights_.size()),
         scales_(weights_.size() / block_size) {
     for (std::int64_t p = 0; p < f.cols_; ++p) {
       for (int lane = 0; lane < lanes; ++lane) {
-        at(weights_, p)[lane] = lane < count ? x[lane * f.cols_ + f.order_[static_cast<std::size_t>(p)]] : 0.0f;
+        at(weights_, p)[lane] = lane < count ? x[lane * f.cols_ + f.order_[idx(p)]] : 0.0f;
       }
     }
   }
@@ -154,13 +155,13 @@ class ErrorFeedback::Rows {
 
   void store(std::uint8_t* codes, std::uint8_t* scales) const {
     for (std::int64_t p = 0; p < f_.cols_; ++p) {
-      const std::int64_t column = f_.order_[static_cast<std::size_t>(p)];
-      for (std::int64_t row = 0; row < count_; ++row) codes[row * f_.cols_ + column] = codes_[static_cast<std::size_t>(p)].lane[row];
+      const std::int64_t column = f_.order_[idx(p)];
+      for (std::int64_t row = 0; row < count_; ++row) codes[row * f_.cols_ + column] = codes_[idx(p)].lane[row];
     }
     const std::int64_t blocks = f_.cols_ / block_size;
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t block = f_.order_[static_cast<std::size_t>(b * block_size)] / block_size;
-      for (std::int64_t row = 0; row < count_; ++row) scales[row * blocks + block] = scales_[static_cast<std::size_t>(b)].lane[row];
+      const std::int64_t block = f_.order_[idx(b * block_size)] / block_size;
+      for (std::int64_t row = 0; row < count_; ++row) scales[row * blocks + block] = scales_[idx(b)].lane[row];
     }
   }
 
@@ -179,13 +180,13 @@ class ErrorFeedback::Rows {
   };
   using Matrix = std::vector<Floats>;  // [cols] of lanes
 
-  static float* at(Matrix& m, std::int64_t p) { return m[static_cast<std::size_t>(p)].lane; }
-  static const Lanes* rows(const Matrix& m, std::int64_t p = 0) { return &m[static_cast<std::size_t>(p)].lane; }
-  static Lanes* rows(Matrix& m, std::int64_t p = 0) { return &m[static_cast<std::size_t>(p)].lane; }
+  static float* at(Matrix& m, std::int64_t p) { return m[idx(p)].lane; }
+  static const Lanes* rows(const Matrix& m, std::int64_t p = 0) { return &m[idx(p)].lane; }
+  static Lanes* rows(Matrix& m, std::int64_t p = 0) { return &m[idx(p)].lane; }
 
   void keep(std::int64_t begin, const RoundedBlock& block) {
-    for (int j = 0; j < block_size; ++j) std::memcpy(codes_[static_cast<std::size_t>(begin + j)].lane, block.codes[j], lanes);
-    std::memcpy(scales_[static_cast<std::size_t>(begin / block_size)].lane, block.scales, lanes);
+    for (int j = 0; j < block_size; ++j) std::memcpy(codes_[idx(begin + j)].lane, block.codes[j], lanes);
+    std::memcpy(scales_[idx(begin / block_size)].lane, block.scales, lanes);
   }
 
   void round_at(std::int64_t begin) {
@@ -231,10 +232,10 @@ class ErrorFeedback::Rows {
   RoundedBlock present(std::int64_t begin, const Lanes* steps, const float* feedback, const float* pivots) const {
     RoundedBlock now;
     std::memcpy(now.errors, steps, sizeof now.errors);
-    std::memcpy(now.scales, scales_[static_cast<std::size_t>(begin / block_size)].lane, lanes);
+    std::memcpy(now.scales, scales_[idx(begin / block_size)].lane, lanes);
     std::fill_n(now.loss, lanes, 0.0f);
     for (int j = 0; j < block_size; ++j) {
-      std::memcpy(now.codes[j], codes_[static_cast<std::size_t>(begin + j)].lane, lanes);
+      std::memcpy(now.codes[j], codes_[idx(begin + j)].lane, lanes);
       Lanes miss;
       std::memcpy(miss, steps[j], sizeof miss);
       accumulate({feedback + j * block_size, block_size, 1}, 1, steps, j, &miss);
@@ -307,7 +308,7 @@ void ErrorFeedback::choose_order(const float* moments) {
   for (std::int64_t c = 0; c < cols_; ++c) {  // sorting needs numbers
     if (!std::isfinite(energy(c))) throw_not_finite();
   }
-  std::vector<std::int64_t> blocks(static_cast<std::size_t>(cols_ / block_size));
+  std::vector<std::int64_t> blocks(idx(cols_ / block_size));
   std::iota(blocks.begin(), blocks.end(), 0);
   std::stable_sort(blocks.begin(), blocks.end(), [&](std::int64_t a, std::int64_t b) { return block_energy(a) > block_energy(b); });
   for (const std::int64_t block : blocks) {
@@ -319,14 +320,14 @@ void ErrorFeedback::choose_order(const float* moments) {
   for (std::int64_t c = 0; c < cols_; ++c) mean += static_cast<double>(energy(c)) / static_cast<double>(cols_);
   unit_ = mean > 0.0 ? mean : 1.0;
   damping_ = mean > 0.0 ? options_.damping : 1.0;
-  moments_.resize(static_cast<std::size_t>(cols_ * cols_));
+  moments_.resize(idx(cols_ * cols_));
   for (std::int64_t p = 0; p < cols_; ++p) {
     for (std::int64_t r = 0; r <= p; ++r) {
-      const std::int64_t a = order_[static_cast<std::size_t>(p)], b = order_[static_cast<std::size_t>(r)];
+      const std::int64_t a = order_[idx(p)], b = order_[idx(r)];
       const double given = static_cast<double>(moments[std::max(a, b) * cols_ + std::min(a, b)]);
       const auto value = static_cast<float>(given / unit_ + (p == r ? damping_ : 0.0));
       if (!std::isfinite(value)) throw_not_finite();
-      moments_[static_cast<std::size_t>(p * cols_ + r)] = moments_[static_cast<std::size_t>(r * cols_ + p)] = value;
+      moments_[idx(p * cols_ + r)] = moments_[idx(r * cols_ + p)] = value;
     }
   }
 }
@@ -335,24 +336,22 @@ void ErrorFeedback::factorize(int num_threads) {
   std::vector<double> h(moments_.begin(), moments_.end());
   factorize_matrix(h.data(), cols_, num_threads);
   feedback_.resize(moments_.size());
-  pivots_.resize(static_cast<std::size_t>(cols_));
+  pivots_.resize(idx(cols_));
   for (std::int64_t j = 0; j < cols_; ++j) {
-    for (std::int64_t i = 0; i < j; ++i)
-      feedback_[static_cast<std::size_t>(j * cols_ + i)] = static_cast<float>(h[static_cast<std::size_t>(j * cols_ + i)]);
-    pivots_[static_cast<std::size_t>(j)] = static_cast<float>(h[static_cast<std::size_t>(j * cols_ + j)]);
+    for (std::int64_t i = 0; i < j; ++i) feedback_[idx(j * cols_ + i)] = static_cast<float>(h[idx(j * cols_ + i)]);
+    pivots_[idx(j)] = static_cast<float>(h[idx(j * cols_ + j)]);
   }
 }
 
 void ErrorFeedback::invert_blocks() {
   constexpr std::int64_t n = block_size;
-  block_inverses_.resize(static_cast<std::size_t>(cols_ * n));
-  block_feedback_.resize(static_cast<std::size_t>(cols_ * n));
-  block_pivots_.resize(static_cast<std::size_t>(cols_));
+  block_inverses_.resize(idx(cols_ * n));
+  block_feedback_.resize(idx(cols_ * n));
+  block_pivots_.resize(idx(cols_));
   for (std::int64_t begin = 0; begin < cols_; begin += n) {
     double h[n * n];
     for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < n; ++i)
-        h[j * n + i] = static_cast<double>(moments_[static_cast<std::size_t>((begin + j) * cols_ + begin + i)]);
+      for (std::int64_t i = 0; i < n; ++i) h[j * n + i] = static_cast<double>(moments_[idx((begin + j) * cols_ + begin + i)]);
     }
     factorize_panel(h, n, 0, n);
     for (std::int64_t column = 0; column < n; ++column) {  // M D M^T y = unit vector
@@ -365,12 +364,11 @@ void ErrorFeedback::invert_blocks() {
       for (std::int64_t j = 0; j < n; ++j) {
         for (std::int64_t i = 0; i < j; ++i) y[j] -= h[j * n + i] * y[i];
       }
-      for (std::int64_t i = 0; i < n; ++i) block_inverses_[static_cast<std::size_t>((begin + i) * n + column)] = static_cast<float>(y[i]);
+      for (std::int64_t i = 0; i < n; ++i) block_inverses_[idx((begin + i) * n + column)] = static_cast<float>(y[i]);
     }
     for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < j; ++i)
-        block_feedback_[static_cast<std::size_t>((begin + j) * n + i)] = static_cast<float>(h[j * n + i]);
-      block_pivots_[static_cast<std::size_t>(begin + j)] = static_cast<float>(h[j * n + j]);
+      for (std::int64_t i = 0; i < j; ++i) block_feedback_[idx((begin + j) * n + i)] = static_cast<float>(h[j * n + i]);
+      block_pivots_[idx(begin + j)] = static_cast<float>(h[j * n + j]);
     }
   }
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "base/cpu_features.h"
+#include "base/index.h"
 #include "weights/mxfp6/format.h"
 #include "weights/rounding.h"
 
@@ -52,14 +53,12 @@ static inline void store_numbers(float rounded_scale, std::int32_t sum, const Pa
 }
 
 // Bytes of a panel of n columns of k activations.
-static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
-  return static_cast<std::size_t>(n * (k / block_size) * panel_block_bytes);
-}
+static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) { return idx(n * (k / block_size) * panel_block_bytes); }
 
 // Bytes of scratch memory that each thread passes to matmul. With more than one panel group, bands are decoded into it once.
 constexpr int scratch_bands = 4;
 static constexpr std::size_t scratch_bytes(std::int64_t n, std::int64_t k) {
-  return n <= panel_width ? 0 : static_cast<std::size_t>(scratch_bands * tile_rows * k);
+  return n <= panel_width ? 0 : idx(scratch_bands * tile_rows * k);
 }
 
 // One instruction set's kernels. k is a multiple of 32; a band is 16 rows; `tiles` is the start of the whole matrix.
