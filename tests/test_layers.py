@@ -118,11 +118,11 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h", "base/index.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     allowed |= {"weights/blocks/format.h", "weights/blocks/tiles.h", "weights/blocks/matmul.h"}
-    allowed |= {"weights/rounding.h", "weights/rounding_x86.h", "weights/mxfp6/quantize_x86.h"}
+    allowed |= {"weights/rounding.h", "weights/rounding_x86.h", "weights/mxfp6/quantize_x86.h", "weights/mxfp6/matmul_bands.h"}
     allowed |= {"sampling/row_loops.h", "sampling/exponential.h", "weights/mxfp6/calibration_loops.h"}
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
-    allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/matmul_vnni.h"}
+    allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/dot_products.h"}
     allowed |= {"weights/blocks/vectors_256.h", "weights/blocks/vectors_neon.h"}
     allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h", "sampling/row_loops_body.h"}
     allowed |= {"weights/mxfp6/calibration_loops_body.h"}

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "attention/attention.h"
+#include "base/half.h"
 
 namespace specdec::attention {
 namespace {
@@ -40,25 +41,13 @@ inline Lanes maximum(const Lanes& a, const Lanes& b) {
   return each([&](int i) { return a.x[i] > b.x[i] ? a.x[i] : b.x[i]; });
 }
 
-// IEEE 754 half to single: exact.
-inline float half(std::uint16_t h) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const std::uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 inline float half(const char* x) {
   std::uint16_t bits;
   std::memcpy(&bits, x, sizeof bits);
-  return half(bits);
+  return half_to_float(bits);
 }
 inline Lanes load_f16(const std::uint16_t* x) {
-  return each([&](int i) { return half(x[i]); });
+  return each([&](int i) { return half_to_float(x[i]); });
 }
 inline Lanes load_i8(const std::int8_t* x) {
   return each([&](int i) { return static_cast<float>(x[i]); });

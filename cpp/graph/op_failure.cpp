@@ -8,19 +8,27 @@
 namespace specdec {
 namespace {
 
-thread_local std::string failure;
+// Without a failure, why is null. No std::string: an operation must not throw, because other threads wait for it.
+struct Failure {
+  char tensor[GGML_MAX_NAME];
+  const char* why;
+};
+thread_local Failure failure = {};
 
 }  // namespace
 
-void fail_operation(ggml_tensor* out, const ggml_tensor* weights, const char* why) {
+void fail_operation(ggml_tensor* out, const ggml_tensor* weights, const char* why) noexcept {
   std::fill_n(static_cast<float*>(out->data), ggml_nelements(out), std::numeric_limits<float>::quiet_NaN());
-  if (failure.empty()) failure = std::string("tensor \"") + weights->name + "\": " + why;
+  if (failure.why != nullptr) return;
+  std::copy_n(weights->name, GGML_MAX_NAME, failure.tensor);
+  failure.why = why;
 }
 
 std::string take_failure() {
-  std::string taken;
-  taken.swap(failure);
-  return taken;
+  if (failure.why == nullptr) return {};
+  std::string text = std::string("tensor \"") + failure.tensor + "\": " + failure.why;
+  failure.why = nullptr;
+  return text;
 }
 
 }  // namespace specdec

@@ -8,9 +8,9 @@ struct ggml_tensor;
 
 namespace specdec {
 
-// Fills `out` with NaN and keeps why, unless an earlier reason is kept. Called by thread 0 of an operation: ggml runs it on the
+// Fills `out` with NaN and keeps why, a literal, unless an earlier reason is kept. Called by thread 0 of an operation: ggml runs it on the
 // thread that started the pass, so the reason is kept per thread, and passes of other contexts do not see it.
-void fail_operation(ggml_tensor* out, const ggml_tensor* weights, const char* why);
+void fail_operation(ggml_tensor* out, const ggml_tensor* weights, const char* why) noexcept;
 
 // Why an operation of the passes since the last call on this thread could not be computed; empty: all were.
 std::string take_failure();

@@ -2,25 +2,14 @@
 
 #include <cstring>
 
+#include "base/half.h"
+
 namespace specdec::blocks {
 namespace {
 
 std::uint16_t read16(const std::uint8_t* bytes) {
   std::uint16_t value;
   std::memcpy(&value, bytes, sizeof value);
-  return value;
-}
-
-// IEEE 754 half to single: exact.
-float half(std::uint16_t h) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const std::uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
@@ -145,8 +134,8 @@ Weights32 decode(Type type, const Stored32& stored) noexcept {
                                      : static_cast<std::int8_t>(format_of(type).lowest + format_of(type).step * stored.code[i]);
   }
   for (int g = 0; g < 2; ++g) {
-    w.scale[g] = half(stored.d) * static_cast<float>(stored.scale_code[g]);
-    w.offset[g] = format_of(type).offsets ? -(half(stored.m) * static_cast<float>(stored.offset_code[g])) : 0.0f;
+    w.scale[g] = half_to_float(stored.d) * static_cast<float>(stored.scale_code[g]);
+    w.offset[g] = format_of(type).offsets ? -(half_to_float(stored.m) * static_cast<float>(stored.offset_code[g])) : 0.0f;
   }
   return w;
 }

@@ -41,7 +41,10 @@ SPECDEC_INLINE Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
 SPECDEC_INLINE Floats multiplied(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 SPECDEC_INLINE Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
 
-#include "weights/blocks/matmul_vnni.h"
+template <Type type>
+constexpr bool signed_bytes = false;
+
+#include "weights/blocks/dot_products.h"
 #include "weights/blocks/matmul_x86.h"
 
 }  // namespace

@@ -14,7 +14,10 @@ constexpr int repeats_in_registers = 2;
 
 SPECDEC_INLINE Ints add_products(Ints sum, Ints w, Ints a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 
-#include "weights/blocks/matmul_vnni.h"
+template <Type type>
+constexpr bool signed_bytes = false;
+
+#include "weights/blocks/dot_products.h"
 #include "weights/blocks/matmul_x86.h"
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Plain C++: the reference for the other kernels, and the fallback for CPUs without one.
 #include <cstring>
 
+#include "base/half.h"
 #include "base/index.h"
 #include "weights/floats/matmul.h"
 
@@ -20,18 +21,9 @@ inline float float_of(std::uint32_t bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-// IEEE 754 half to single: exact.
-inline float half(std::uint16_t h) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  return float_of(sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13);
-}
 inline Vector zero() { return 0.0f; }
 inline Vector load(const float* x) { return *x; }
-inline Vector load_f16(const std::uint16_t* x) { return half(*x); }
+inline Vector load_f16(const std::uint16_t* x) { return half_to_float(*x); }
 inline Vector load_bf16(const std::uint16_t* x) { return float_of(static_cast<std::uint32_t>(*x) << 16); }
 inline Vector fused(Vector a, Vector b, Vector c) { return __builtin_fmaf(a, b, c); }
 

@@ -80,11 +80,11 @@ SPECDEC_INLINE void dot_quad(const std::int8_t* weights, const std::int8_t* code
 }
 
 template <int W>
-SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t* decoded, const std::int8_t* group, int quad,
+SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t* decoded, const char* group, int quad,
                                     float32x4_t (&acc)[W][quads]) {
   int32x4_t sum[W];
   for (int c = 0; c < W; ++c) sum[c] = vdupq_n_s32(0);
-  dot_quad<W>(decoded, group, quad, sum);
+  dot_quad<W>(decoded, reinterpret_cast<const std::int8_t*>(group), quad, sum);
   const float* scales = reinterpret_cast<const float*>(group + W * block_size);
   const float32x4_t weight_scale = weight_scales(tile, quad);
   for (int c = 0; c < W; ++c) {
@@ -92,29 +92,39 @@ SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t*
   }
 }
 
-// A band times a panel group of W columns. decoded: the band's decoded tiles, or null to decode on the fly.
 template <int W>
-void band_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const std::int8_t* group, float* out,
-                      std::int64_t ldo) {
-  alignas(16) std::int8_t buffer[decoded_bytes];
-  const bool decode = decoded == nullptr;
-  const std::int64_t step = decode ? 0 : decoded_bytes;
-  if (decode) decoded = buffer;
-  float32x4_t acc[W][quads];
-  for (int c = 0; c < W; ++c) {
-    for (int quad = 0; quad < quads; ++quad) acc[c][quad] = vdupq_n_f32(0);
-  }
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += step, group += W * panel_block_bytes) {
-    if (decode) {
-      prefetch_tile(band);
-      decode_tile(band, buffer);
-    }
+SPECDEC_INLINE void accumulate_tile(const std::uint8_t* tile, const std::int8_t* decoded, const char* group, float32x4_t (&acc)[W][quads]) {
 #pragma GCC unroll 4
-    for (int quad = 0; quad < quads; ++quad) accumulate_quad<W>(band, decoded, group, quad, acc);
-  }
+  for (int quad = 0; quad < quads; ++quad) accumulate_quad<W>(tile, decoded, group, quad, acc);
+}
+
+template <int W>
+SPECDEC_INLINE void store_columns(const float32x4_t (&acc)[W][quads], float* out, std::int64_t ldo) {
   for (int c = 0; c < W; ++c) {
     for (int quad = 0; quad < quads; ++quad) vst1q_f32(out + c * ldo + 4 * quad, acc[c][quad]);
   }
+}
+
+template <int W>
+void band_times_group(const std::uint8_t* band, const std::int8_t*, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+  alignas(16) std::int8_t decoded[decoded_bytes];
+  float32x4_t acc[W][quads] = {};
+  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, group += W * panel_block_bytes) {
+    prefetch_tile(band);
+    decode_tile(band, decoded);
+    accumulate_tile<W>(band, decoded, group, acc);
+  }
+  store_columns<W>(acc, out, ldo);
+}
+
+template <int W>
+void decoded_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const char* group, float* out,
+                         std::int64_t ldo) {
+  float32x4_t acc[W][quads] = {};
+  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes, group += W * panel_block_bytes) {
+    accumulate_tile<W>(band, decoded, group, acc);
+  }
+  store_columns<W>(acc, out, ldo);
 }
 
 void decode_band(const std::uint8_t* band, std::int64_t blocks, std::int8_t* decoded) {
@@ -124,43 +134,9 @@ void decode_band(const std::uint8_t* band, std::int64_t blocks, std::int8_t* dec
   }
 }
 
-using BandTimesGroup = void (*)(const std::uint8_t*, const std::int8_t*, std::int64_t, const std::int8_t*, float*, std::int64_t);
+using Decoded = std::int8_t;
 
-// By width; entry 0 is not used.
-constexpr BandTimesGroup by_width[panel_width + 1] = {
-    nullptr,
-    band_times_group<1>,
-    band_times_group<2>,
-    band_times_group<3>,
-    band_times_group<4>,
-    band_times_group<5>,
-    band_times_group<6>,
-    band_times_group<7>,
-    band_times_group<8>,
-};
-
-void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
-            float* out, std::int64_t ldo, void* scratch_memory) noexcept {
-  std::int8_t* scratch = static_cast<std::int8_t*>(scratch_memory);
-  const std::int64_t blocks = k / block_size;
-  const std::int64_t band_decoded = blocks * decoded_bytes;
-  const bool share_decoded = n > panel_width;
-  for (std::int64_t first = band_begin; first < band_end; first += scratch_bands) {
-    const std::int64_t count = band_end - first < scratch_bands ? band_end - first : scratch_bands;
-    const std::uint8_t* bands = tiles + first * blocks * tile_bytes;
-    for (std::int64_t b = 0; share_decoded && b < count; ++b) {
-      decode_band(bands + b * blocks * tile_bytes, blocks, scratch + b * band_decoded);
-    }
-    for (std::int64_t column = 0; column < n; column += panel_width) {
-      const std::int64_t width = n - column < panel_width ? n - column : panel_width;
-      const std::int8_t* group = static_cast<const std::int8_t*>(panel) + panel_block(n, k, column, 0).codes;
-      for (std::int64_t b = 0; b < count; ++b) {
-        by_width[width](bands + b * blocks * tile_bytes, share_decoded ? scratch + b * band_decoded : nullptr, blocks, group,
-                        out + column * ldo + (first - band_begin + b) * tile_rows, ldo);
-      }
-    }
-  }
-}
+#include "weights/mxfp6/matmul_bands.h"
 
 void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
               void* panel) noexcept {

@@ -1,28 +1,27 @@
-// group_sums of matmul_x86.h where four products of unsigned and signed bytes are added to every int32 by one instruction. The
-// including file defines add_products (sum + w * a).
-
-template <Type type>
-constexpr bool signed_bytes = false;
+// group_sums of matmul_kernel.h where one instruction adds four products of bytes to every int32. The including file defines
+//   add_products(sum, w, a)       sum + w * a, where w is unsigned (code - lowest) or signed (the code)
+//   broadcast_ints
+//   signed_bytes<type>            whether w is signed
 
 template <Type type, int C, class Weights>
 SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][tile_rows / vector_rows]) {
   constexpr int fours = format_of(type).group / 4, vectors_per_tile = tile_rows / vector_rows;
 #pragma GCC unroll 8
   for (int c = 0; c < C; ++c) {
-#pragma GCC unroll 2
-    for (Ints& sum : sums[c]) sum = broadcast_ints(format_of(type).lowest != 0 ? x[c].corrections[group] : 0);
+#pragma GCC unroll 4
+    for (Ints& sum : sums[c]) sum = broadcast_ints(!signed_bytes<type> && format_of(type).lowest != 0 ? x[c].corrections[group] : 0);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < fours; ++i) {
     Codes w[vectors_per_tile];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < vectors_per_tile; ++v) w[v] = weights.codes(group * fours + i, v);
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       std::int32_t four;
       __builtin_memcpy(&four, x[c].codes + group * format_of(type).group + 4 * i, sizeof four);
       const Ints a = broadcast_ints(four);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < vectors_per_tile; ++v) sums[c][v] = add_products(sums[c][v], w[v], a);
     }
   }
