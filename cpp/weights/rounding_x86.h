@@ -15,7 +15,7 @@ SPECDEC_INLINE std::int32_t sum_of_lanes(__m256i v) {
 
 struct RoundedBlock {
   float scale;
-  std::int32_t sums[2];  // of the codes of either half
+  __m256i sums[2];  // lanes whose sums are those of the codes of either half
 };
 
 // x [32] -> codes: 32 int8.
@@ -43,5 +43,5 @@ SPECDEC_INLINE RoundedBlock round_block_x86(const float* x, void* codes) {
   return {!is_finite ? __builtin_nanf("")
           : is_zero  ? 0.0f
                      : largest / 127.0f,
-          {sum_of_lanes(_mm256_add_epi32(rounded[0], rounded[1])), sum_of_lanes(_mm256_add_epi32(rounded[2], rounded[3]))}};
+          {_mm256_add_epi32(rounded[0], rounded[1]), _mm256_add_epi32(rounded[2], rounded[3])}};
 }

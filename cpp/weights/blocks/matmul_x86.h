@@ -331,7 +331,7 @@ void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     PanelBlock& to = panel[panel_place(n, k, column, block)];
     const RoundedBlock rounded = round_block_x86(x + block * block_size, to.codes);
-    store_numbers(type, rounded.scale, rounded.sums, to);
+    store_numbers(type, rounded.scale, {sum_of_lanes(rounded.sums[0]), sum_of_lanes(rounded.sums[1])}, to);
   }
 }
 

@@ -8,6 +8,6 @@ void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t colum
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     const PanelBlock at = panel_block(n, k, column, block);
     const RoundedBlock rounded = round_block_x86(x + block * block_size, base + at.codes);
-    store_numbers(rounded.scale, rounded.sums[0] + rounded.sums[1], at, base);
+    store_numbers(rounded.scale, sum_of_lanes(_mm256_add_epi32(rounded.sums[0], rounded.sums[1])), at, base);
   }
 }
