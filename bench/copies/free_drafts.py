@@ -8,19 +8,18 @@ pass, accepted drafts.
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import random
 import re
 import subprocess
-import sys
-import sysconfig
 import tempfile
 
 from bench.common.paths import BUILD, ROOT
+from bench.common.texts import LIBRARY
 
 import specdec_native as sd
 
-LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"])
 FILES = ["heapq", "bisect", "textwrap", "fnmatch", "shlex", "queue", "sched", "statistics"]
 FILES += ["argparse", "ast", "dataclasses", "configparser"]
 COMMENTS = ["Checks the input first.", "This handles the common case.", "Returns early.", "Note the order here."]
@@ -46,7 +45,9 @@ def comment(text: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    gen = sd.Generator(sys.argv[1], n_ctx=64, repack=False)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", help="a model whose tokenizer is used")
+    gen = sd.Generator(parser.parse_args().target, n_ctx=64, repack=False)
     code = [(LIBRARY / f"{name}.py").read_text()[:12000] for name in FILES]
     prose = [path.read_text()[:12000] for path in sorted((ROOT / "docs").glob("*.md"))]
     kinds = {
