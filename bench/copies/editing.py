@@ -19,14 +19,13 @@ import json
 import pathlib
 import statistics
 import sys
-import sysconfig
 import tempfile
 import textwrap
 from typing import Literal
 
 from bench.common.paths import BUILD
 from bench.common.real_models import FOLDER, PAIR
-from bench.common.texts import CHAT_PROMPTS
+from bench.common.texts import CHAT_PROMPTS, LIBRARY
 from bench.real_pair.real_pair import Rows
 
 import specdec_native as sd
@@ -34,7 +33,7 @@ import specdec_native as sd
 
 def source(module: str, *names: str) -> str:
     """The functions or methods of that name in a file of the standard library."""
-    text = pathlib.Path(sysconfig.get_paths()["stdlib"], f"{module}.py").read_text()
+    text = (LIBRARY / f"{module}.py").read_text()
     nodes = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
     pieces = (ast.get_source_segment(text, nodes[name], padded=True) for name in names)
     return "\n\n".join(textwrap.dedent(piece or "") for piece in pieces)

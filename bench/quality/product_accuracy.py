@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 import pathlib
 import subprocess
-import sysconfig
 import tempfile
 
 import numpy as np
 import numpy.typing as npt
 from bench.common.paths import BUILD
 from bench.common.real_models import FOLDER, PAIR
+from bench.common.texts import LIBRARY
 
 import specdec_native as sd
 
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
-    bench, library = arguments.build / "bench", pathlib.Path(sysconfig.get_paths()["stdlib"])
+    bench, library = arguments.build / "bench", LIBRARY
     programs = {"ours": bench / "bench_logits", "llama.cpp": bench / "bench_logits_stock"}
     scored = arguments.windows * (arguments.tokens - 64)
     print(f"{scored} tokens: mean KL from F32 activations, 1e-4 nats per token (90th percentile); same most likely token\n")
