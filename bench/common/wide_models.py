@@ -9,13 +9,13 @@ left alone. Disk for all four types: 7b 31 GB, 1.1b 4.7 GB, 115m 0.6 GB.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import subprocess
 import sys
 
-from bench.common.paths import BUILD, BUNDLED, MADE, ROOT
+from bench.common.options import parser_of
+from bench.common.paths import BUNDLED, MADE, ROOT
 
 TYPES = ["f16", "mxfp6", "q8_0", "q6_k"]
 
@@ -61,11 +61,10 @@ def run(*command: str | os.PathLike[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("names", nargs="+", metavar="NAME")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     workshop = Workshop(arguments.models, arguments.build)
     for name in arguments.names:

@@ -10,12 +10,11 @@ their use; greedy, in turns, medians of tokens per second. The end-of-text token
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import statistics
 import subprocess
 
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 
 import specdec_native as sd
 
@@ -46,11 +45,10 @@ def times_of_pair(target: pathlib.Path, draft: pathlib.Path, num_tokens: int, ro
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--pair", type=pathlib.Path, nargs=2, metavar=("TARGET", "DRAFT"), required=True)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     target, draft = arguments.pair
     print("Milliseconds per mask:\n", flush=True)

@@ -13,7 +13,6 @@ this target, without a draft model. --pair: another pair than that of bench/comm
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import pathlib
@@ -23,7 +22,7 @@ import tempfile
 import textwrap
 from typing import Literal
 
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
 from bench.common.texts import CHAT_PROMPTS, LIBRARY
 from bench.real_pair.real_pair import Rows
@@ -89,7 +88,7 @@ def repeated_code() -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=320)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompts", choices=["edits", "chat", "code"], default="edits")
@@ -99,7 +98,6 @@ def main() -> None:
     parser.add_argument("--pair", type=pathlib.Path, nargs=2, metavar=("TARGET", "DRAFT"))
     parser.add_argument("--chat-template", metavar="NAME", help="of a model that has none")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     prompts = {"edits": edits, "chat": lambda: CHAT_PROMPTS, "code": repeated_code}[arguments.prompts]()
     if arguments.only:

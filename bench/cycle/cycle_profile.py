@@ -10,9 +10,7 @@ end-of-text token is banned.
 
 from __future__ import annotations
 
-import argparse
 import json
-import pathlib
 import re
 import subprocess
 import sys
@@ -20,7 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 
 # Innermost first: a layer and the functions by which it is entered.
 LAYERS = {
@@ -93,7 +91,7 @@ def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("models", nargs="*", metavar="GGUF", help="target and draft")
     parser.add_argument("--temperatures", nargs="+", default=["0", "0.8"])
     parser.add_argument("--k", default="3", help='drafts per cycle, or "auto"')
@@ -101,7 +99,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--frequency", type=int, default=1000, help="samples per second")
     parser.add_argument("--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait")
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     if len(arguments.models) not in (0, 2):
         parser.error("give a target and a draft, or neither")

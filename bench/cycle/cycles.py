@@ -9,12 +9,12 @@ iterating over the pieces adds.
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import time
 from collections import defaultdict
 
-from bench.common.paths import BUILD, MADE
+from bench.common.options import parser_of
+from bench.common.paths import MADE
 from bench.common.texts import CODE_PROMPTS
 from bench.common.wide_models import bundled_mxfp6
 
@@ -35,12 +35,11 @@ def measure(gen: sd.Generator, prompt: str, tokens: int, temperature: float, k: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--k", type=int, nargs="+", default=[0, 3, 7])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
 
     pairs = {

@@ -10,7 +10,6 @@ minus that of its cycles; medians. Without --pair: the bundled pair. The end-of-
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -19,7 +18,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 
 PROMPT = "def bfs(graph, start):"
 
@@ -61,13 +60,12 @@ def command_line(binary: pathlib.Path, pair: list[str], options: dict[str, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--pair", nargs=2, default=[], metavar="GGUF", help="target and draft")
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--k", type=int, default=3)
     parser.add_argument("--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait")
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     prefix = ["chrt", "-f", "10"] if arguments.real_time else []
 

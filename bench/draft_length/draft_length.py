@@ -16,7 +16,6 @@ measures nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -26,7 +25,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from bench.common.paths import BUILD, MADE, ROOT
+from bench.common.options import parser_of
+from bench.common.paths import MADE, ROOT
 from bench.common.texts import PROMPTS
 from bench.common.wide_models import Workshop
 
@@ -140,7 +140,7 @@ def measure(cell: Cell, generators: dict[Length, sd.Generator], turns: range, ve
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=PAIRS)
     parser.add_argument("--drafts", nargs="+", choices=DRAFTS, default=DRAFTS)
     parser.add_argument("--texts", nargs="+", default=TEXTS, metavar="KIND:TEMPERATURE")
@@ -152,7 +152,6 @@ def main() -> None:
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "draft-length.jsonl")
     parser.add_argument("--table", action="store_true", help="only print the table")
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     if 0 not in arguments.k:
         parser.error("--k needs 0, which all others are compared with")

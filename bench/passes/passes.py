@@ -11,7 +11,6 @@ the file has them. Prints a markdown table.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import statistics
@@ -20,7 +19,8 @@ import sys
 import time
 
 from bench.common import shapes
-from bench.common.paths import BUILD, MADE
+from bench.common.options import parser_of
+from bench.common.paths import MADE
 
 REPEATS = 3  # passes timed in a row
 
@@ -119,7 +119,7 @@ def rows_of_files(files: list[pathlib.Path], ours: pathlib.Path, stock: pathlib.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--shape", choices=shapes.SHAPES, default="1.1b")
     parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
     parser.add_argument("--threads", type=int, default=2)
@@ -130,7 +130,6 @@ def main() -> None:
     parser.add_argument("--realtime", action="store_true", help="timed passes run before other programs (Linux, as root)")
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     ours, stock = arguments.build / "bench" / "bench_passes", arguments.build / "bench" / "bench_passes_stock"
     if arguments.files:

@@ -42,7 +42,8 @@ from bench.common.engines import (
     number,
     python_peer,
 )
-from bench.common.paths import BUILD, BUNDLED, MADE, ROOT
+from bench.common.options import parser_of
+from bench.common.paths import BUNDLED, MADE, ROOT
 from bench.common.texts import PROMPTS
 from bench.common.wide_models import Workshop
 from bench.peers.peers_report import speed, write_report
@@ -240,7 +241,7 @@ class Run:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="the bundled pair, 48 tokens, 3 prompts, 1 round, 2 numbers of draft tokens"
     )
@@ -253,7 +254,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--lookup-k", type=int, nargs="+", default=[4, 10])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "peers.jsonl")
     parser.add_argument("--report", type=pathlib.Path, help="(bench/peers/RESULTS.md; with --quick build/peers-quick.md)")
     parser.add_argument("--install", nargs="+", choices=PACKAGES, help="first put these into build/peers-venv")

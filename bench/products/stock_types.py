@@ -10,13 +10,12 @@ model of some size, so the columns t(n) / t(1) are about what a pass over n toke
 from __future__ import annotations
 
 import argparse
-import pathlib
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 
 TYPES = [
     "Q8_0",
@@ -73,12 +72,11 @@ def measure(arguments: argparse.Namespace, type: str, isa: str) -> Rates:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--k", type=int, default=1536)
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     print("| weights | one column, of the read bandwidth | t(2) / t(1) | t(4) / t(1) | t(8) / t(1) | t(16) / t(1) ", end="")
     print("| 8 columns, of the int8 (F16: F32) peak | times llama.cpp's dot products: 1, 2, 4, 8, 16 columns |")

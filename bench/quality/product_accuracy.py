@@ -10,14 +10,13 @@ Text: files of the running interpreter's standard library, the beginning of each
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import subprocess
 import tempfile
 
 import numpy as np
 import numpy.typing as npt
-from bench.common.paths import BUILD
+from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
 from bench.common.texts import LIBRARY
 
@@ -44,12 +43,11 @@ def divergence(reference: npt.NDArray[np.float32], other: npt.NDArray[np.float32
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--files", type=pathlib.Path, nargs="+", default=[FOLDER / f"{name}.gguf" for name in PAIR])
     parser.add_argument("--windows", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=384, help="of a window; the first 64 are not scored")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
     bench, library = arguments.build / "bench", LIBRARY
     programs = {"ours": bench / "bench_logits", "llama.cpp": bench / "bench_logits_stock"}

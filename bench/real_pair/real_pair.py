@@ -23,7 +23,8 @@ import tempfile
 from collections.abc import Callable
 
 from bench.common.engines import Text, Timing, Unavailable, number, output_of, python_peer
-from bench.common.paths import BUILD, ROOT
+from bench.common.options import parser_of
+from bench.common.paths import ROOT
 from bench.common.real_models import FOLDER, PAIR
 from bench.common.texts import CHAT_PROMPTS, chat
 
@@ -161,7 +162,7 @@ def print_table(speeds: Speeds, temperature: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=160)
     parser.add_argument("--threads", type=int, default=2)
@@ -169,7 +170,6 @@ def main() -> None:
     parser.add_argument("--prompts", nargs="+", choices=CHAT_PROMPTS, default=list(CHAT_PROMPTS))
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
     parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--llama", type=pathlib.Path, metavar="FOLDER", help="llama.cpp's programs of another build")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "real_pair.jsonl")

@@ -10,14 +10,14 @@ with sampled drafts.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import pathlib
 from dataclasses import dataclass
 
 import numpy as np
-from bench.common.paths import BUILD, DRAFT, MADE, TARGET
+from bench.common.options import parser_of
+from bench.common.paths import DRAFT, MADE, TARGET
 from bench.common.texts import held_out_files
 from bench.common.wide_models import bundled_mxfp6
 
@@ -73,7 +73,7 @@ def measure(gen: sd.Generator, prompts: list[str], options: StreamOptions) -> Es
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--prompts", type=int, default=72)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--k", type=int, nargs="+", default=[3, 5, 7])
@@ -82,7 +82,6 @@ def main() -> None:
     parser.add_argument("--transforms", nargs="+", choices=[*TRANSFORMS], default=[*TRANSFORMS])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
-    parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     arguments = parser.parse_args()
 
     prompts = held_out_prompts(arguments.prompts)
