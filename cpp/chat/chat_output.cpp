@@ -227,7 +227,7 @@ ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) con
   } catch (...) {  // the text does not fit the template
     output = {text, "", {}};
   }
-  // Of some malformed calls nothing is left.
+  // The parser leaves nothing of some malformed calls.
   const bool is_empty = output.content.empty() && output.reasoning_content.empty() && output.tool_calls.empty();
   if (!is_partial && is_empty) output.content = text;
   return output;

@@ -20,7 +20,7 @@ class ChatOutputParsers {
                                               const std::string& bos_token, const std::string& eos_token);
 
  private:
-  // Of a conversation only its tools, variables and how its prompt ends concern the answer.
+  // Only the tools, the variables and the end of the prompt concern the answer.
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool>;
   using Parser = std::shared_ptr<const ChatOutputParser>;
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json_depth.h"
-#include "json.h"
+#include "chat/json_argument.h"
 #include "llama.h"
 
 namespace specdec {
@@ -20,16 +20,8 @@ bool is_built_in(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-common_json parsed(const char* name, const std::string& text) {
-  try {
-    return common_json::parse(text);
-  } catch (const common_json_error& error) {
-    throw std::invalid_argument(std::string(name) + ": not JSON: " + error.what());
-  }
-}
-
 std::vector<ChatMessage> messages_of(const Conversation& conversation) {
-  const common_json list = parsed("messages", conversation.messages);
+  const common_json list = json_argument("messages", conversation.messages);
   std::vector<ChatMessage> messages;
   for (const common_json& message : list) {
     const auto text = [&](const char* field) {
@@ -45,7 +37,7 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
 // The messages in one of llama.cpp's built-in formats. Their contents are written one after the other, perhaps without the white
 // space around them.
 MarkedText built_in(const std::string& name, const Conversation& conversation) {
-  if (!parsed("tools", conversation.tools).empty()) {
+  if (!json_argument("tools", conversation.tools).empty()) {
     throw std::invalid_argument("the built-in template \"" + name + "\" knows no tools; give the text of a Jinja template");
   }
   const std::vector<ChatMessage> messages = messages_of(conversation);
@@ -122,7 +114,7 @@ bool make_objects_of_arguments(common_json& messages) {
 // Most templates are written for transformers, which has arguments of calls as objects: they would quote a string once more.
 Conversation as_expected(const Conversation& given, const std::string& template_text) {
   if (given.messages.find("\"tool_calls\"") == std::string::npos) return given;
-  common_json messages = parsed("messages", given.messages);
+  common_json messages = json_argument("messages", given.messages);
   if (!make_objects_of_arguments(messages) || !takes_objects_as_arguments(JinjaTemplate(template_text))) return given;
   Conversation conversation = given;
   conversation.messages = messages.dump_safe();
@@ -168,7 +160,7 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
 
 MarkedText ChatTemplate::render(const Conversation& conversation, const ChatTexts& model) const {
   if (!name_.empty()) return built_in(name_, conversation);
-  const std::string& text = text_for(!parsed("tools", conversation.tools).empty());
+  const std::string& text = text_for(!json_argument("tools", conversation.tools).empty());
   TemplateVariables variables;
   variables.tools = conversation.tools;
   variables.add_generation_prompt = conversation.add_generation_prompt;
@@ -185,7 +177,7 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const ChatText
 
 std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, ToolUse tool_use,
                                                                     const ChatTexts& model) const {
-  const bool has_tools = !parsed("tools", conversation.tools).empty();
+  const bool has_tools = !json_argument("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
   // Templates that know reasoning have this word, as in <think> and enable_thinking.
   if (!has_tools && text.find("think") == std::string::npos) return nullptr;

@@ -4,11 +4,11 @@
 #include <exception>
 
 #include "chat/jinja_limits.h"
+#include "chat/json_argument.h"
 #include "jinja/lexer.h"
 #include "jinja/limits.h"
 #include "jinja/parser.h"
 #include "jinja/runtime.h"
-#include "json.h"
 
 namespace specdec {
 namespace {
@@ -31,7 +31,7 @@ std::string with_unix_lines(const std::string& text) {
   return out;
 }
 
-// Of "While executing CallExpression at line 3, column 5 in source: ... Error: what": "what (line 3, column 5)".
+// Makes of "While executing CallExpression at line 3, column 5 in source: ... Error: what": "what (line 3, column 5)".
 std::string shortened(const std::string& message) {
   const std::string before = "\nError: ", place = " at line ", after = " in source:";
   const std::size_t error = message.find(before), at = message.find(place), end = message.find(after);
@@ -51,14 +51,6 @@ auto checked(Body body) {
     throw;
   } catch (const std::exception& error) {
     throw TemplateError(shortened(error.what()));
-  }
-}
-
-common_json parsed(const char* name, const std::string& text) {
-  try {
-    return common_json::parse(text);
-  } catch (const common_json_error& error) {
-    throw std::invalid_argument(std::string(name) + ": not JSON: " + error.what());
   }
 }
 
@@ -83,10 +75,10 @@ JinjaTemplate::JinjaTemplate(JinjaTemplate&&) noexcept = default;
 JinjaTemplate& JinjaTemplate::operator=(JinjaTemplate&&) noexcept = default;
 
 MarkedText JinjaTemplate::render(const TemplateVariables& variables) const {
-  common_json input = parsed("template variables", variables.others);
+  common_json input = json_argument("template variables", variables.others);
   if (!input.is_object()) throw std::invalid_argument("template variables: not a JSON object");
-  input["messages"] = parsed("messages", variables.messages);
-  input["tools"] = parsed("tools", variables.tools);
+  input["messages"] = json_argument("messages", variables.messages);
+  input["tools"] = json_argument("tools", variables.tools);
   const std::size_t input_size = variables.messages.size() + variables.tools.size() + variables.others.size();
   return checked([&] {
     jinja::limits limits;

@@ -255,7 +255,7 @@ void check_rope_scaling(const GgufFile& file, const std::string& prefix) {
   reject(file, key, "is " + shown(*type) + ", expected none, linear, yarn or longrope");
 }
 
-// Of norms; checked by ggml in the middle of a pass.
+// The epsilons of norms, which ggml checks in the middle of a pass.
 void check_epsilons(const GgufFile& file) {
   for (const GgufEntry& entry : file.metadata) {
     const auto* value = std::get_if<double>(&entry.value);

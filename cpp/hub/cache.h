@@ -14,7 +14,7 @@
 
 namespace specdec {
 
-// Of the environment.
+// The settings of the environment.
 std::filesystem::path hub_home();   // $HF_HOME
 std::filesystem::path hub_cache();  // $HF_HUB_CACHE
 std::string hub_endpoint();         // $HF_ENDPOINT, without a slash at the end

@@ -37,7 +37,7 @@ class ThreadPool {
 
 class Batch;
 
-// Of a whole model. Those with hidden rows: head_context.h.
+// Runs a whole model. Contexts with hidden rows are in head_context.h.
 class Context : public virtual LanguageModel {
  public:
   struct Options {

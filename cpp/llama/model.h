@@ -63,8 +63,8 @@ class Model {
   // Cancelled.
   std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress = {});
   bool is_repacked() const { return tiles_ != nullptr; }
-  // Of a drafting head that is loaded, for this target or in the same file: makes its HeadOutput, if that helps. Otherwise as repack(),
-  // which comes first.
+  // Makes the HeadOutput of the loaded drafting head, if that helps. The target is in the same file or in another one. Returns and throws
+  // as repack(), which comes first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 

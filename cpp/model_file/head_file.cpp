@@ -126,7 +126,7 @@ void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& t
   }
 }
 
-// Of every layer, whether it has a sliding window; empty if the file does not say so.
+// Whether each layer has a sliding window; empty if the file does not say so.
 std::vector<bool> windows(const std::vector<GgufFile>& parts) {
   const GgufArray* pattern = parts.front().array(architecture_of(parts) + ".attention.sliding_window_pattern");
   if (pattern == nullptr || pattern->count != hyperparameter(parts, "block_count")) return {};

@@ -30,11 +30,11 @@ struct CacheShape {
   std::uint64_t state = 0;           // numbers (F32) of the state of a recurrent layer, which does not grow
 
   static CacheShape of(const GgufFile& first_part);
-  // Of the first `layers` layers, each taken as the larger kind. UINT64_MAX / 4 if it is more.
+  // The cache of the first `layers` layers, each taken as the larger kind; at most UINT64_MAX / 4.
   std::uint64_t bytes(std::uint64_t tokens, KvType type, std::size_t layers = SIZE_MAX) const;
   // The same of the last `layers` layers.
   std::uint64_t bytes_of_last(std::uint64_t tokens, KvType type, std::size_t layers) const;
-  // Of the recurrent states of `count` sequences or snapshots, each layer taken as recurrent. The same limit.
+  // The recurrent states of `count` sequences or snapshots, each layer taken as recurrent; the same limit.
   std::uint64_t state_bytes(std::uint64_t count) const;
 };
 

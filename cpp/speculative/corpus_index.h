@@ -23,7 +23,7 @@ class CorpusIndex final : public TextIndex {
 
   // A match is a range of the order.
   Match find(const Token* tokens, int count) const override;
-  // Of a match that occurs very often, the best of some continuations, evenly spaced in the order.
+  // A match that occurs very often gives the best of some continuations, evenly spaced in the order.
   Continuation best(const Match& match) const override;
 
   const std::vector<Token>& text() const { return text_; }

@@ -14,7 +14,7 @@ struct Copy {
   double confidence;
 };
 
-// Confidences, in [0, 1]. Of a row: the probability of its most likely token. Of a draft: that token's probability.
+// Confidences are in [0, 1]: that of a row is the probability of its most likely token, that of a draft the token's own.
 class DraftLength {
  public:
   virtual ~DraftLength() = default;

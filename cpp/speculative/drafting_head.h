@@ -21,7 +21,7 @@ class HiddenRows {
 
   int begin() const { return first_; }
   int end() const { return first_ + static_cast<int>(tokens_.size()); }
-  // Of the token at this position [size]; null: unknown.
+  // The row of the token at this position [size]; null: unknown.
   const float* row(int position) const;
   const Token* tokens(int position) const { return tokens_.data() + (position - first_); }
 

@@ -11,7 +11,7 @@ namespace specdec {
 class HiddenRowModel : public virtual LanguageModel {
  public:
   virtual int hidden_size() const = 0;
-  // Of a token of the last pass, counted over the inputs in order; valid until the next pass. [hidden_size()]
+  // The row of a token of the last pass, counted over the inputs in order; valid until the next pass. [hidden_size()]
   virtual const float* hidden_row(int token) const = 0;
 };
 

@@ -40,7 +40,7 @@ class AdaptiveDraftLength final : public DraftLength {
  public:
   explicit AdaptiveDraftLength(const AutoOptions& options = {});
 
-  // Of a cycle of one sequence without drafting, as measured so far or concluded from other cycles; 0: unknown.
+  // What a cycle of one sequence takes without drafting, measured or concluded from other cycles; 0: unknown.
   double plain_seconds() const { return target_costs_.seconds(1); }
   DraftingOutlook outlook() const;
 
