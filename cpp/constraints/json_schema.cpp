@@ -18,8 +18,13 @@ using Names = std::set<std::string>;
 constexpr int max_pattern_count = 128;  // xgrammar's kLargeRepeatThreshold
 constexpr int max_schemas = 500;        // each property is one; 1500 optional ones take 5 seconds
 
-const Names annotations = {"title",    "description", "default",  "examples",  "$schema", "$id",
-                           "$comment", "deprecated",  "readOnly", "writeOnly", "$defs",   "definitions"};
+// What does not change which values are valid, in JSON Schema or in OpenAPI. "$defs" are checked where they stand.
+const Names annotations = {"title",         "description", "default", "examples",      "example",         "$schema",
+                           "$id",           "$comment",    "$anchor", "deprecated",    "readOnly",        "writeOnly",
+                           "$defs",         "definitions", "xml",     "discriminator", "contentEncoding", "contentMediaType",
+                           "contentSchema", "externalDocs"};
+
+bool is_annotation(const std::string& name) { return annotations.count(name) != 0 || name.compare(0, 2, "x-") == 0; }
 
 // The keywords that are enforced in addition to "type".
 const std::pair<const char*, Names> keywords_of_types[] = {
@@ -31,6 +36,7 @@ const std::pair<const char*, Names> keywords_of_types[] = {
     {"boolean", {}},
     {"null", {}},
 };
+// Those that are enforced; any other format is an annotation, as in JSON Schema.
 const Names formats = {"date", "time", "date-time", "uuid", "ipv4", "ipv6"};
 
 const Names* keywords_of(const std::string& type) {
@@ -57,6 +63,23 @@ std::string escaped(std::string name) {  // RFC 6901
   return name;
 }
 
+// Whether all values that the other keywords allow satisfy this one, which is not enforced.
+bool is_always_satisfied(const Json& schema, const std::string& name, const Json& value) {
+  const auto count_of = [&](const char* list) { return schema.contains(list) ? schema.at(list).size() : 0; };
+  const auto is_at_most_one = [&] {
+    return schema.contains("maxItems") && schema.at("maxItems").is_number() && schema.at("maxItems") <= 1;
+  };
+  if (name == "uniqueItems") return value == false || is_at_most_one();
+  if (name == "minProperties") return value.is_number_unsigned() && value.get<std::uint64_t>() <= count_of("required");
+  if (name == "maxProperties") {
+    const bool is_closed =
+        schema.contains("properties") && (!schema.contains("additionalProperties") || schema.at("additionalProperties") == false);
+    return is_closed && value.is_number_unsigned() && value.get<std::uint64_t>() >= count_of("properties");
+  }
+  if (name == "propertyNames") return value == true || value == Json::object() || value == Json({{"type", "string"}});
+  return name == "nullable" && value == false;
+}
+
 class Checker {
  public:
   explicit Checker(const Json& root) : root_(root) {}
@@ -70,6 +93,7 @@ class Checker {
       return schema;
     }
     if (!schema.is_object()) fail(pointer, "is not a schema: it must be an object or true");
+    if (schema.contains("nullable") && schema.at("nullable") == true) return checked_nullable(schema, pointer, depth);
     Json out = Json::object();
     for (const char* name : {"$defs", "definitions"}) {
       if (schema.contains(name)) out[name] = checked_members(schema, name, pointer, depth);
@@ -78,7 +102,9 @@ class Checker {
       if (!schema.contains(form)) continue;
       const bool has_values = std::string(form) == "const" || std::string(form) == "enum";
       only(schema, has_values ? Names{form, "type"} : Names{form}, pointer, std::string(" together with ") + form);
-      out[form] = checked_form(schema, form, pointer, depth);
+      Json value = checked_form(schema, form, pointer, depth);
+      const bool is_told_apart = std::string(form) == "oneOf" && are_told_apart(schema.at(form));
+      out[is_told_apart ? "anyOf" : form] = std::move(value);
       return out;
     }
     return checked_types(schema, pointer, depth, std::move(out));
@@ -100,10 +126,61 @@ class Checker {
   // Any other keyword is not supported.
   static void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
     for (const auto& [name, value] : schema.items()) {
-      if (keywords.count(name) != 0 || annotations.count(name) != 0) continue;
-      if (name == "uniqueItems" && value == false) continue;
+      if (keywords.count(name) != 0 || is_annotation(name) || is_always_satisfied(schema, name, value)) continue;
       fail(pointer + "/" + escaped(name), "is not supported" + where);
     }
+  }
+
+  // Whether the schemas are of objects that all require a property whose values, const or enum, are different in each (a discriminated
+  // union): then no value satisfies two of them. Others are left to xgrammar's own proof.
+  bool are_told_apart(const Json& schemas) const {
+    const Json& first = resolved(schemas.at(0));
+    if (!first.is_object() || !first.contains("required")) return false;
+    const Json& names = first.at("required");
+    return std::any_of(names.begin(), names.end(), [&](const Json& name) { return name.is_string() && tells_apart(schemas, name); });
+  }
+
+  bool tells_apart(const Json& schemas, const std::string& name) const {
+    std::set<std::string> seen;
+    for (const Json& one : schemas) {
+      const Json& schema = resolved(one);
+      const bool is_object = schema.is_object() && schema.value("type", Json()) == "object" && schema.contains("required") &&
+                             schema.contains("properties") && schema.at("properties").contains(name);
+      if (!is_object) return false;
+      const Json& required = schema.at("required");
+      if (std::find(required.begin(), required.end(), Json(name)) == required.end()) return false;
+      const Json& property = resolved(schema.at("properties").at(name));
+      if (!property.is_object() || (!property.contains("const") && !property.contains("enum"))) return false;
+      const Json values = property.contains("const") ? Json::array({property.at("const")}) : property.at("enum");
+      for (const Json& value : values) {
+        if (!value.is_string() || !seen.insert(value.get<std::string>()).second) return false;
+      }
+    }
+    return true;
+  }
+
+  // What a local reference points to, which was checked before.
+  const Json& resolved(const Json& schema) const {
+    const Json* at = &schema;
+    while (at->is_object() && at->contains("$ref")) {
+      at = &root_.at(nlohmann::ordered_json::json_pointer(at->at("$ref").get<std::string>().substr(1)));
+    }
+    return *at;
+  }
+
+  // OpenAPI's: null, too.
+  Json checked_nullable(const Json& schema, const std::string& pointer, int depth) {
+    Json others = schema;
+    others.erase("nullable");
+    Json out = Json::object();
+    Json other = checked(others, pointer, depth + 1);
+    for (const char* name : {"$defs", "definitions"}) {  // stay where references find them
+      if (!other.contains(name)) continue;
+      out[name] = other.at(name);
+      other.erase(name);
+    }
+    out["anyOf"] = Json::array({std::move(other), {{"type", "null"}}});
+    return out;
   }
 
   Json checked_form(const Json& schema, const std::string& form, const std::string& pointer, int depth) {
@@ -253,8 +330,8 @@ class Checker {
     }
     if (!schema.contains("format")) return;
     const Json& format = schema.at("format");
-    if (!format.is_string() || formats.count(format.get<std::string>()) == 0)
-      fail(pointer + "/format", "is not supported: " + format.dump());
+    if (!format.is_string()) fail(pointer + "/format", "must be a string");
+    if (formats.count(format.get<std::string>()) == 0) return;
     if (out.contains("pattern")) fail(pointer + "/format", "is not supported together with pattern");
     out["format"] = format;
   }
@@ -268,7 +345,9 @@ class Checker {
   // long.
   void add_length(const Json& schema, const std::string& pointer, Json& out) {
     for (const char* name : {"pattern", "format"}) {
-      if (schema.contains(name)) fail(pointer + "/" + name, "is not supported together with minLength or maxLength");
+      const bool is_enforced = schema.contains(name) && (std::string(name) == "pattern" || !schema.at(name).is_string() ||
+                                                         formats.count(schema.at(name).get<std::string>()) != 0);
+      if (is_enforced) fail(pointer + "/" + name, "is not supported together with minLength or maxLength");
     }
     Json counts = Json::object();
     add_count(schema, "minLength", pointer, counts);

@@ -18,10 +18,27 @@ struct OtherName {
   const char* option;
 };
 constexpr OtherName other_names[] = {
-    {"max_completion_tokens", "max_tokens"},   {"n_predict", "max_tokens"},
-    {"max_output_tokens", "max_tokens"},       {"repeat_last_n", "penalty_last_n"},
-    {"speculative.n_max", "num_draft_tokens"}, {"n_probs", "top_logprobs"},
+    {"max_completion_tokens", "max_tokens"},
+    {"n_predict", "max_tokens"},
+    {"max_output_tokens", "max_tokens"},
+    {"repeat_last_n", "penalty_last_n"},
+    {"speculative.n_max", "num_draft_tokens"},
+    {"n_probs", "top_logprobs"},
+    {"repetition_penalty", "repeat_penalty"},
+    {"guided_json", "json_schema"},
+    {"guided_regex", "regex"},
+    {"guided_grammar", "grammar"},
+    {"ebnf", "grammar"},
 };
+
+// Fields of llama-server, vLLM and SGLang that would change the text, and that are not supported. 0, false and empty values turn them off.
+constexpr const char* unsupported[] = {
+    "allowed_token_ids", "bad_words",      "dry_multiplier", "dynatemp_range",  "guided_whitespace_pattern",
+    "logits_processors", "min_new_tokens", "min_tokens",     "mirostat",        "stop_regex",
+    "stop_token_ids",    "structural_tag", "top_n_sigma",    "use_beam_search", "xtc_probability",
+    "adaptive_target",
+};
+constexpr const char* unsupported_unless_one[] = {"typical_p", "typ_p", "tfs_z"};
 
 constexpr const char* ban = "-inf";
 
@@ -97,6 +114,24 @@ std::vector<std::string> fields_of(const RequestOption& option) {
   return fields;
 }
 
+bool is_off(const Json& value) {
+  return value == false || value == 0 || value == "" || ((value.is_array() || value.is_object()) && value.empty());
+}
+
+void check_fields(const Fields& body) {
+  const auto reject = [&](const char* field) {
+    throw invalid_request(body.path(field), body.path(field) + " is not supported by this server; leave it out");
+  };
+  for (const char* field : unsupported) {
+    const Json* value = body.find(field);
+    if (value != nullptr && !is_off(*value)) reject(field);
+  }
+  for (const char* field : unsupported_unless_one) {
+    const Json* value = body.find(field);
+    if (value != nullptr && *value != 1) reject(field);
+  }
+}
+
 // Two names of an option with two values contradict each other.
 void check_same(const Fields& body, const std::vector<std::string>& fields) {
   const Json* first = nullptr;
@@ -116,6 +151,34 @@ void ban_end_of_generation(const Generator& generator, Request& request) {
     if (!vocabulary.is_end_of_generation(token)) continue;
     request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<double>::infinity());
   }
+}
+
+// GBNF of one of these texts.
+std::string grammar_of(const std::vector<std::string>& choices) {
+  std::string grammar = "root ::= ";
+  for (const std::string& choice : choices) {
+    grammar += grammar.back() == '"' ? " | \"" : "\"";
+    for (const char c : choice) {
+      if (c == '"' || c == '\\') grammar += '\\';
+      if (c == '\n') grammar += "\\n";
+      else if (c == '\r') grammar += "\\r";
+      else grammar += c;
+    }
+    grammar += '"';
+  }
+  return grammar;
+}
+
+// vLLM's: the text is one of these.
+void set_choices(const Service& service, Request& request, const std::string& path, const Json& choices) {
+  std::vector<std::string> texts;
+  for (const Json& choice : choices.is_array() ? choices : Json::array()) {
+    if (choice.is_string() && !choice.get_ref<const std::string&>().empty()) texts.push_back(choice.get<std::string>());
+  }
+  if (texts.empty() || texts.size() != choices.size()) throw wrong_value(path, choices, "a list of texts, none of them empty");
+  check_no_constraint(request, path);
+  const Json wrapped = {{"grammar", grammar_of(texts)}};
+  set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
 }
 
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema) {
@@ -141,8 +204,21 @@ void read_format(const Service& service, Request& request, const Fields& format)
   set_schema(service, request, described.path("schema"), described.required("schema"));
 }
 
+// vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]}, {"json_object": true}.
+void read_structured_outputs(const Service& service, Request& request, const Fields& form) {
+  constexpr OtherName names[] = {{"json", "json_schema"}, {"regex", "regex"}, {"grammar", "grammar"}};
+  for (const auto& [field, option] : names) set(service, request, *option::find(request_options(), option), form, field);
+  if (const Json* choices = form.find("choice")) set_choices(service, request, form.path("choice"), *choices);
+  if (form.flag("json_object", false)) set_schema(service, request, form.path("json_object"), {{"type", "object"}});
+  for (const char* field : {"structural_tag", "whitespace_pattern"}) {
+    if (form.find(field) != nullptr)
+      throw invalid_request(form.path(field), form.path(field) + " is not supported by this server; leave it out");
+  }
+}
+
 Request read_options(const Service& service, const Fields& body) {
   Request request = service.options().defaults;
+  check_fields(body);
   for (const RequestOption& option : request_options()) {
     const std::vector<std::string> fields = fields_of(option);
     check_same(body, fields);
@@ -150,6 +226,12 @@ Request read_options(const Service& service, const Fields& body) {
   }
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
+  const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;
+  if (body.find("repetition_penalty") != nullptr && !says_how_many) request.sampling.penalty_last_n = -1;  // of the prompt and the answer
+  if (const Json* choices = body.find("guided_choice")) set_choices(service, request, body.path("guided_choice"), *choices);
+  if (const Json* form = body.find("structured_outputs")) {
+    read_structured_outputs(service, request, Fields(*form, body.path("structured_outputs")));
+  }
   if (const Json* format = body.find("response_format")) read_format(service, request, Fields(*format, body.path("response_format")));
   return request;
 }

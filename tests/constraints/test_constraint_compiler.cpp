@@ -172,7 +172,11 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "string", "minimum": 3})", "/minimum is not supported for this type");
   rejects(R"({"type": "number", "multipleOf": 0.5})", "/multipleOf");
   rejects(R"({"type": "integer", "minimum": 1, "multipleOf": 3})", "multipleOf");
-  rejects(R"({"type": "string", "format": "hostname"})", "/format is not supported");
+  rejects(R"({"type": "string", "format": 3})", "/format must be a string");
+  rejects(R"({"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2})", "/minProperties is not supported");
+  rejects(R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1})", "/maxProperties is not supported");
+  rejects(R"({"type": "object", "propertyNames": {"pattern": "a"}})", "/propertyNames is not supported");
+  rejects(R"({"type": "string", "nullable": 1})", "/nullable is not supported");
   rejects(R"({"type": "string", "pattern": "a", "maxLength": 3})", "maxLength");
   rejects(R"({"type": "string", "pattern": "(?=a)b"})", "ookahead");
   rejects(R"({"type": "string", "pattern": "^.{0,200}$"})", "not supported");
@@ -208,6 +212,34 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   for (int i = 0; i < 60; ++i) deep += R"({"type":"array","items":)";
   rejects(deep + "true" + std::string(60, '}'), "levels deep");
   rejects(std::string(30000, '['), "nested too deeply");
+}
+
+TEST(keywords_that_exclude_nothing_are_taken) {
+  for (const char* keyword :
+       {R"("format": "uri")", R"("format": "email", "minLength": 1)", R"("format": "binary", "x-order": {"any": [1]})",
+        R"("contentMediaType": "text/plain", "example": "a")", R"("nullable": false)"}) {
+    const std::string schema = R"({"type": "string", )" + std::string(keyword) + "}";
+    CHECK(schema_takes(schema, R"("abc")") && !schema_takes(schema, "null") && !schema_takes(schema, "3"));
+  }
+  CHECK(!schema_takes(R"({"type": "string", "format": "uri", "minLength": 2})", R"("a")"));  // the length is enforced
+  const std::string nullable = R"({"type": "object", "properties": {"a": {"type": "integer", "nullable": true}}, "required": ["a"]})";
+  CHECK(schema_takes(nullable, R"({"a": null})") && schema_takes(nullable, R"({"a": 3})") && !schema_takes(nullable, R"({"a": "x"})"));
+  const std::string pet =
+      R"({"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "discriminator": {"propertyName": "kind"}, "$defs": {
+      "cat": {"type": "object", "properties": {"kind": {"const": "cat"}}, "required": ["kind"], "minProperties": 1},
+      "dog": {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind"], "maxProperties": 1, "propertyNames": {}}}})";
+  CHECK(schema_takes(pet, R"({"kind": "cat"})") && schema_takes(pet, R"({"kind": "dog"})") && !schema_takes(pet, R"({"kind": "cow"})"));
+  CHECK(schema_takes(R"({"type": "array", "items": {"type": "integer"}, "maxItems": 1, "uniqueItems": true})", "[3]"));
+  // Not told apart: the values overlap, or the property may be missing.
+  const auto union_of = [](const std::string& values, const std::string& required) {
+    const auto one = [&](const std::string& kind) {
+      return R"({"type": "object", "properties": {"kind": )" + kind + R"(}, "required": [)" + required + "]}";
+    };
+    return R"({"oneOf": [)" + one(R"({"enum": ["a", "b"]})") + ", " + one(values) + "]}";
+  };
+  CHECK(schema_takes(union_of(R"({"enum": ["c", "d"]})", R"("kind")"), R"({"kind": "d"})"));
+  CHECK_THROWS(compiler().json_schema(union_of(R"({"enum": ["b", "c"]})", R"("kind")")), std::invalid_argument, "oneOf");
+  CHECK_THROWS(compiler().json_schema(union_of(R"({"const": "c"})", "")), std::invalid_argument, "oneOf");
 }
 
 TEST(bad_grammars_and_regular_expressions) {

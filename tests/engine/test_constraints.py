@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import json
 import pathlib
@@ -158,6 +159,33 @@ def test_a_model_of_pydantics(gen: sd.Generator) -> None:
         assert completion.finish_reason == "stop"
         drawing = Drawing.model_validate_json(completion.text)
         assert 1 <= len(drawing.points) <= 2 and len(drawing.name) <= 5
+
+
+def test_pydantic_models_as_people_write_them(gen: sd.Generator) -> None:
+    class Cat(pydantic.BaseModel):
+        kind: Literal["cat"]
+        lives: int = pydantic.Field(ge=1, le=9)
+
+    class Dog(pydantic.BaseModel):
+        kind: Literal["dog"]
+        secret: pydantic.SecretStr
+
+    class Owner(pydantic.BaseModel):
+        pet: Cat | Dog = pydantic.Field(discriminator="kind")
+        home: pathlib.Path
+        photo: bytes
+        waits: datetime.timedelta = pydantic.Field(json_schema_extra={"x-order": 3, "examples": ["PT5M"]})
+        note: str | None = None
+
+    begin = 'owner = {"pet": {"kind": '
+    text = gen.generate("owner = ", json_schema=Owner, seed=1, max_tokens=40).text
+    assert begin.removeprefix("owner = ") in text and re.search('"kind": "(cat|dog)", "(lives|secret)": ', text)
+
+    class Tags(pydantic.BaseModel):
+        tags: set[str]
+
+    with pytest.raises(ValueError, match="/properties/tags/uniqueItems is not supported"):
+        gen.generate("tags = ", json_schema=Tags)
 
 
 def test_a_type_adapter_of_pydantics(gen: sd.Generator) -> None:

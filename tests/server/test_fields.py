@@ -76,6 +76,14 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"regex": "[a-z]{5}=[0-9]{2}"}, {"regex": "[a-z]{5}=[0-9]{2}"}),
     ({"grammar": 'root ::= "x = " [0-9]+ "\\n"'}, {"grammar": 'root ::= "x = " [0-9]+ "\\n"'}),
     ({"json_schema": SCHEMA}, {"json_schema": SCHEMA}),
+    ({"repetition_penalty": 1.5}, {"repeat_penalty": 1.5, "penalty_last_n": -1}),
+    ({"guided_json": SCHEMA}, {"json_schema": SCHEMA}),
+    ({"guided_regex": "[a-z]{5}"}, {"regex": "[a-z]{5}"}),
+    ({"guided_choice": ['say "no"\n', "a\\b"]}, {"grammar": 'root ::= "say \\"no\\"\\n" | "a\\\\b"'}),
+    ({"structured_outputs": {"json": SCHEMA}}, {"json_schema": SCHEMA}),
+    ({"structured_outputs": {"choice": ["zebra"]}}, {"grammar": 'root ::= "zebra"'}),
+    ({"structured_outputs": {"json_object": True}}, {"json_schema": {"type": "object"}}),
+    ({"ebnf": 'root ::= "x = " [0-9]+'}, {"grammar": 'root ::= "x = " [0-9]+'}),
     ({"response_format": {"type": "json_object"}}, {"json_schema": {"type": "object"}}),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}, {"json_schema": SCHEMA}),
 ]
@@ -89,6 +97,38 @@ def test_options(server: Server, generator: sd.Generator, case: tuple[dict[str, 
     for path in INPUTS:
         for stream in (False, True):
             assert text_of(path, reply_of(server, path, stream, **{**COMMON, **fields})) == expected.text, path
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "off"),
+    [
+        ("stop_token_ids", [7], []),
+        ("min_tokens", 5, 0),
+        ("bad_words", ["x"], []),
+        ("allowed_token_ids", [1, 2], None),
+        ("xtc_probability", 0.5, 0.0),
+        ("dry_multiplier", 0.8, 0),
+        ("structural_tag", {"type": "x"}, None),
+        ("mirostat", 2, 0),
+        ("typical_p", 0.9, 1.0),
+        ("use_beam_search", True, False),
+    ],
+)
+def test_what_would_change_the_text_and_is_not_supported(server: Server, field: str, value: Any, off: Any) -> None:
+    for path in INPUTS:
+        error = server.post(path, {**INPUTS[path], **COMMON, field: value}).error
+        assert error["param"] == field and "is not supported" in error["message"]
+        assert text_of(path, reply_of(server, path, False, **COMMON, **{field: off})) == server.text(**COMMON)
+
+
+def test_structured_outputs_that_are_wrong(server: Server) -> None:
+    for form, param in [
+        ({"choice": []}, "structured_outputs.choice"),
+        ({"choice": ["a", ""]}, "structured_outputs.choice"),
+        ({"regex": "a", "choice": ["a"]}, "structured_outputs.choice"),
+        ({"structural_tag": "x"}, "structured_outputs.structural_tag"),
+    ]:
+        assert server.post("/v1/completions", {"prompt": PROMPT, "structured_outputs": form}).error["param"] == param
 
 
 @pytest.mark.parametrize("stream", [False, True])
