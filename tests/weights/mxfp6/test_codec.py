@@ -39,11 +39,6 @@ def reference_ocp(x):
     return codes, (exponent + 127).astype(np.uint8)
 
 
-def block_errors(x, codes, scales):
-    error = (x.astype(np.float64) - exact(codes, scales)) ** 2
-    return error.reshape(x.shape[0], -1, 32).sum(-1)
-
-
 def reference_pack(codes, scales):
     """Byte 4 * row + i of plane j in half h is column 16 h + 4 j + i; the fourth group is in the top two bits."""
     rows, cols = codes.shape
@@ -73,44 +68,6 @@ def test_all_codes_under_all_scales():
 
 
 @pytest.mark.parametrize("scale", ["ocp", "mse"])
-def test_round_trip_of_every_code_and_scale(scale):
-    # The largest code in the block fixes the ocp scale; exact values have no error, so mse agrees in values.
-    codes = np.tile(np.arange(64, dtype=np.uint8), (253, 1))
-    top = 250  # beyond it the largest code is not a finite float32
-    scales = np.repeat(np.arange(1, 254, dtype=np.uint8), 2).reshape(253, 2)[:top]
-    x = mxfp6.dequantize(codes[:top], scales)
-    assert np.isfinite(x).all()
-    again, scales_again = mxfp6.quantize(x, scale)
-    np.testing.assert_array_equal(mxfp6.dequantize(again, scales_again).view(np.uint32), x.view(np.uint32))
-    if scale == "ocp":
-        np.testing.assert_array_equal(again, codes[:top])
-        np.testing.assert_array_equal(scales_again, scales)
-
-
-def test_ties_and_neighbours_round_as_ml_dtypes():
-    magnitudes = np.sort(values()[:32])
-    middles = ((magnitudes[1:] + magnitudes[:-1]) / 2).astype(np.float32)
-    points = np.concatenate([middles, np.nextafter(middles, np.float32(0)), np.nextafter(middles, np.float32(99))])
-    points = np.concatenate([points, -points])
-    points = np.pad(points, (0, -len(points) % 31)).reshape(-1, 31)
-    # One value per block pins the scale to 1.
-    x = np.hstack([points, np.full((len(points), 1), LARGEST, np.float32)]).astype(np.float32)
-    codes, scales = mxfp6.quantize(x, "ocp")
-    assert (scales == 127).all()
-    np.testing.assert_array_equal(codes, x.astype(ELEMENT).view(np.uint8))
-
-
-def test_saturation():
-    largest = LARGEST
-    above = np.float32(2.0 ** (EMAX + 1))
-    x = np.full((1, 32), np.nextafter(above, np.float32(0)), np.float32)
-    x[0, 1::2] *= -1
-    codes, scales = mxfp6.quantize(x, "ocp")
-    assert scales[0, 0] == 127
-    np.testing.assert_array_equal(mxfp6.dequantize(codes, scales), np.sign(x) * largest)
-
-
-@pytest.mark.parametrize("scale", ["ocp", "mse"])
 def test_zeros_keep_their_sign(scale):
     x = np.zeros((1, 64), np.float32)
     x[0, 1::2] = -0.0
@@ -119,18 +76,6 @@ def test_zeros_keep_their_sign(scale):
     np.testing.assert_array_equal(codes[0, :32], np.tile([0, 32], 16))
     assert scales[0, 0] == 127
     assert np.array_equal(np.signbit(mxfp6.dequantize(codes, scales)), np.signbit(x))
-
-
-def test_denormals():
-    tiny = np.float32(2.0**-149)
-    x = np.zeros((2, 32), np.float32)
-    x[0, 0], x[0, 1] = tiny * 5, -tiny
-    x[1] = np.linspace(-1, 1, 32) * 2.0**-126
-    codes, scales = mxfp6.quantize(x, "ocp")
-    expected = reference_ocp(x)
-    np.testing.assert_array_equal(codes, expected[0])
-    np.testing.assert_array_equal(scales, expected[1])
-    assert (scales == 1).all()
 
 
 @pytest.mark.parametrize("scale", ["ocp", "mse"])
@@ -163,41 +108,6 @@ def test_ocp_agrees_with_ml_dtypes(x):
     expected_codes, expected_scales = reference_ocp(x)
     np.testing.assert_array_equal(scales, expected_scales)
     np.testing.assert_array_equal(codes, expected_codes)
-
-
-@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 8.0])
-def test_ocp_agrees_with_ml_dtypes_on_many_random_blocks(spread):
-    rng = np.random.default_rng(1)
-    x = (rng.standard_normal((256, 512)) * np.exp(spread * rng.standard_normal((256, 512)))).astype(np.float32)
-    codes, scales = mxfp6.quantize(x, "ocp")
-    expected_codes, expected_scales = reference_ocp(x)
-    np.testing.assert_array_equal(scales, expected_scales)
-    np.testing.assert_array_equal(codes, expected_codes)
-
-
-@settings(deadline=None)
-@given(finite_matrices)
-def test_mse_is_never_worse_than_ocp_in_any_block(x):
-    # The tolerance covers the rounding of float64 sums of 32 squares.
-    mse = block_errors(x, *mxfp6.quantize(x, "mse"))
-    ocp = block_errors(x, *mxfp6.quantize(x, "ocp"))
-    assert (mse <= ocp * (1 + 1e-13)).all()
-
-
-def test_mse_gains_on_gaussian_weights():
-    x = np.random.default_rng(2).standard_normal((256, 1024)).astype(np.float32)
-    mse = block_errors(x, *mxfp6.quantize(x, "mse")).sum()
-    ocp = block_errors(x, *mxfp6.quantize(x, "ocp")).sum()
-    assert 0.9 * ocp < mse < ocp
-
-
-@settings(deadline=None)
-@given(finite_matrices, st.sampled_from(["ocp", "mse"]))
-def test_quantizing_again_changes_nothing(x, scale):
-    once = mxfp6.dequantize(*mxfp6.quantize(x, scale))
-    assert np.isfinite(once).all()
-    twice = mxfp6.dequantize(*mxfp6.quantize(once, scale))
-    np.testing.assert_array_equal(twice.view(np.uint32), once.view(np.uint32))
 
 
 @settings(deadline=None, max_examples=25)

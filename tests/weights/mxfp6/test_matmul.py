@@ -36,20 +36,6 @@ def rounded_activations(x):
 
 
 @every_isa
-@pytest.mark.parametrize("spread", [0.0, 1.5])
-def test_error_is_within_the_derived_bound(isa, spread):
-    tiles, w, x = make(64, 1024, 9, spread=spread)
-    y = mxfp6.matmul(tiles, x, 64, 1024, isa)
-    x64 = x.astype(np.float64)
-    # Rounding: half a step of amax / 127 per activation. Sums: one fma rounding per block, plus the scale product's.
-    blocks = np.abs(x64).reshape(9, -1, 32).max(-1)
-    steps = np.repeat(blocks / 127, 32, axis=1)
-    rounding = 0.5 * steps @ np.abs(w).T
-    summing = (1024 / 32 + 4) * 2.0**-24 * ((np.abs(x64) + steps) @ np.abs(w).T)
-    assert (np.abs(y - x64 @ w.T) <= rounding * (1 + 1e-5) + summing).all()
-
-
-@every_isa
 def test_the_rounding_of_the_activations_explains_all_but_float_noise(isa):
     tiles, w, x = make(64, 1024, 9, seed=1)
     codes, scales = rounded_activations(x)
@@ -74,34 +60,6 @@ def test_same_bits_for_every_isa_and_any_threads(bands, blocks, n, threads, seed
     for isa in mxfp6.isas():
         y = mxfp6.matmul(tiles, x, rows, cols, isa, threads)
         np.testing.assert_array_equal(y.view(np.uint32), expected.view(np.uint32))
-
-
-@every_isa
-def test_a_row_does_not_depend_on_the_batch(isa):
-    tiles, _, x = make(48, 320, 70, seed=3)
-    together = mxfp6.matmul(tiles, x, 48, 320, isa, 2)
-    for n in (1, 2, 3, 5, 8, 9, 16, 64):
-        part = mxfp6.matmul(tiles, x[:n], 48, 320, isa, 1)
-        np.testing.assert_array_equal(part.view(np.uint32), together[:n].view(np.uint32))
-
-
-@every_isa
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_bad_activation_comes_out_as_nan_in_its_row_only(isa, bad):
-    tiles, _, x = make(32, 128, 5, seed=4)
-    clean = mxfp6.matmul(tiles, x, 32, 128, isa)
-    x[3, 70] = bad
-    y = mxfp6.matmul(tiles, x, 32, 128, isa)
-    assert np.isnan(y[3]).all()
-    np.testing.assert_array_equal(np.delete(y, 3, 0), np.delete(clean, 3, 0))
-
-
-@every_isa
-def test_zeros_give_zeros(isa):
-    tiles, _, x = make(16, 64, 3)
-    assert (mxfp6.matmul(tiles, np.zeros_like(x), 16, 64, isa=isa) == 0).all()
-    assert (mxfp6.matmul(tiles, x * np.float32(1e-37), 16, 64, isa=isa) == 0).all()
-    assert mxfp6.matmul(tiles, x[:0], 16, 64, isa=isa).shape == (0, 16)
 
 
 def test_isas():
