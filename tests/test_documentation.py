@@ -167,6 +167,16 @@ def test_a_use_is_no_declaration() -> None:
     assert [name for name in "AbcdefG" if declares(name, declared)] == ["A", "b", "c", "d", "G"]
 
 
+def test_the_walk_of_a_prompt() -> None:
+    """Ten steps, each a function and the file that defines it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| (\d+) \| `([\w:]+)` in `([^`]+)` \| .+ \|$", text, re.MULTILINE)
+    assert [int(number) for number, _, _ in steps] == list(range(1, 11))
+    for _, function, path in steps:
+        code = (ROOT / path).read_text(encoding="utf-8")
+        assert declares(function.split("::")[-1], code) and f"{function}(" in code, f"{function} in {path}"
+
+
 def test_names_in_the_text_are_declared_in_their_files() -> None:
     """Such as "`isas` of `cpp/base/isa.cpp`"."""
     found = [(page.name, *match) for page in PAGES for match in NAME_IN_PATH.findall(page.read_text(encoding="utf-8"))]
