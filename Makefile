@@ -4,14 +4,18 @@
 # make bench: against other engines (hours; QUICK=1: minutes; PEERS="--pairs 1.1b": options of bench/peers/peers.py).
 # A second run is incremental; `make clean` keeps llama.cpp's build in .cache, `make distclean` drops that too.
 
+empty :=
+space := $(empty) $(empty)
+
 VENV := .venv
+export NINJA_STATUS ?= [%f/%t, %w]$(space)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 PYTHON ?= python3
 PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo test test-real lint tidy asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
+.PHONY: all build program demo test test-real lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -80,12 +84,11 @@ lint: $(VENV)/.test
 # Our own files that this machine compiles, each by itself. clang-tidy brings its own headers of the compiler, and its own list of what is
 # an error: the -Werror of SPECDEC_WERROR is for gcc's warnings, which clang does not share.
 FILES ?= $$($(VENV)/bin/python -c "import json; print(*sorted({entry['file'] for entry in json.load(open('build/tidy/compile_commands.json'))}))")
-tidy: $(VENV)/.test
+# tidy-changed: only what changed since the last tag (.ci/changed_sources.py).
+tidy-changed: FILES := $$($(VENV)/bin/python .ci/changed_sources.py build/tidy/compile_commands.json)
+tidy tidy-changed: $(VENV)/.test
 	cmake --preset tidy --log-level=WARNING
-	@printf '%s\n' $(FILES) | xargs -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
-
-empty :=
-space := $(empty) $(empty)
+	@files="$(FILES)" && printf '%s\n' $$files | xargs -r -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet --extra-arg=-Wno-error
 
 # Address and undefined behaviour; leaks too. Not the kernels' own tests and the enumerations, which take very long this way.
 ASAN_TESTS := argument parallel file cgroup cores fingerprint mxfp6_codec distribution transforms verify_block verify_token gumbel_max \
@@ -96,8 +99,8 @@ asan: $(VENV)/.test
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir build/asan --output-on-failure --no-tests=error -j $(JOBS) \
 	  -R '^($(subst $(space),|,$(ASAN_TESTS)))$$'
 
-# The programs of tests/ that have threads, and the loop and the scheduler. ggml, whose threads run the models, is built for it, too.
-TSAN_TESTS := parallel executor generator_threads scheduler scheduler_random text_stream pass_times decoder
+# The tests that start threads: in the others there is no race to find. ggml, whose threads run the models, is built for it, too.
+TSAN_TESTS := parallel executor generator_threads
 tsan: $(VENV)/.ready
 	cmake --preset tsan --log-level=WARNING
 	@cmake --build build/tsan --target $(addprefix test_,$(TSAN_TESTS))

@@ -11,9 +11,10 @@ foreach(i RANGE 7 ${last})
   list(APPEND options "${CMAKE_ARGV${i}}")
 endforeach()
 
-# Inputs of the build that are not in BUILD's name: these options, and SOURCE's own top-level files.
+# Inputs of the build that are not in BUILD's name: these options, without paths into the build trees' sources, and SOURCE's own
+# top-level files.
 set(recipe "${targets};${options}")
-list(FILTER recipe EXCLUDE REGEX "^-DCMAKE_MAKE_PROGRAM=")
+list(FILTER recipe EXCLUDE REGEX "^-DCMAKE_(MAKE_PROGRAM|PROJECT_[A-Za-z_.]*INCLUDE)=")
 file(GLOB own_files "${source}/*.txt" "${source}/*.cpp")
 foreach(file IN LISTS own_files)
   file(MD5 "${file}" hash)
@@ -39,5 +40,13 @@ if(is_complete)
 endif()
 file(REMOVE "${build}/.complete" "${build}/CMakeCache.txt")  # the cache names the source tree, which may be another one's
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${source}" -B "${build}" ${options} --log-level=WARNING COMMAND_ERROR_IS_FATAL ANY)
+# Its name in front of ninja's count, since the build that waits for it has its own.
+get_filename_component(name "${source}" NAME)
+string(REGEX REPLACE "-.*" "" name "${name}")
+if(DEFINED ENV{NINJA_STATUS})
+  set(ENV{NINJA_STATUS} "${name} $ENV{NINJA_STATUS}")
+else()
+  set(ENV{NINJA_STATUS} "${name} [%f/%t] ")
+endif()
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target ${targets} COMMAND_ERROR_IS_FATAL ANY)
 file(WRITE "${build}/.complete" "${recipe}")

@@ -10,6 +10,7 @@ foreach(name jinja/lexer jinja/parser jinja/runtime jinja/string jinja/value jso
 endforeach()
 target_include_directories(llama_cpp_jinja SYSTEM PUBLIC "${jinja_source}/common")
 specdec_third_party(llama_cpp_jinja)
+specdec_not_hot(llama_cpp_jinja)
 target_link_libraries(llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 add_library(llama::jinja ALIAS llama_cpp_jinja)
 
@@ -21,6 +22,9 @@ foreach(name chat chat-auto-parser-generator chat-auto-parser-helpers chat-diff-
   target_sources(llama_cpp_chat PRIVATE "${jinja_source}/common/${name}.cpp")
 endforeach()
 specdec_third_party(llama_cpp_chat)
+specdec_not_hot(llama_cpp_chat)
 target_link_libraries(llama_cpp_chat PUBLIC llama_cpp_jinja PRIVATE llama_cpp_public nlohmann_json)
 add_library(llama::chat ALIAS llama_cpp_chat)
-set_target_properties(llama_cpp_chat PROPERTIES UNITY_BUILD ON)
+set_target_properties(llama_cpp_jinja llama_cpp_chat PROPERTIES UNITY_BUILD ON)
+# Specializes templates that the others use.
+set_source_files_properties("${jinja_source}/common/json.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

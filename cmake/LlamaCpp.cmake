@@ -66,10 +66,21 @@ if(SPECDEC_SANITIZE_LLAMA_CPP)
     "-DCMAKE_CXX_FLAGS_RELEASE=${sanitized}${SPECDEC_SANITIZE_LLAMA_CPP}")
 endif()
 
-string(MD5 options_hash "${LLAMA_OPTIONS};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
+# The pinned one in fewer units. Another checkout may have other names.
+set(units_hash "")
+if(NOT checkout)
+  set(units "${PROJECT_SOURCE_DIR}/cmake/LlamaCppUnits.cmake")
+  file(MD5 "${units}" units_hash)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${units}")
+endif()
+
+string(MD5 options_hash "${LLAMA_OPTIONS};${units_hash};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION}")
 string(SUBSTRING "${options_hash}" 0 8 options_hash)
 get_filename_component(source_name "${LLAMA_SOURCE}" NAME)
 set(LLAMA_BUILD "${llama_cache}/build-${source_name}-${options_hash}")
+if(NOT checkout)
+  list(APPEND LLAMA_OPTIONS "-DCMAKE_PROJECT_llama.cpp_INCLUDE=${units}")  # after the hash, which has its content
+endif()
 
 # Libraries that ggml and llama install, in link order.
 set(llama_libraries llama ggml ggml-cpu ggml-rpc ggml-base)
@@ -143,4 +154,5 @@ add_library(llama_cpp_httplib STATIC "${httplib_source}/vendor/cpp-httplib/httpl
 target_include_directories(llama_cpp_httplib SYSTEM PUBLIC "${httplib_source}/vendor/cpp-httplib")
 target_compile_definitions(llama_cpp_httplib PUBLIC CPPHTTPLIB_LISTEN_BACKLOG=512 CPPHTTPLIB_TCP_NODELAY=true)
 specdec_third_party(llama_cpp_httplib)
+specdec_not_hot(llama_cpp_httplib)
 target_link_libraries(llama_cpp_httplib PUBLIC Threads::Threads)

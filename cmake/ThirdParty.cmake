@@ -3,3 +3,8 @@ function(specdec_third_party target)
   target_compile_options(${target} PRIVATE -w -g0)
   set_target_properties(${target} PROPERTIES EXPORT_COMPILE_COMMANDS OFF)
 endfunction()
+
+# A target that no pass of a model runs: -O1 compiles in two thirds of the time of -O3.
+function(specdec_not_hot target)
+  target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endfunction()

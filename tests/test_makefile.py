@@ -1,5 +1,6 @@
 """Every target of the Makefile has rules for all that it needs, also in a fresh clone, and builds no more than it runs."""
 
+import json
 import os
 import pathlib
 import re
@@ -58,3 +59,17 @@ def test_the_program_and_all_are_built_without_tests(specdec: pathlib.Path) -> N
     # Every folder with programs, and what tests load or start.
     for name in ("base/test_isa", "weights/mxfp6/test_mxfp6", "engine/test_interrupted_passes", "fuzz/test_fuzz_models"):
         assert re.search(rf"^tests/{name}", tests, re.MULTILINE), name
+
+
+def test_what_passes_run_is_optimized(specdec: pathlib.Path) -> None:
+    """-O1, which compiles faster, is for targets like the command line (specdec_not_hot in cmake/ThirdParty.cmake)."""
+    database, cache = specdec.parent / "compile_commands.json", specdec.parent / "CMakeCache.txt"
+    if not database.exists() or "CMAKE_BUILD_TYPE:STRING=Release" not in cache.read_text(encoding="utf-8"):
+        pytest.skip("no build tree of that type")
+    levels: dict[str, set[str]] = {}
+    for entry in json.loads(database.read_text(encoding="utf-8")):
+        folder = pathlib.Path(entry["file"]).resolve().relative_to(ROOT.resolve()).parts[:2]
+        levels.setdefault("/".join(folder), set()).add(re.findall(r" (-O\w)\b", entry["command"])[-1])
+    for folder in ("base", "weights", "attention", "graph", "sampling", "constraints", "speculative", "llama", "engine"):
+        assert levels[f"cpp/{folder}"] == {"-O3"}, folder
+    assert levels["cpp/cli"] == {"-O1"}

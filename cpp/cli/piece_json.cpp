@@ -1,5 +1,7 @@
 #include "cli/piece_json.h"
 
+#include <nlohmann/json.hpp>
+
 namespace specdec::cli {
 
 using Json = nlohmann::ordered_json;

@@ -1,7 +1,7 @@
 // A piece of an output as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "engine/generator.h"
 

@@ -1,5 +1,7 @@
 #include "cli/statistics.h"
 
+#include <nlohmann/json.hpp>
+
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 

@@ -1,7 +1,7 @@
 // The statistics of a generation as text and as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "speculative/stats.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cli/statistics.h"
 #include "cli/terminal/format.h"

@@ -1,0 +1,54 @@
+# Included by llama.cpp's project() (CMAKE_PROJECT_llama.cpp_INCLUDE): its files in fewer units, each of which reads the headers once, and
+# -O1 for what no pass of a model runs. That is a third of its build's time. ggml's and the graphs' code is the same.
+
+# FILES in units of at most SIZE, in their order.
+function(specdec_units name size)  # FILES...
+  set(index 0)
+  foreach(file IN LISTS ARGN)
+    math(EXPR unit "${index} / ${size}")
+    set_property(SOURCE "${file}" TARGET_DIRECTORY llama PROPERTY UNITY_GROUP "${name}_${unit}")
+    set_property(SOURCE "${file}" TARGET_DIRECTORY llama PROPERTY SKIP_UNITY_BUILD_INCLUSION OFF)
+    math(EXPR index "${index} + 1")
+  endforeach()
+endfunction()
+
+function(specdec_llama_cpp_units)
+  get_target_property(folder llama SOURCE_DIR)
+  get_target_property(names llama SOURCES)
+  list(FILTER names INCLUDE REGEX "\\.cpp$")
+  set(files "")
+  foreach(name IN LISTS names)
+    get_filename_component(file "${name}" ABSOLUTE BASE_DIR "${folder}")
+    list(APPEND files "${file}")
+  endforeach()
+
+  set(models ${files})
+  list(FILTER models INCLUDE REGEX "/models/")
+  set(not_hot ${files})
+  list(FILTER not_hot INCLUDE REGEX "/llama-(adapter|arch|chat|grammar|mmap|model|model-loader|model-saver|quant|sampler)\\.cpp$")
+  set(core ${files})
+  list(REMOVE_ITEM core ${models} ${not_hot})
+
+  add_library(llama_not_hot OBJECT ${not_hot})
+  foreach(property IN ITEMS INCLUDE_DIRECTORIES COMPILE_DEFINITIONS COMPILE_OPTIONS)
+    set_property(TARGET llama_not_hot PROPERTY ${property} "$<TARGET_PROPERTY:llama,${property}>")
+  endforeach()
+  target_compile_features(llama_not_hot PRIVATE cxx_std_17)
+  target_compile_options(llama_not_hot PRIVATE -O1)
+  set_target_properties(llama_not_hot PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+
+  set_target_properties(llama PROPERTIES SOURCES "${core};${models};$<TARGET_OBJECTS:llama_not_hot>" UNITY_BUILD_MODE GROUP)
+  specdec_units(core 8 ${core})
+  specdec_units(models 16 ${models})
+
+  # Compiled, but unused: GGML_CPU_REPACK is off, and no model is split between devices. Files are read once.
+  get_target_property(folder ggml-base SOURCE_DIR)
+  foreach(file IN ITEMS repack arch/x86/repack arch/arm/repack)
+    set_property(SOURCE "${folder}/ggml-cpu/${file}.cpp" TARGET_DIRECTORY ggml-cpu APPEND PROPERTY COMPILE_OPTIONS -O1)
+  endforeach()
+  foreach(file IN ITEMS ggml-backend-meta gguf)
+    set_property(SOURCE "${folder}/${file}.cpp" TARGET_DIRECTORY ggml-base APPEND PROPERTY COMPILE_OPTIONS -O1)
+  endforeach()
+  target_compile_options(ggml-rpc PRIVATE -O1)
+endfunction()
+cmake_language(DEFER CALL specdec_llama_cpp_units)
