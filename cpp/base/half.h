@@ -1,4 +1,4 @@
-// IEEE 754 half to single precision in plain C++.
+// IEEE 754 half precision in plain C++.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,23 @@ static inline float half_to_float(std::uint16_t half) noexcept {
   float value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
+}
+
+// To nearest even; NaN becomes a quiet one.
+static inline std::uint16_t float_to_half(float x) noexcept {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  const std::uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // from 65520 on: infinity
+  if (magnitude < 0x38800000u) {  // below 2^-14: a multiple of 2^-24, which the sum rounds to
+    const float sum = __builtin_fabsf(x) + 0.5f;
+    std::uint32_t sum_bits;
+    __builtin_memcpy(&sum_bits, &sum, sizeof sum_bits);
+    return static_cast<std::uint16_t>(sign | (sum_bits - 0x3f000000u));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);  // half of the last place, less one unit for ties to even
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
 }  // namespace specdec

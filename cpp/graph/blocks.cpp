@@ -7,6 +7,7 @@
 #include "graph/best_rows.h"
 #include "graph/block_format.h"
 #include "graph/mxfp6.h"
+#include "weights/blocks/draft_rounding.h"
 
 namespace specdec {
 namespace {
@@ -56,7 +57,8 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
     const void* from = row_of(weights, row, tile / per_matrix, 0);
     if (rounds) {
       decode_rows(weights, tile / per_matrix, row, count, values.data());
-      ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);
+      if (blocks::can_round_to(*type_of(type))) blocks::round_rows(*type_of(type), values.data(), count, k, rounded.data());
+      else ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);
       from = rounded.data();
     }
     blocks::write_tile(*type_of(type), static_cast<const std::uint8_t*>(from), row_bytes, static_cast<int>(count), k,

@@ -9,6 +9,7 @@
 
 #include "ggml_graph.h"
 #include "graph/blocks.h"
+#include "weights/blocks/draft_rounding.h"
 #include "weights/blocks/kernels.h"
 
 namespace {
@@ -224,6 +225,29 @@ TEST(experts_are_chosen_per_token) {
 }
 
 // Against float64 products of the same weights, with and without outliers among the activations.
+// Also where all weights are zeros, where the extremes of a block are equal, and where scales are subnormal or too large for F16.
+TEST(weights_are_rounded_as_ggml_rounds_them) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  for (const NamedType type : {NamedType{GGML_TYPE_Q4_0, blocks::Type::q4_0}, NamedType{GGML_TYPE_Q1_0, blocks::Type::q1_0}}) {
+    CHECK(blocks::can_round_to(type.ours));
+    for (const float size : {1.0f, 1e-6f, 1e-40f, 1e6f}) {
+      std::vector<float> x(static_cast<std::size_t>(5 * 7 * 128));
+      for (float& value : x) value = normal(random) * size;
+      for (std::size_t i = 0; i < 32; ++i) {
+        x[i] = i % 2 == 0 ? 0.0f : -0.0f;
+        x[32 + i] = i % 2 == 0 ? size : -size;
+        x[64 + i] = i % 3 == 0 ? -size : size * 0.5f;
+      }
+      const std::size_t bytes = 5 * ggml_row_size(type.ggml, 7 * 128);
+      std::vector<std::uint8_t> ours(bytes), theirs(bytes);
+      blocks::round_rows(type.ours, x.data(), 5, 7 * 128, ours.data());
+      ggml_quantize_chunk(type.ggml, x.data(), theirs.data(), 0, 5, 7 * 128, nullptr);
+      CHECK(ours == theirs);
+    }
+  }
+}
+
 TEST(the_error_is_not_above_that_of_llama_cpp) {
   for (const NamedType type : types) {
     for (const bool outliers : {false, true}) {

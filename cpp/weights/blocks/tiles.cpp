@@ -1,8 +1,10 @@
 #include "weights/blocks/tiles.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/index.h"
+#include "weights/blocks/layouts.h"
 
 namespace specdec::blocks {
 namespace {
@@ -13,18 +15,19 @@ struct Words {
 };
 
 // A mask of the same bits in every byte.
-std::uint32_t bytes(int mask) { return static_cast<std::uint32_t>(mask) * 0x01010101u; }
+constexpr std::uint32_t bytes(int mask) { return static_cast<std::uint32_t>(mask) * 0x01010101u; }
 
 // Bits `taken` and up of every code, `bits` of them, into a plane of as many vectors.
-void write_plane(const Words& codes, int taken, int bits, std::uint8_t* plane) {
-  Words fields{};
-  for (int four = 0; bits > 0 && four < 8; ++four) {
-    const int to = bits * (four / bits);
+template <int taken, int bits>
+void write_plane(const Words& codes, std::uint8_t* plane) {
+  std::uint32_t fields[bits][tile_rows] = {};
+#pragma GCC unroll 8
+  for (int four = 0; four < 8; ++four) {
     for (int row = 0; row < tile_rows; ++row) {
-      fields.word[four % bits][row] |= (codes.word[four][row] >> taken & bytes((1 << bits) - 1)) << to;
+      fields[four % bits][row] |= (codes.word[four][row] >> taken & bytes((1 << bits) - 1)) << (bits * (four / bits));
     }
   }
-  std::memcpy(plane, &fields, idx(64 * bits));
+  std::memcpy(plane, fields, sizeof fields);
 }
 
 void add_plane(const std::uint8_t* plane, int row, int taken, int bits, Stored32& w) {
@@ -37,31 +40,46 @@ void add_plane(const std::uint8_t* plane, int row, int taken, int bits, Stored32
   }
 }
 
-}  // namespace
-
-void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) noexcept {
-  const Format& format = format_of(type);
-  const int parts = format.columns / 32, groups = 32 / format.group;
+template <Type type>
+void write_tile_of(const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) {
+  constexpr Format format = format_of(type);
+  constexpr int parts = format.columns / 32, groups = 32 / format.group;
   if (rows < tile_rows) std::memset(tile, 0, idx(tile_bytes(type, k)));
   for (std::int64_t b = 0; b < k / format.columns; ++b, tile += tile_block_bytes(type)) {
     for (int part = 0; part < parts; ++part) {
       Words codes{};
       for (int row = 0; row < rows; ++row) {
-        const Stored32 w = stored(type, weights + row * row_bytes + b * format.bytes, part);
+        const Stored32 w = stored_in_file(type, weights + row * row_bytes + b * format.bytes, part);
         for (int four = 0; four < 8; ++four) std::memcpy(&codes.word[four][row], w.code + 4 * four, 4);
         std::memcpy(tile + 2 * row, &w.d, sizeof w.d);
-        if (format.offsets) std::memcpy(tile + 2 * tile_rows + 2 * row, &w.m, sizeof w.m);
-        for (int g = 0; has_scale_codes(type) && g < groups; ++g) {
-          std::uint8_t* scale = tile + halves_bytes(type) + (part * groups + g) * tile_rows + row;
-          *scale = static_cast<std::uint8_t>(w.scale_code[g]);
-          if (format.offsets) scale[groups_of(type) * tile_rows] = static_cast<std::uint8_t>(w.offset_code[g]);
+        if constexpr (format.offsets) std::memcpy(tile + 2 * tile_rows + 2 * row, &w.m, sizeof w.m);
+        if constexpr (has_scale_codes(type)) {
+          for (int g = 0; g < groups; ++g) {
+            std::uint8_t* scale = tile + halves_bytes(type) + (part * groups + g) * tile_rows + row;
+            *scale = static_cast<std::uint8_t>(w.scale_code[g]);
+            if constexpr (format.offsets) scale[groups_of(type) * tile_rows] = static_cast<std::uint8_t>(w.offset_code[g]);
+          }
         }
       }
       std::uint8_t* planes = tile + codes_at(type) + part * codes_bytes(type);
-      write_plane(codes, 0, low_bits(type), planes);
-      write_plane(codes, low_bits(type), high_bits(type), planes + 64 * low_bits(type));
+      write_plane<0, low_bits(type)>(codes, planes);
+      if constexpr (high_bits(type) > 0) write_plane<low_bits(type), high_bits(type)>(codes, planes + 64 * low_bits(type));
     }
   }
+}
+
+using WriteTile = void (*)(const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile);
+
+template <int... types>
+constexpr WriteTile by_type(Type type, std::integer_sequence<int, types...>) {
+  constexpr WriteTile table[] = {write_tile_of<static_cast<Type>(types)>...};
+  return table[static_cast<int>(type)];
+}
+
+}  // namespace
+
+void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) noexcept {
+  by_type(type, std::make_integer_sequence<int, num_types>())(weights, row_bytes, rows, k, tile);
 }
 
 Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part) noexcept {

@@ -1,0 +1,133 @@
+// The layouts of the stock types: what 32 weights of a row are in a file. In a header, so that code for one type contains that of one
+// layout.
+#pragma once
+
+#include <cstring>
+
+#include "weights/blocks/format.h"
+
+namespace specdec::blocks {
+
+static inline std::uint16_t read16(const std::uint8_t* bytes) {
+  std::uint16_t value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+static inline void set_scale(Stored32& w, const std::uint8_t* d, int code = 1) {
+  w.d = read16(d);
+  w.scale_code[0] = w.scale_code[1] = static_cast<std::int8_t>(code);
+}
+static inline void set_offset(Stored32& w, const std::uint8_t* m, int code = -1) {
+  w.m = read16(m);
+  w.offset_code[0] = w.offset_code[1] = static_cast<std::int8_t>(code);
+}
+
+// 4 bits of a block of 32: column i in the low half of byte i, column 16 + i in its high half.
+static inline void set_nibbles(Stored32& w, const std::uint8_t* bytes) {
+  for (int i = 0; i < 16; ++i) {
+    w.code[i] = bytes[i] & 15;
+    w.code[16 + i] = bytes[i] >> 4;
+  }
+}
+// One bit of every code: bit i of a little-endian number, `to` bits up.
+static inline void add_single_bits(Stored32& w, const std::uint8_t* bytes, int to = 0) {
+  for (int byte = 0; byte < 4; ++byte) {  // eight codes at once: bit i of the byte is isolated in byte i, then moved to its lowest bit
+    const std::uint64_t isolated = (bytes[byte] * 0x0101010101010101u) & 0x8040201008040201u;
+    const std::uint64_t ones = (isolated + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+    std::uint64_t codes;
+    std::memcpy(&codes, w.code + 8 * byte, sizeof codes);
+    codes |= ones << to;
+    std::memcpy(w.code + 8 * byte, &codes, sizeof codes);
+  }
+}
+// `mask` of every byte after a shift, `to` bits up in every code.
+static inline void add_bits(Stored32& w, const std::uint8_t* bytes, int shift, int mask, int to = 0) {
+  for (int i = 0; i < 32; ++i) w.code[i] = static_cast<std::uint8_t>(w.code[i] | (bytes[i] >> shift & mask) << to);
+}
+
+// Q4_K and Q5_K: d, dmin, then 6-bit scales and minima of 8 groups in 12 bytes.
+static inline void set_k4_scales(Stored32& w, const std::uint8_t* block, int group) {
+  const std::uint8_t* s = block + 4;
+  set_scale(w, block, group < 4 ? s[group] & 63 : (s[group + 4] & 15) | s[group - 4] >> 6 << 4);
+  set_offset(w, block + 2, group < 4 ? s[group + 4] & 63 : s[group + 4] >> 4 | s[group] >> 6 << 4);
+}
+
+static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int part) noexcept {
+  Stored32 w{};
+  switch (type) {
+    case Type::q1_0:  // d, then bit i of a little-endian number
+      set_scale(w, block);
+      add_single_bits(w, block + 2 + 4 * part);
+      break;
+    case Type::q4_0:
+    case Type::iq4_nl:
+      set_scale(w, block);
+      set_nibbles(w, block + 2);
+      break;
+    case Type::q4_1:
+      set_scale(w, block);
+      set_offset(w, block + 2);
+      set_nibbles(w, block + 4);
+      break;
+    case Type::q5_0:
+      set_scale(w, block);
+      set_nibbles(w, block + 6);
+      add_single_bits(w, block + 2, 4);
+      break;
+    case Type::q5_1:
+      set_scale(w, block);
+      set_offset(w, block + 2);
+      set_nibbles(w, block + 8);
+      add_single_bits(w, block + 4, 4);
+      break;
+    case Type::q8_0:
+      set_scale(w, block);
+      std::memcpy(w.code, block + 2, sizeof w.code);
+      break;
+    case Type::iq4_xs: {  // d, 8 times 2 high bits of scales, 8 times 4 low bits, nibbles
+      const int low = block[4 + part / 2] >> (4 * (part % 2)) & 15, high = block[2 + part / 4] >> (2 * (part % 4)) & 3;
+      set_scale(w, block, (low | high << 4) - 32);
+      set_nibbles(w, block + 8 + 16 * part);
+      break;
+    }
+    case Type::q2_k:  // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts; d, dmin
+      set_scale(w, block + 80);
+      set_offset(w, block + 82);
+      for (int g = 0; g < 2; ++g) {
+        w.scale_code[g] = static_cast<std::int8_t>(block[2 * part + g] & 15);
+        w.offset_code[g] = static_cast<std::int8_t>(block[2 * part + g] >> 4);
+      }
+      add_bits(w, block + 16 + part / 4 * 32, 2 * (part % 4), 3);
+      break;
+    case Type::q3_k:  // 32 bytes of the third bits, one part per bit; two bits as Q2_K; 16 scales in 12 bytes; d
+      set_scale(w, block + 108);
+      for (int g = 0; g < 2; ++g) {
+        const int group = 2 * part + g;
+        const int low = group < 8 ? block[96 + group] & 15 : block[96 + group - 8] >> 4;
+        const int high = block[96 + 8 + group % 4] >> (2 * (group / 4)) & 3;
+        w.scale_code[g] = static_cast<std::int8_t>((low | high << 4) - 32);
+      }
+      add_bits(w, block + 32 + part / 4 * 32, 2 * (part % 4), 3);
+      add_bits(w, block, part, 1, 2);
+      break;
+    case Type::q4_k:  // d, dmin, scales; per 64 columns 32 bytes: the first part in the low halves
+      set_k4_scales(w, block, part);
+      add_bits(w, block + 16 + part / 2 * 32, 4 * (part % 2), 15);
+      break;
+    case Type::q5_k:  // d, dmin, scales; 32 bytes of the fifth bits, one part per bit; four bits as Q4_K
+      set_k4_scales(w, block, part);
+      add_bits(w, block + 48 + part / 2 * 32, 4 * (part % 2), 15);
+      add_bits(w, block + 16, part, 1, 4);
+      break;
+    case Type::q6_k:  // per 128 columns: 64 bytes of low halves, 32 bytes of bit pairs, one part per pair; 16 scales; d
+      set_scale(w, block + 208);
+      for (int g = 0; g < 2; ++g) w.scale_code[g] = static_cast<std::int8_t>(block[192 + 2 * part + g]);
+      add_bits(w, block + part / 4 * 64 + part % 2 * 32, part % 4 / 2 * 4, 15);
+      add_bits(w, block + 128 + part / 4 * 32, 2 * (part % 4), 3, 4);
+      break;
+  }
+  return w;
+}
+
+}  // namespace specdec::blocks
