@@ -441,6 +441,7 @@ class Generator:
         engine = self._core
         if self._last is None:
             raise _core.Error(f"no prompt is cached that could be saved to {os.fspath(path)}; generate from one first")
+        self._last.wait(0)  # until its prompt is read
         return engine.save_prefix(self._last, os.fspath(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:

@@ -104,7 +104,7 @@ def test_a_generator_goes_on_after_a_score() -> None:
     stream = gen.stream("import os\n", max_tokens=20)
     next(stream)
     assert gen.score([5]).logprobs == [None]
-    assert [piece.text for piece in stream] == []
+    assert len(list(stream)) == 19  # a score ends nothing
 
 
 @pytest.mark.parametrize(
