@@ -148,6 +148,8 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const UsageError& error) {
     return report_usage(program, error);
+  } catch (const specdec::ArgumentError& error) {
+    return report_usage(program, UsageError(with_flag(error)));
   } catch (const std::invalid_argument& error) {
     return report_usage(program, error);
   } catch (const specdec::Cancelled&) {

@@ -138,6 +138,18 @@ void fix_seed(Request& request) {
   if (!request.seed) request.seed = std::random_device()();
 }
 
+std::string with_flag(const ArgumentError& error) {
+  const std::string message = error.what();
+  const auto flags_of = [&](const auto& table) {
+    const auto* row = option::find(table, error.name());
+    return row == nullptr || row->flags.names.empty() ? std::string() : row->flags.names.back();
+  };
+  std::string flag = flags_of(generator_options());
+  if (flag.empty()) flag = flags_of(request_options());
+  const bool begins_with_name = message.compare(0, error.name().size(), error.name()) == 0;
+  return flag.empty() || !begins_with_name ? message : flag + message.substr(error.name().size());
+}
+
 std::string with_remedy(const ContextFull& error) {
   return std::string(error.what()) + "; shorten the prompt or ask for a longer context (-c)";
 }

@@ -32,4 +32,7 @@ void fix_seed(Request& request);
 // The error's message and its remedy, which names the flag.
 std::string with_remedy(const ContextFull& error);
 
+// The error's message with the flag of an option instead of its name in Python.
+std::string with_flag(const ArgumentError& error);
+
 }  // namespace specdec::cli

@@ -47,7 +47,8 @@ void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
   if (options.draft_corpus.empty() || is<SuffixDecoding>(source)) return;
   const bool has_model = draft_path(source) != nullptr || is<OwnHead>(source);
   if (has_model && options.suffix) return;
-  throw WrongValue("draft_corpus", "\"" + options.draft_corpus + "\"", "used with draft=\"suffix\", or with a draft model and suffix=True");
+  throw WrongValue("draft_corpus", "\"" + options.draft_corpus + "\"",
+                   "used with suffix decoding as the draft, or with a draft model and suffix decoding on");
 }
 
 }  // namespace
