@@ -155,8 +155,8 @@ void Executor::work() {
     try {
       obey();
       if (taken_.is_closed) return keep_all();
-      if (const std::optional<Event> event = scheduler_.take_event()) {
-        deliver(*event);
+      if (std::optional<Event> event = scheduler_.take_event()) {
+        deliver(std::move(*event));
       } else {
         scheduler_.step(options_.max_prompt_tokens);
         report_progress();
@@ -219,7 +219,7 @@ void Executor::begin(const std::shared_ptr<RequestHandle>& handle) {
   }
 }
 
-void Executor::deliver(const Event& event) {
+void Executor::deliver(Event event) {
   const auto request = unfinished_.find(event.request->id());
   if (request == unfinished_.end()) return;
   const std::shared_ptr<RequestHandle> handle = request->second;
@@ -230,7 +230,7 @@ void Executor::deliver(const Event& event) {
   }
   if (!event.piece) return handle->end(event.request->error(), stats);
   try {
-    handle->add(*event.piece, stats);
+    handle->add(std::move(*event.piece), stats);
   } catch (...) {
     handle->end(std::current_exception(), stats);
     throw;

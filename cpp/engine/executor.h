@@ -113,7 +113,7 @@ class Executor {
   void obey();
   void obey(ExecutorQueue::Command& command);
   void begin(const std::shared_ptr<RequestHandle>& handle);
-  void deliver(const Event& event);
+  void deliver(Event event);
   void report_progress();
   void forget(Unfinished::iterator request);
   void report_drafting(RequestHandle& handle) const;

@@ -89,12 +89,13 @@ void RequestHandle::set_listener(std::function<void()> listener) {
   if (is_done_ || !pieces_.empty()) notify(std::move(lock));
 }
 
-void RequestHandle::add(const Piece& piece, const Stats& stats) {
+void RequestHandle::add(Piece piece, const Stats& stats) {
   std::unique_lock<std::mutex> lock(mutex_);
-  pieces_.push_back(piece);
+  const bool is_last = piece.finish_reason.has_value();
+  pieces_.push_back(std::move(piece));
   stats_ = stats;
   prompt_score_ = request_->prompt_score();
-  if (piece.finish_reason) is_done_ = true;
+  if (is_last) is_done_ = true;
   notify(std::move(lock));
 }
 

@@ -66,7 +66,7 @@ class RequestHandle {
  private:
   friend class Executor;
 
-  void add(const Piece& piece, const Stats& stats);
+  void add(Piece piece, const Stats& stats);
   void end(std::exception_ptr error, const Stats& stats);  // allocates nothing
   void set_drafting(std::string drafting);
   void set_prompt_read(std::int64_t count) { prompt_read_ = count; }
