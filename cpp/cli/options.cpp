@@ -1,71 +1,19 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
 #include <optional>
-#include <sstream>
 
 #include "cli/llama_flags.h"
+#include "cli/option_value.h"
 #include "cli/terminal/output.h"
 
 namespace specdec::cli {
 namespace {
 
-constexpr std::size_t width = 80;        // of the help
-constexpr std::size_t help_column = 28;  // where descriptions begin
-
-[[noreturn]] void expected(const std::string& what, const std::string& got) {
-  throw UsageError("expected " + what + ", got \"" + got + "\"");
-}
-
-std::string with_default(const std::string& help, const std::string& value) {
-  return value.empty() ? help : help + " (default: " + value + ")";
-}
-
-std::string join(const std::vector<std::string>& words, const std::string& separator) {
-  std::string result;
-  for (const std::string& word : words) result += (result.empty() ? "" : separator) + word;
-  return result;
-}
-
-Option help_option(bool has_basics) {
-  return {{"-h", "--help"}, "", has_basics ? "show this help; --help-all: all options" : "show this help", nullptr};
-}
-
-// The help up to its first semicolon, and the default.
-std::string brief(const std::string& help) {
-  const std::size_t end = std::min(help.find("; "), help.find(". "));
-  const std::size_t standard = help.find(" (default");
-  if (end == std::string::npos || standard < end) return help.substr(0, end);
-  const std::size_t close = help.find(')', standard == std::string::npos ? help.size() : standard);
-  return help.substr(0, end) + (close == std::string::npos ? "" : help.substr(standard, close + 1 - standard));
-}
-
-std::string help_line(const Option& option) {
-  std::string left = "  " + join(option.names, ", ");
-  if (!option.value.empty()) left += " " + option.value;
-  if (left.size() + 2 > help_column) {
-    left += "\n" + std::string(help_column, ' ');
-  } else {
-    left.resize(help_column, ' ');
-  }
-  return left + wrap(option.help, width - help_column, help_column) + "\n";
-}
-
-const Option* find(const CommandLine& line, const std::string& name) {
-  for (const Group& group : line.groups) {
-    for (const Option& option : group.options) {
-      if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
-    }
-  }
-  return nullptr;
-}
-
 std::vector<std::string> all_names(const CommandLine& line) {
   std::vector<std::string> names = {"-h", "--help", "--help-all"};
   for (const Group& group : line.groups) {
-    for (const Option& option : group.options) names.insert(names.end(), option.names.begin(), option.names.end());
+    for (const Option& option : group.options) names.insert(names.end(), option.names().begin(), option.names().end());
   }
   return names;
 }
@@ -98,183 +46,134 @@ Written split_option(const std::string& argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-// next: the following argument, or null; becomes null if it is not the value.
-std::string value_of(const CommandLine& line, const Option& option, const Written& written, const char*& next) {
-  const bool has_value = next != nullptr && next[0] != '-';
-  if (written.value || (!option.alone.empty() && !has_value)) {
-    next = nullptr;
-    return written.value.value_or(option.alone);
-  }
-  const std::string missing = written.name + " needs a value (" + option.value + ")";
-  if (next == nullptr) throw UsageError(missing);
-  if (find(line, split_option(next).name) != nullptr) {
-    const std::string meant = option.names.back() + "=" + next;
-    throw UsageError(missing + ", but the option " + next + " follows; write " + meant + " if that is the value");
-  }
-  return next;
-}
+bool is_option(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
-// Options that the command does not have: of llama.cpp's, those that match the default print a note; all others
-// are one error.
-class UnknownOptions {
+// One pass over a command line. Options that the command does not have are collected into one error.
+class Parser {
  public:
-  explicit UnknownOptions(const CommandLine& line) : line_(line) {}
+  Parser(const CommandLine& line, int argc, const char* const* argv) : line_(line), arguments_(argv, argv + argc) {}
 
-  // Takes argv[at]; returns the index of its last value.
-  int take(const std::string& name, int at, int argc, const char* const* argv) {
-    const LlamaFlag flag = llama_flag(name, line_.command);
+  Parsed parse() {
+    bool only_positionals = false;
+    for (; at_ < arguments_.size(); ++at_) {
+      const std::string& argument = arguments_[at_];
+      if (only_positionals || !is_option(argument)) {
+        add_positional(argument);
+      } else if (argument == "--") {
+        only_positionals = true;
+      } else if (argument == "-h" || argument == "--help" || argument == "--help-all") {
+        return {{}, argument == "--help-all" ? Help::all : Help::basics};
+      } else {
+        take(split_option(argument));
+      }
+    }
+    if (!errors_.empty()) throw UsageError(errors_);
+    return {positionals_};
+  }
+
+ private:
+  const std::string* next() const { return at_ + 1 < arguments_.size() ? &arguments_[at_ + 1] : nullptr; }
+
+  void add_positional(const std::string& argument) {
+    if (positionals_.size() == line_.num_positionals) {
+      throw UsageError("unexpected argument \"" + argument + "\"" + line_.positional_hint);
+    }
+    positionals_.push_back(argument);
+  }
+
+  void take(const Written& written) {
+    const Option* option = find_option(line_, written.name);
+    const bool is_model = written.name == "-m" || written.name == "--model";
+    if (option == nullptr && line_.num_positionals > 0 && is_model && !written.value) return;  // as in other commands
+    if (option == nullptr) {
+      const LlamaFlag flag = llama_flag(written.name, line_.command);
+      if (!flag.same_as.empty()) option = find_option(line_, flag.same_as);
+      if (option == nullptr) return take_unknown(written.name, flag);
+      note("note: " + written.name + " is taken as " + flag.same_as + ": " + flag.instead + "\n");
+    }
+    if (!option->takes_value()) {
+      if (written.value) throw UsageError(written.name + " takes no value");
+      return option->set(!std::get<bool>(option->initial));
+    }
+    const std::string value = value_of(*option, written);
+    try {
+      option->set(read_value(*option, value));
+    } catch (const UsageError& error) {
+      throw UsageError(written.name + ": " + error.what());
+    }
+  }
+
+  std::string value_of(const Option& option, const Written& written) {
+    if (written.value) return *written.value;
+    if (!option.alone.empty() && (next() == nullptr || (*next())[0] == '-')) return option.alone;
+    const std::string missing = written.name + " needs a value (" + option.flags.placeholder + ")";
+    if (next() == nullptr) throw UsageError(missing);
+    if (find_option(line_, split_option(*next()).name) != nullptr) {
+      const std::string meant = option.names().back() + "=" + *next();
+      throw UsageError(missing + ", but the option " + *next() + " follows; write " + meant + " if that is the value");
+    }
+    return arguments_[++at_];
+  }
+
+  // Of llama.cpp's options those for which a note is enough are passed over.
+  void take_unknown(const std::string& name, const LlamaFlag& flag) {
     if (flag.is_moot) {
       note("note: " + name + " changes nothing: " + flag.instead + "\n");
-      const std::vector<std::string> switches = {"on", "off", "auto", "true", "false", "enabled", "disabled"};
-      const std::string next = at + 1 < argc ? argv[at + 1] : "";
-      const bool is_free_word = line_.num_positionals == 0 && !next.empty() && next[0] != '-';
-      const bool has_value = is_free_word || real_number(next) || std::find(switches.begin(), switches.end(), next) != switches.end();
-      return has_value ? at + 1 : at;
+      static const std::vector<std::string> switches = {"on", "off", "auto", "true", "false", "enabled", "disabled"};
+      if (next() == nullptr) return;
+      const bool is_free_word = line_.num_positionals == 0 && !is_option(*next());
+      const bool is_switch = std::find(switches.begin(), switches.end(), *next()) != switches.end();
+      if (is_free_word || is_switch || real_number(*next())) ++at_;
+      return;
     }
     if (!errors_.empty()) errors_ += "\n";
     if (flag.instead.empty()) errors_ += "unknown option " + name + suggestion(name, all_names(line_));
     else errors_ += "there is no option " + name + ": " + flag.instead;
-    while (at + 1 < argc && (argv[at + 1][0] != '-' || real_number(argv[at + 1]))) ++at;
-    return at;
-  }
-  void check() const {
-    if (!errors_.empty()) throw UsageError(errors_);
+    while (next() != nullptr && (!is_option(*next()) || real_number(*next()))) ++at_;
   }
 
- private:
   const CommandLine& line_;
+  std::vector<std::string> arguments_;
+  std::size_t at_ = 0;
+  std::vector<std::string> positionals_;
   std::string errors_;
 };
 
-void set_option(const Option& option, const std::string& name, const std::string& value) {
-  try {
-    option.set(value);
-  } catch (const UsageError& error) {
-    throw UsageError(name + ": " + error.what());
-  }
-}
-
 }  // namespace
 
-std::optional<double> real_number(const std::string& text) {
-  char* stop = nullptr;
-  const double value = std::strtod(text.c_str(), &stop);  // the locale is C's: nothing here calls setlocale
-  const bool starts_blank = !text.empty() && std::isspace(static_cast<unsigned char>(text[0])) != 0;
-  if (text.empty() || starts_blank || stop != text.c_str() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high) {
-  const std::optional<std::int64_t> value = whole_number<std::int64_t>(text);
-  if (!value || *value < low || *value > high) {
-    expected("a whole number from " + std::to_string(low) + " to " + std::to_string(high), text);
-  }
-  return *value;
-}
-
-double parse_real(const std::string& text, const Range& range) {
-  const std::optional<double> value = real_number(text);
-  if (!value || !range.contains(*value)) expected(range.text(), text);
-  return *value;
-}
-
-Option flag(std::vector<std::string> names, bool& target, std::string help, bool value) {
-  return {std::move(names), "", std::move(help), [&target, value](const std::string&) { target = value; }};
-}
-
-Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help) {
-  return {std::move(names), "N", std::move(help),
-          [&target, low, high](const std::string& text) { target = static_cast<int>(parse_integer(text, low, high)); }};
-}
-
-Option real(std::vector<std::string> names, double& target, const Range& range, const std::string& help) {
-  return {std::move(names), "X", with_default(help, number_text(target)),
-          [&target, range](const std::string& text) { target = parse_real(text, range); }};
-}
-
-Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help) {
-  return {std::move(names), std::move(value), std::move(help), [&target](const std::string& text) { target = text; }};
-}
-
-Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help) {
-  return {std::move(names), std::move(value), std::move(help), [&target](const std::string& text) { target.push_back(text); }};
-}
-
-Option choice(std::vector<std::string> names, const std::vector<std::string>& allowed, std::string& target, const std::string& help) {
-  const auto set = [&target, allowed](const std::string& text) {
-    if (std::find(allowed.begin(), allowed.end(), text) == allowed.end()) expected("one of " + join(allowed, ", "), text);
-    target = text;
-  };
-  return {std::move(names), join(allowed, "|"), with_default(help, target), set};
-}
-
-Parsed parse(const CommandLine& line, int argc, const char* const* argv) {
-  Parsed parsed;
-  UnknownOptions unknown(line);
-  bool only_positionals = false;
-  for (int at = 0; at < argc; ++at) {
-    const std::string argument = argv[at];
-    if (only_positionals || argument.size() < 2 || argument[0] != '-') {
-      if (parsed.positionals.size() == line.num_positionals) {
-        throw UsageError("unexpected argument \"" + argument + "\"" + line.positional_hint);
-      }
-      parsed.positionals.push_back(argument);
-      continue;
-    }
-    if (argument == "--") {
-      only_positionals = true;
-      continue;
-    }
-    if (argument == "-h" || argument == "--help" || argument == "--help-all") {
-      parsed.help = argument == "--help-all" ? Help::all : Help::basics;
-      return parsed;
-    }
-    const Written written = split_option(argument);
-    const Option* option = find(line, written.name);
-    if (option == nullptr && line.num_positionals > 0 && (argument == "-m" || argument == "--model")) continue;  // as elsewhere
-    if (option == nullptr) {
-      const LlamaFlag flag = llama_flag(written.name, line.command);
-      option = flag.same_as.empty() ? nullptr : find(line, flag.same_as);
-      if (option != nullptr) note("note: " + written.name + " is taken as " + flag.same_as + ": " + flag.instead + "\n");
-    }
-    if (option == nullptr) {
-      at = unknown.take(written.name, at, argc, argv);
-      continue;
-    }
-    if (option->value.empty() && written.value) throw UsageError(written.name + " takes no value");
-    if (option->value.empty()) {
-      option->set("");
-      continue;
-    }
-    const char* next = at + 1 < argc ? argv[at + 1] : nullptr;
-    set_option(*option, written.name, value_of(line, *option, written, next));
-    if (next != nullptr) ++at;
-  }
-  unknown.check();
-  return parsed;
-}
-
-std::string help_text(const CommandLine& line, Help help) {
-  const bool shows_all = help == Help::all || line.basics.empty();
-  std::string result = "usage: " + line.command + (line.arguments.empty() ? "" : " " + line.arguments) + "\n";
-  std::istringstream paragraphs(line.about);
-  for (std::string paragraph; std::getline(paragraphs, paragraph);) result += "\n" + wrap(paragraph, width, 0) + "\n";
-  if (!shows_all) {
-    result += "\n";
-    for (const std::string& name : line.basics) {
-      Option option = *find(line, name);
-      option.help = brief(option.help);
-      option.names = {name};
-      result += help_line(option);
-    }
-    return result + help_line(help_option(true));
-  }
+const Option* find_option(const CommandLine& line, const std::string& name) {
   for (const Group& group : line.groups) {
-    result += "\n" + group.title + ":\n";
-    for (const Option& option : group.options) result += help_line(option);
+    for (const Option& option : group.options) {
+      if (std::find(option.names().begin(), option.names().end(), name) != option.names().end()) return &option;
+    }
   }
-  return result + (line.groups.empty() ? "\n" : "") + help_line(help_option(!line.basics.empty()));
+  return nullptr;
 }
+
+Option choice(Names names, const std::vector<std::string>& allowed, std::string& target, std::string help) {
+  std::string placeholder;
+  for (const std::string& name : allowed) placeholder += (placeholder.empty() ? "" : "|") + name;
+  return own_option(std::move(names), option::Choice{allowed}, std::move(placeholder), target, std::move(help));
+}
+
+Option flag(Names names, bool& target, std::string help, bool value) {
+  Option option = own_option(std::move(names), option::Flag{}, "", target, std::move(help));
+  option.initial = !value;
+  return option;
+}
+
+Option::Option(std::vector<std::string> names, std::string placeholder, std::string help,
+               std::function<void(const std::string& text)> action)
+    : Description{{}, placeholder.empty() ? option::Type(option::Flag{}) : option::String{}, {}} {
+  flags = {{}, std::move(names), std::move(placeholder), std::move(help)};
+  initial = false;
+  set = [action = std::move(action)](const option::Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    action(text == nullptr ? "" : *text);
+  };
+}
+
+Parsed parse(const CommandLine& line, int argc, const char* const* argv) { return Parser(line, argc, argv).parse(); }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;

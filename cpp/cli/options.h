@@ -1,17 +1,15 @@
-// Command lines described by a table, which is used to parse, to check ranges and to print the help. Written by hand because
-// PyPI, where this build gets its packages, has no maintained argument parser for C++.
+// Command lines described by one list of options: parsing, checks, help, completions and man pages are made of it.
+// Written by hand because PyPI, where this build gets its packages, has no maintained argument parser for C++.
 #pragma once
 
-#include <charconv>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/argument.h"
+#include "engine/option.h"
 
 namespace specdec::cli {
 
@@ -23,12 +21,22 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-struct Option {
-  std::vector<std::string> names;  // "-m", "--model": a long one last; a single dash may have several letters, as in llama.cpp
-  std::string value;               // placeholder of the value in the help; empty: a flag
-  std::string help;
-  std::function<void(const std::string& text)> set;  // throws UsageError saying what it expects
-  std::string alone = "";                            // the value if none follows; empty: one must
+// Names (a long one last; a single dash may have several letters, as in llama.cpp), type, placeholder and help are those of the
+// engine's tables; the option's own name may be empty.
+struct Option : option::Description {
+  Option(option::Description row, std::function<option::Value()> present, std::function<void(const option::Value&)> setter)
+      : Description(std::move(row)), get(std::move(present)), set(std::move(setter)), initial(get()) {}
+
+  // What the command line alone has; without a placeholder, a flag. action: throws UsageError that says what it expects.
+  Option(std::vector<std::string> names, std::string placeholder, std::string help, std::function<void(const std::string& text)> action);
+
+  std::function<option::Value()> get;  // the present value, to which lists add
+  std::function<void(const option::Value& checked)> set;
+  option::Value initial;  // the default, as the help shows it; a flag sets the opposite
+  std::string alone;      // the value if none follows; empty: one must
+
+  const std::vector<std::string>& names() const { return flags.names; }
+  bool takes_value() const { return !std::holds_alternative<option::Flag>(type); }
 };
 
 struct Group {
@@ -36,29 +44,48 @@ struct Group {
   std::vector<Option> options;
 };
 
-// One line of the table each. The target's present value is the default that the help shows; the last use on the command
-// line wins, except in texts(), which collects all of them.
-Option flag(std::vector<std::string> names, bool& target, std::string help, bool value = true);
-Option integer(std::vector<std::string> names, int& target, int low, int high, std::string help);
-Option real(std::vector<std::string> names, double& target, const Range& range, const std::string& help);
-Option text(std::vector<std::string> names, std::string value, std::string& target, std::string help);
-Option texts(std::vector<std::string> names, std::string value, std::vector<std::string>& target, std::string help);
-Option choice(std::vector<std::string> names, const std::vector<std::string>& allowed, std::string& target, const std::string& help);
+// ---- Options, one line of a table each. The last use on the command line wins, except for lists, which collect all of them.
 
-// Whole text to number, or UsageError with the valid range.
-std::int64_t parse_integer(const std::string& text, std::int64_t low, std::int64_t high);
-double parse_real(const std::string& text, const Range& range);
-
-// Parses the whole text as a number; nullopt if it is not one. Does not check the range.
-template <class Integer>  // std::int64_t, std::uint64_t
-std::optional<Integer> whole_number(const std::string& text) {
-  Integer value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
+// A row of the engine's tables.
+template <class Owner>
+Option option_of(const option::Option<Owner>& row, Owner& owner) {
+  return {row, [get = row.get, &owner] { return get(owner); }, [set = row.set, &owner](const option::Value& value) { set(owner, value); }};
 }
-std::optional<double> real_number(const std::string& text);
+
+// All rows of a table with one heading of the help.
+template <class Owner>
+Group group_of(const option::Table<Owner>& table, const std::string& title, Owner& owner) {
+  Group group{title, {}};
+  for (const option::Option<Owner>& row : table) {
+    if (row.flags.group == title) group.options.push_back(option_of(row, owner));
+  }
+  return group;
+}
+
+// An option of the command line alone.
+using Names = std::vector<std::string>;
+template <class T>
+Option own_option(Names names, option::Type type, std::string placeholder, T& target, std::string help) {
+  return {{{}, std::move(type), {{}, std::move(names), std::move(placeholder), std::move(help)}},
+          [&target] { return option::to_value(target); },
+          [&target](const option::Value& value) { option::from_value(value, target); }};
+}
+inline Option integer(Names names, int& target, int low, int high, std::string help) {
+  return own_option(std::move(names), option::Whole{whole_numbers(low, high)}, "N", target, std::move(help));
+}
+inline Option real(Names names, double& target, const Range& range, std::string help) {
+  return own_option(std::move(names), option::Number{range}, "X", target, std::move(help));
+}
+inline Option text(Names names, std::string placeholder, std::string& target, std::string help) {
+  return own_option(std::move(names), option::String{}, std::move(placeholder), target, std::move(help));
+}
+inline Option texts(Names names, std::string placeholder, std::vector<std::string>& target, std::string help) {
+  return own_option(std::move(names), option::Texts{}, std::move(placeholder), target, std::move(help));
+}
+Option choice(Names names, const std::vector<std::string>& allowed, std::string& target, std::string help);
+Option flag(Names names, bool& target, std::string help, bool value = true);
+
+// ---- Command lines
 
 struct CommandLine {
   std::string command;    // "specdec info"
@@ -70,6 +97,9 @@ struct CommandLine {
   std::string positional_hint;      // for the error when there are more
 };
 
+// Null if the command has no option of that name.
+const Option* find_option(const CommandLine& line, const std::string& name);
+
 enum class Help { none, basics, all };
 
 struct Parsed {
@@ -77,10 +107,11 @@ struct Parsed {
   Help help = Help::none;  // -h, --help or --help-all was given; everything else is ignored
 };
 
-// argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals follow).
+// Sets the options. argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals
+// follow).
 Parsed parse(const CommandLine& line, int argc, const char* const* argv);
 
-// At most 80 columns wide. basics: fits a screen; of each option the first part of its text.
+// At most 80 columns wide. basics: the basic options, which fit a screen, and of each the first part of its text.
 std::string help_text(const CommandLine& line, Help help);
 
 // "; did you mean X?" for the candidate closest to `word`, or "" if none is close.

@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "cli/hub_models.h"
-#include "cli/option_table.h"
 #include "cli/prompt.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
@@ -102,10 +101,12 @@ Option parallel_option(GeneratorOptions& options, const std::string& help) {
 }
 
 Option color_option(std::string& mode) {
-  Option option = choice({"-co", "--color"}, {"on", "off", "auto"}, mode,
+  Option option = choice({"-co", "--color"}, {"on", "off", "auto", "always", "never"}, mode,
                          "show accepted drafts in green, copies of text in cyan; auto: on a terminal; alone it means on");
-  option.set = [set = option.set](const std::string& text) {
-    set(text == "always" ? "on" : text == "never" ? "off" : text);  // as other programs call them
+  option.flags.placeholder = "on|off|auto";
+  option.set = [&mode](const option::Value& value) {
+    const auto& text = std::get<std::string>(value);
+    mode = text == "always" ? "on" : text == "never" ? "off" : text;
   };
   option.alone = "on";
   return option;

@@ -18,6 +18,14 @@ std::string share(const char* name, double seconds, double all) {
 // Time outside passes and sampling: bookkeeping, text and printing.
 double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
 
+// Until drafts were verified, what "auto" expects of them is a guess.
+std::string measured_drafting(const Stats& stats, const std::string& drafting) {
+  constexpr std::int64_t enough = 32;
+  if (stats.drafted >= enough || drafting.rfind("on: should", 0) != 0) return drafting;
+  return "on: what drafts gain is not measured yet (" + std::to_string(stats.accepted) + " of " + counted(stats.drafted, "draft") +
+         " accepted)";
+}
+
 }  // namespace
 
 std::string drafting_text(const std::string& drafting) {
@@ -39,7 +47,7 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
       text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies), whole(stats.accepted_copies));
     }
   }
-  text += drafting_text(drafting);
+  text += drafting_text(measured_drafting(stats, drafting));
   text += "target   " + counted(stats.target_calls, "call") + format(", %.2f tokens per call\n", stats.tokens_per_target_call());
   return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
          share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <sstream>
 
 #include "gguf/gguf_file.h"
+#include "hub/draft_gain.h"
 
 namespace specdec {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 constexpr const char* table =
 #include "companions.inc"
     ;
-
-constexpr double largest_share = 1.0 / 3;  // of the target's bytes
 
 std::set<std::string> words_of(const std::string& name) {
   std::string text;
@@ -46,12 +45,6 @@ std::optional<HubName> find(const std::string& name) {
   return std::nullopt;
 }
 
-std::uint64_t bytes_of(const std::vector<GgufFile>& parts) {
-  std::uint64_t bytes = 0;
-  for (const GgufFile& part : parts) bytes += part.file_size;
-  return bytes;
-}
-
 // Draft models may have fewer or more tokens at the end; those in common must be the same.
 bool same_tokens(const GgufFile& a, const GgufFile& b) {
   const GgufArray* first = a.array("tokenizer.ggml.tokens");
@@ -74,8 +67,12 @@ std::optional<HubName> companion_of(const GgufFile& target) {
 
 std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {
   if (!same_tokens(draft.front(), target.front())) return "it has another vocabulary";
-  const double share = static_cast<double>(bytes_of(draft)) / static_cast<double>(bytes_of(target));
-  return share > largest_share ? "it has more than a third of the target's bytes" : "";
+  const double cost = pass_bytes(draft, true) / pass_bytes(target, false);
+  const double gain = predicted_gain(cost, usual_acceptance);
+  if (gain >= least_gain) return "";
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, "%.2f of the target's, which would give %.2f times", cost, gain);
+  return std::string("a pass of it takes about ") + numbers + " plain decoding";
 }
 
 }  // namespace specdec

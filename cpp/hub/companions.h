@@ -15,8 +15,8 @@ class GgufFile;
 std::optional<HubName> companion_of(const GgufFile& target);
 std::optional<HubName> companion_of(const std::string& target_path);
 
-// Why a file cannot draft for the target, or would not be worth it: another vocabulary, or more than a third of the target's bytes.
-// Empty: it can.
+// Why a file cannot draft for the target, or would not be worth it: another vocabulary, or passes too expensive to gain
+// anything (hub/draft_gain.h). Empty: it can.
 std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target);
 
 }  // namespace specdec

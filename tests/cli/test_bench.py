@@ -151,6 +151,8 @@ def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     text = run(specdec, folder, *QUICK, "-k", 3, "--repeat", 2, "--mxfp6", "auto").stdout
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
+    verdict = r"(Use this draft|This draft makes no difference|Do without this draft): \d+\.\d\d times the speed without it"
+    assert re.fullmatch(verdict, lines[0]) and re.fullmatch(r"Fastest: .+, \d+\.\d\d times F16", lines[1])
     assert all(
         term in text for term in ("tokens/s", "speedup", "accepted", "tokens/call", "ms per pass of", "predicted", "measured")
     )

@@ -157,6 +157,11 @@ def test_statistics_say_what_became_of_drafts(specdec: pathlib.Path, target_path
     measured = run_json(specdec, "-p", PROMPT, "-n", "150", "-t", "1")[1]["stats"]["drafting"]
     given = r"(on: should give about|off except for trials: would give at best) [\d.]+ times plain decoding, as"
     assert re.match(given, measured)
+    for tokens in ("1", "12"):  # what is expected of a few drafts is a guess
+        shown = run(specdec, "-p", PROMPT, "-n", tokens, "-t", "1").stderr
+        report = " ".join(shown.split("drafting ")[1].split("\ntarget ")[0].split())
+        unknown = r"(on: what drafts gain is not measured yet \(\d+ of \d+ drafts? accepted\)|undecided: .+|off except .+)"
+        assert re.fullmatch(unknown, report), report
 
 
 def test_notes_of_what_has_no_effect(specdec: pathlib.Path) -> None:

@@ -73,7 +73,7 @@ def files(folder: pathlib.Path) -> list[str]:
         (["in.gguf"], "give the model and the file to write"),
         (["in.gguf", "out.gguf", "more"], 'unexpected argument "more"'),
         (["in.gguf", "out.gguf", "--keep", "("], '--keep: "(" is not a regular expression'),
-        (["in.gguf", "out.gguf", "--scale", "best"], "expected one of mse, ocp"),
+        (["in.gguf", "out.gguf", "--scale", "best"], "expected mse or ocp"),
         (["in.gguf", "out.gguf", "--threads", "0"], "expected a whole number from 1"),
         (["in.gguf", "out.gguf", "--forse"], "did you mean --force?"),
         (["in.gguf", "in.gguf", "--force"], "in.gguf is the input"),

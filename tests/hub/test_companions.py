@@ -10,7 +10,7 @@ import sys
 import pytest
 from tests.hub.clients import Client
 from tests.hub.fake_hub import FakeHub
-from tests.models.tiny_models import Vocabulary, make
+from tests.models.tiny_models import Vocabulary, deepened, make
 
 from specdec_native import _core
 
@@ -34,9 +34,9 @@ def run_auto(client: Client, target: str = TARGET, **environment: str) -> subpro
 
 
 @pytest.fixture
-def target(hub: FakeHub, tiny: bytes) -> bytes:
-    """On the hub; five times the size of the tiny model."""
-    content = tiny + bytes(4 * len(tiny))
+def target(hub: FakeHub, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """On the hub; its passes take several times those of the tiny model."""
+    content = deepened(make("llama", seed=1), 12).write(tmp_path_factory.mktemp("target") / "target.gguf").read_bytes()
     hub.add(TARGET.removeprefix("hf:"), {FILE.format("7b"): content})
     return content
 
@@ -54,11 +54,15 @@ def suffix_reason(result: subprocess.CompletedProcess[str]) -> str:
     return match[1]
 
 
-def test_else_suffix_drafts(client: Client, hub: FakeHub, target: bytes, tiny: bytes) -> None:
+def test_else_suffix_drafts(client: Client, hub: FakeHub, target: bytes, tiny: bytes, tmp_path: pathlib.Path) -> None:
     name = f"hf:{COMPANION}:Q4_K_M cannot be the draft: "
     assert suffix_reason(run_auto(client)).startswith(f"{name}{COMPANION} does not exist")
-    hub.add(COMPANION, {FILE.format("0.5b"): target})
-    assert suffix_reason(run_auto(client)) == f"{name}it has more than a third of the target's bytes"
+    larger = deepened(make("llama", seed=1), 60).write(tmp_path / "larger.gguf").read_bytes()
+    hub.add(COMPANION, {FILE.format("0.5b"): larger})
+    assert re.fullmatch(
+        re.escape(name) + r"a pass of it takes about \d\.\d\d of the target's, which would give \d\.\d\d times plain decoding",
+        suffix_reason(run_auto(client)),
+    )
     hub.add("some/other", {"other-7b.gguf": tiny})
     assert suffix_reason(run_auto(client, "hf:some/other")).startswith("no small model of this target's family is known")
 

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "cli/commands/generate_many.h"
-#include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
 #include "cli/piece_source.h"

@@ -41,9 +41,9 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] IN OUT";
   line.about =
       "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and writes one "
-      "file. Norms, biases, routers, and matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the "
-      "table that is printed gives the reason. OUT appears only when it is complete; an interrupted run leaves no file.\n"
-      "Only specdec_native reads MXFP6: llama.cpp, Ollama and other programs cannot load OUT. Keep the original file for these.";
+      "file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and matrices whose shape is not a "
+      "multiple of 32 columns and 16 rows keep their type; the table that is printed gives the reason. OUT appears only when it is "
+      "complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
   line.groups = {
