@@ -1,5 +1,6 @@
-/* What CPython's headers ask of the platform that an extension module is compiled for. Every CPython has a file of this name, which
-   its own build has written; this one serves each platform of wheels.py, from what the compiler says of it. */
+/* What CPython's headers ask of the platform that an extension module is compiled for. Every CPython has a file of this
+   name, which its own build has written; this one serves each platform of wheels.py, from what the compiler says of it.
+ */
 #ifndef Py_PYCONFIG_H
 #define Py_PYCONFIG_H
 

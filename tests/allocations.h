@@ -1,4 +1,5 @@
-// Counts the allocations of an executable by operator new, on all threads. Include it in one file of the executable only.
+// Counts the allocations of an executable by operator new, on all threads. Include it in one file of the executable
+// only.
 #pragma once
 
 #include <atomic>

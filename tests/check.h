@@ -1,4 +1,5 @@
-// A minimal test harness: TEST_MAIN runs the functions TEST(name) { CHECK(...); }. Exit codes: 0 passed, 1 failed, 77 skipped.
+// A minimal test harness: TEST_MAIN runs the functions TEST(name) { CHECK(...); }. Exit codes: 0 passed, 1 failed, 77
+// skipped.
 #pragma once
 
 #include <cmath>

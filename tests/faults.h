@@ -1,6 +1,6 @@
-// System calls of an executable that fail at a chosen moment: at the n-th call, by number, of the functions below. They are defined
-// in the executable, so that the linker prefers them to the C library's, also for calls from libstdc++. Linux. Include it in one
-// file of the executable only.
+// System calls of an executable that fail at a chosen moment: at the n-th call, by number, of the functions below. They
+// are defined in the executable, so that the linker prefers them to the C library's, also for calls from libstdc++.
+// Linux. Include it in one file of the executable only.
 #pragma once
 
 #include <dlfcn.h>

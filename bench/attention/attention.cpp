@@ -1,11 +1,13 @@
-// Times attention over a long KV cache, compared with the limits of this machine and with llama.cpp's own operation, all
-// interleaved in one run. The limits: read bandwidth (if few rows share a key) and F32 multiply-add rate (if many do).
+// Times attention over a long KV cache, compared with the limits of this machine and with llama.cpp's own operation,
+// all interleaved in one run. The limits: read bandwidth (if few rows share a key) and F32 multiply-add rate (if many
+// do).
 //
-// Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. Calls go through more layers than
-// fit the CPU caches, so that keys and values are cold, as in a model. Times and limits are tenth percentiles, because the
-// machine may be shared.
+// Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. Calls go through more
+// layers than fit the CPU caches, so that keys and values are cold, as in a model. Times and limits are tenth
+// percentiles, because the machine may be shared.
 //
-// Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C] [--n N,N]
+// Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C]
+// [--n N,N]
 //                        [--stock 0|1] [--pages small|huge]
 #include <algorithm>
 #include <atomic>
@@ -63,8 +65,8 @@ double fast(std::vector<double> times) {
 
 // --- the limits -------------------------------------------------------------------------------------------------
 
-// The total rate of `threads` threads that start together: work(thread) runs for a fraction of a millisecond and returns how
-// much it did.
+// The total rate of `threads` threads that start together: work(thread) runs for a fraction of a millisecond and
+// returns how much it did.
 double rate_of(int threads, const std::function<double(int)>& work) {
   std::atomic<int> arrived{0};
   std::vector<double> rates(static_cast<std::size_t>(threads));
@@ -97,7 +99,8 @@ struct Free {
   void operator()(ggml_backend_buffer* buffer) const { ggml_backend_buffer_free(buffer); }
 };
 
-// Keys and values of several layers in llama.cpp's layout, [head size, kv heads, cells], in their own buffer with huge pages.
+// Keys and values of several layers in llama.cpp's layout, [head size, kv heads, cells], in their own buffer with huge
+// pages.
 class Cache {
  public:
   Cache(const Shape& shape, ggml_type type, int cells) : shape_(shape), cells_(cells) {
@@ -243,22 +246,25 @@ void run(const Options& options, const Shape& shape, int cached) {
         bench::read_all(cache.data() + static_cast<std::size_t>(t) * share + offset - piece, piece);
         return static_cast<double>(piece);
       }));
-      peaks.push_back(rate_of(threads, [&](int) { return 2.0 * static_cast<double>(bench::f32_multiply_adds(options.isa)); }));
+      peaks.push_back(
+          rate_of(threads, [&](int) { return 2.0 * static_cast<double>(bench::f32_multiply_adds(options.isa)); }));
       for (std::size_t i = 0; i < calls.size(); ++i) {
         slice(*calls[i], true, ours[i]);
         if (options.stock) slice(*calls[i], false, stock[i]);
       }
     }
     const double read = bench::median(reads), peak = bench::median(peaks);
-    std::printf("%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
-                options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached, threads,
-                read / 1e9, peak / 1e9);
+    std::printf(
+        "%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
+        options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached,
+        threads, read / 1e9, peak / 1e9);
     std::printf("   n       us  GFLOP/s  of peak    GB/s  of read  llama.cpp us  times\n");
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const double time = fast(ours[i]), other = fast(stock[i]);
       const double operations = 4.0 * shape.heads * shape.head_size * options.n[i] * cached;
       std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time, operations / time / 1e9,
-                  peak > 0 ? 100 * operations / time / peak : 0.0, row_bytes * cached / time / 1e9, 100 * row_bytes * cached / time / read);
+                  peak > 0 ? 100 * operations / time / peak : 0.0, row_bytes * cached / time / 1e9,
+                  100 * row_bytes * cached / time / read);
       options.stock ? std::printf("  %12.0f  %5.1f\n", 1e6 * other, other / time) : std::printf("\n");
     }
     std::fflush(stdout);
@@ -301,7 +307,8 @@ int main(int argc, char** argv) {
   specdec::start_backend();
   options.isa = specdec::default_isa().isa->name;
   for (const std::string& name : options.shapes) {
-    const Shape* shape = std::find_if(std::begin(shapes), std::end(shapes), [&](const Shape& s) { return name == s.name; });
+    const Shape* shape =
+        std::find_if(std::begin(shapes), std::end(shapes), [&](const Shape& s) { return name == s.name; });
     if (shape == std::end(shapes)) {
       std::fprintf(stderr, "no shape \"%s\"; there are 1.1b, 8b, 7b and wide\n", name.c_str());
       return 2;

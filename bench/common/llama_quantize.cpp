@@ -1,4 +1,5 @@
-// llama.cpp's own quantizer, for comparisons: every matrix to one type, also from a quantized file. Usage: bench_llama_quantize IN OUT TYPE
+// llama.cpp's own quantizer, for comparisons: every matrix to one type, also from a quantized file. Usage:
+// bench_llama_quantize IN OUT TYPE
 #include <cstdio>
 #include <cstring>
 

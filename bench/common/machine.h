@@ -12,7 +12,9 @@
 namespace bench {
 
 // Seconds.
-inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // The upper median of an even number; 0 if empty.
 inline double median(std::vector<double> values) {
@@ -21,8 +23,8 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Reads memory once, line by line, and uses the sum, so that the compiler keeps the reads (an asm statement naming the sums costs
-// 10 %). Without prefetch instructions, which measured slower than the hardware prefetcher.
+// Reads memory once, line by line, and uses the sum, so that the compiler keeps the reads (an asm statement naming the
+// sums costs 10 %). Without prefetch instructions, which measured slower than the hardware prefetcher.
 inline void read_all(const void* memory, std::size_t bytes) {
   const char* const p = static_cast<const char*>(memory);
   std::uint64_t sum[8] = {};
@@ -51,7 +53,8 @@ inline std::vector<std::string> words(const std::string& text) {
 template <typename Integer>
 std::vector<Integer> numbers(const std::string& text) {
   std::vector<Integer> list;
-  for (const std::string& word : words(text)) list.push_back(static_cast<Integer>(std::max(1LL, std::atoll(word.c_str()))));
+  for (const std::string& word : words(text))
+    list.push_back(static_cast<Integer>(std::max(1LL, std::atoll(word.c_str()))));
   return list;
 }
 

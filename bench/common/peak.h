@@ -1,5 +1,6 @@
-// The peak rate of multiply-adds of an instruction set: loops of more independent operations than latency times throughput.
-// Each function runs for a fraction of a millisecond and returns the number of operations; 0 for unknown instruction sets.
+// The peak rate of multiply-adds of an instruction set: loops of more independent operations than latency times
+// throughput. Each function runs for a fraction of a millisecond and returns the number of operations; 0 for unknown
+// instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,17 @@ namespace bench {
 constexpr std::int64_t peak_loops = 1 << 13;
 
 #if defined(__x86_64__)
-#define TWELVE_CHAINS(op, r)                                                                                                               \
-  op " %%" r "12, %%" r "13, %%" r "0\n\t" op " %%" r "12, %%" r "13, %%" r "1\n\t" op " %%" r "12, %%" r "13, %%" r "2\n\t" op " %%" r    \
-     "12, %%" r "13, %%" r "3\n\t" op " %%" r "12, %%" r "13, %%" r "4\n\t" op " %%" r "12, %%" r "13, %%" r "5\n\t" op " %%" r "12, %%" r \
-     "13, %%" r "6\n\t" op " %%" r "12, %%" r "13, %%" r "7\n\t" op " %%" r "12, %%" r "13, %%" r "8\n\t" op " %%" r "12, %%" r "13, %%" r \
-     "9\n\t" op " %%" r "12, %%" r "13, %%" r "10\n\t" op " %%" r "12, %%" r "13, %%" r "11\n\t"
-#define RUN(text)                                                                                                                   \
-  for (std::int64_t i = 0; i < peak_loops; ++i)                                                                                     \
-  __asm__ volatile(text ::                                                                                                          \
-                       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
-                         "xmm13")
+#define TWELVE_CHAINS(op, r)                                                                                         \
+  op " %%" r "12, %%" r "13, %%" r "0\n\t" op " %%" r "12, %%" r "13, %%" r "1\n\t" op " %%" r "12, %%" r "13, %%" r \
+     "2\n\t" op " %%" r "12, %%" r "13, %%" r "3\n\t" op " %%" r "12, %%" r "13, %%" r "4\n\t" op " %%" r "12, %%" r \
+     "13, %%" r "5\n\t" op " %%" r "12, %%" r "13, %%" r "6\n\t" op " %%" r "12, %%" r "13, %%" r "7\n\t" op " %%" r \
+     "12, %%" r "13, %%" r "8\n\t" op " %%" r "12, %%" r "13, %%" r "9\n\t" op " %%" r "12, %%" r "13, %%" r         \
+     "10\n\t" op " %%" r "12, %%" r "13, %%" r "11\n\t"
+#define RUN(text)                                                                                                 \
+  for (std::int64_t i = 0; i < peak_loops; ++i)                                                                   \
+  __asm__ volatile(text ::                                                                                        \
+                       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+                         "xmm11", "xmm12", "xmm13")
 
 // The values of the operands do not matter, except that denormal f32 numbers would be slow.
 inline std::int64_t f32_multiply_adds(const std::string& isa) {
@@ -51,8 +53,9 @@ inline std::int64_t int8_multiply_adds(const std::string& isa) {
   }
   if (isa != "avx2") return 0;
   // The AVX2 unit of 32 multiply-adds is maddubs, madd, add; six of them in flight.
-#define UNITS(a, b, c) \
-  "vpmaddubsw %%ymm12, %%ymm13, %%ymm" b "\n\tvpmaddwd %%ymm12, %%ymm" b ", %%ymm" b "\n\tvpaddd %%ymm" b ", %%ymm" a ", %%ymm" a "\n\t" c
+#define UNITS(a, b, c)                                                                                                \
+  "vpmaddubsw %%ymm12, %%ymm13, %%ymm" b "\n\tvpmaddwd %%ymm12, %%ymm" b ", %%ymm" b "\n\tvpaddd %%ymm" b ", %%ymm" a \
+  ", %%ymm" a "\n\t" c
   RUN(UNITS("0", "6", UNITS("1", "7", UNITS("2", "8", UNITS("3", "9", UNITS("4", "10", UNITS("5", "11", "")))))));
 #undef UNITS
   return peak_loops * 6 * 32;

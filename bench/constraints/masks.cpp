@@ -1,5 +1,6 @@
-// Time of a grammar's mask over a whole vocabulary, by llama.cpp's grammar sampler and by xgrammar: bench_masks VOCABULARY.gguf (any model
-// file; its weights are not read). Milliseconds of processor time on one thread, along one short text that each grammar accepts.
+// Time of a grammar's mask over a whole vocabulary, by llama.cpp's grammar sampler and by xgrammar: bench_masks
+// VOCABULARY.gguf (any model file; its weights are not read). Milliseconds of processor time on one thread, along one
+// short text that each grammar accepts.
 //
 // llama.cpp gets schemas as its own converter writes them. Both masks of every place must allow the text's next token.
 #include <algorithm>
@@ -31,7 +32,8 @@ struct Case {
 const Case cases[] = {
     {"a JSON string", "schema", R"({"type": "string"})", R"("The quick brown fox jumps over the lazy dog.")"},
     {"a string of at most 10 characters", "schema", R"({"type": "string", "maxLength": 10})", R"("quick fox")"},
-    {"a string of at most 40 characters", "schema", R"({"type": "string", "maxLength": 40})", R"("The quick brown fox jumps over it.")"},
+    {"a string of at most 40 characters", "schema", R"({"type": "string", "maxLength": 40})",
+     R"("The quick brown fox jumps over it.")"},
     {"an object with a string and one of three words", "schema",
      R"({"type": "object", "properties": {"name": {"type": "string"}, "kind": {"enum": ["red", "green", "blue"]}},
          "required": ["name", "kind"], "additionalProperties": false})",
@@ -76,9 +78,10 @@ void time_masks(Times& times, const std::vector<Token>& tokens, Mask&& mask, Adv
 Times time_llama_cpp(const Case& one, const llama_vocab* vocabulary, const std::vector<Token>& tokens) {
   Times times;
   double start = milliseconds();
-  const std::string gbnf = one.form == std::string("schema") ? json_schema_to_grammar(common_json::parse(one.text)) : one.text;
-  const std::unique_ptr<llama_sampler, void (*)(llama_sampler*)> sampler(llama_sampler_init_grammar(vocabulary, gbnf.c_str(), "root"),
-                                                                         llama_sampler_free);
+  const std::string gbnf =
+      one.form == std::string("schema") ? json_schema_to_grammar(common_json::parse(one.text)) : one.text;
+  const std::unique_ptr<llama_sampler, void (*)(llama_sampler*)> sampler(
+      llama_sampler_init_grammar(vocabulary, gbnf.c_str(), "root"), llama_sampler_free);
   if (!sampler) throw std::runtime_error(std::string(one.name) + ": llama.cpp does not take the grammar");
   times.compiling = milliseconds() - start;
   std::vector<llama_token_data> candidates(static_cast<std::size_t>(llama_vocab_n_tokens(vocabulary)));
@@ -88,7 +91,8 @@ Times time_llama_cpp(const Case& one, const llama_vocab* vocabulary, const std::
     llama_sampler_apply(sampler.get(), &all);
   };
   const auto advance = [&](Token token) {
-    if (!(candidates[static_cast<std::size_t>(token)].logit >= 0.0f)) throw std::runtime_error(std::string(one.name) + ": llama.cpp");
+    if (!(candidates[static_cast<std::size_t>(token)].logit >= 0.0f))
+      throw std::runtime_error(std::string(one.name) + ": llama.cpp");
     llama_sampler_accept(sampler.get(), token);
   };
   time_masks(times, tokens, mask, advance);
@@ -98,12 +102,16 @@ Times time_llama_cpp(const Case& one, const llama_vocab* vocabulary, const std::
 Times time_xgrammar(const Case& one, const specdec::ConstraintCompiler& compiler, const std::vector<Token>& tokens) {
   Times times;
   const double start = milliseconds();
-  const auto constraint = one.form == std::string("schema") ? compiler.json_schema(one.text) : compiler.grammar(one.text);
+  const auto constraint =
+      one.form == std::string("schema") ? compiler.json_schema(one.text) : compiler.grammar(one.text);
   times.compiling = milliseconds() - start;
   specdec::sampling::TokenMask mask;
-  const auto fill = [&] { mask.fill(constraint->vocabulary_size(), [&](std::uint32_t* words) { constraint->write_mask(words); }); };
+  const auto fill = [&] {
+    mask.fill(constraint->vocabulary_size(), [&](std::uint32_t* words) { constraint->write_mask(words); });
+  };
   const auto advance = [&](Token token) {
-    if (!mask.contains(token) || !constraint->advance(token)) throw std::runtime_error(std::string(one.name) + ": xgrammar");
+    if (!mask.contains(token) || !constraint->advance(token))
+      throw std::runtime_error(std::string(one.name) + ": xgrammar");
   };
   time_masks(times, tokens, fill, advance);
   return times;
@@ -113,7 +121,8 @@ void run(const char* path) {
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
-  const std::unique_ptr<llama_model, void (*)(llama_model*)> model(llama_model_load_from_file(path, params), llama_model_free);
+  const std::unique_ptr<llama_model, void (*)(llama_model*)> model(llama_model_load_from_file(path, params),
+                                                                   llama_model_free);
   if (!model) throw std::runtime_error(std::string(path) + ": cannot be loaded");
   const llama_vocab* vocab = llama_model_get_vocab(model.get());
   const specdec::Vocabulary vocabulary(vocab, path);
@@ -125,8 +134,10 @@ void run(const char* path) {
   }
   const double start = milliseconds();
   (void)specdec::ConstraintCompiler(pieces, ends);
-  std::printf("| %d tokens; xgrammar reads them once: %.0f | llama.cpp, mean (worst) | compiling | xgrammar, mean (worst) | compiling |\n",
-              vocabulary.size(), milliseconds() - start);
+  std::printf(
+      "| %d tokens; xgrammar reads them once: %.0f | llama.cpp, mean (worst) | compiling | xgrammar, mean (worst) | "
+      "compiling |\n",
+      vocabulary.size(), milliseconds() - start);
   std::printf("|---|---|---|---|---|\n");
   for (const Case& one : cases) {
     std::vector<Token> tokens = vocabulary.tokenize(one.output, false);
@@ -134,8 +145,8 @@ void run(const char* path) {
     tokens.push_back(ends.front());
     const specdec::ConstraintCompiler compiler(pieces, ends);  // a new one: it keeps what it has compiled
     const Times stock = time_llama_cpp(one, vocab, tokens), ours = time_xgrammar(one, compiler, tokens);
-    std::printf("| %s | %.3g (%.3g) | %.3g | %.3g (%.3g) | %.3g |\n", one.name, stock.mean(), stock.worst(), stock.compiling, ours.mean(),
-                ours.worst(), ours.compiling);
+    std::printf("| %s | %.3g (%.3g) | %.3g | %.3g (%.3g) | %.3g |\n", one.name, stock.mean(), stock.worst(),
+                stock.compiling, ours.mean(), ours.worst(), ours.compiling);
     std::fflush(stdout);
   }
 }

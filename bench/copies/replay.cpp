@@ -1,5 +1,6 @@
-// Decodes given texts in simulated time, to compare proposers that need no model: bench_replay FILE... Every file holds two lines of
-// token ids: a prompt, and the answer that a greedy target would give to it. bench/copies/free_drafts.py makes them.
+// Decodes given texts in simulated time, to compare proposers that need no model: bench_replay FILE... Every file holds
+// two lines of token ids: a prompt, and the answer that a greedy target would give to it. bench/copies/free_drafts.py
+// makes them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +48,9 @@ Task task_of(const char* path) {
 
 struct Run {
   double tokens = 0.0, passes = 0.0, drafted = 0.0, seconds = 0.0;
-  void operator+=(const Run& other) { tokens += other.tokens, passes += other.passes, drafted += other.drafted, seconds += other.seconds; }
+  void operator+=(const Run& other) {
+    tokens += other.tokens, passes += other.passes, drafted += other.drafted, seconds += other.seconds;
+  }
 };
 
 // Passes are disturbed by 5 % on average as the rule sees them; the result has their undisturbed times.
@@ -95,8 +98,8 @@ void print(const char* name, const std::vector<Task>& tasks) {
       worst = std::min(worst, 1e-3 * cost(1) * run.tokens / run.seconds);
       sum += run;
     }
-    std::printf(" | %5.2f (%4.2f) %6.2f %4.0f %%", 1e-3 * cost(1) * sum.tokens / sum.seconds, worst, sum.tokens / sum.passes,
-                100.0 * (sum.tokens - sum.passes) / std::max(1.0, sum.drafted));
+    std::printf(" | %5.2f (%4.2f) %6.2f %4.0f %%", 1e-3 * cost(1) * sum.tokens / sum.seconds, worst,
+                sum.tokens / sum.passes, 100.0 * (sum.tokens - sum.passes) / std::max(1.0, sum.drafted));
   }
   std::printf("\n");
 }

@@ -1,5 +1,6 @@
-// Time and memory of suffix decoding: bench_suffix FILE... reads texts, cuts them into words and signs as tokens, and prints what
-// a token costs to index and what a cycle costs to propose, at several lengths of text; with half of the texts as a corpus, and without.
+// Time and memory of suffix decoding: bench_suffix FILE... reads texts, cuts them into words and signs as tokens, and
+// prints what a token costs to index and what a cycle costs to propose, at several lengths of text; with half of the
+// texts as a corpus, and without.
 #include <algorithm>
 #include <cctype>
 #include <chrono>
@@ -23,7 +24,9 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 std::vector<Token> tokens_of(const std::string& text) {
   std::unordered_map<std::string, Token> ids;
   std::vector<Token> tokens;
-  const auto is_word = [&](std::size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) != 0); };
+  const auto is_word = [&](std::size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) != 0);
+  };
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     end = begin + 1;
     if (is_word(begin) || (text[begin] == ' ' && is_word(end))) {
@@ -35,15 +38,16 @@ std::vector<Token> tokens_of(const std::string& text) {
 }
 
 void print(const std::vector<Token>& tokens, const std::shared_ptr<const CorpusIndex>& corpus) {
-  std::printf("%s\n%10s %12s %14s %22s %22s\n", corpus ? "with the corpus" : "without a corpus", "tokens", "index us", "bytes/token",
-              "propose 8, us (max)", "propose 63, us (max)");
+  std::printf("%s\n%10s %12s %14s %22s %22s\n", corpus ? "with the corpus" : "without a corpus", "tokens", "index us",
+              "bytes/token", "propose 8, us (max)", "propose 63, us (max)");
   constexpr int cycles = 200, step = 4;
   for (const int length : {1000, 8000, 32000, 128000}) {
     if (length + cycles * step > static_cast<int>(tokens.size())) break;
     SuffixIndex index;
     const double start = now();
     for (int i = 0; i < length; ++i) index.push(tokens[static_cast<std::size_t>(i)]);
-    std::printf("%10d %12.2f %14.1f", length, 1e6 * (now() - start) / length, static_cast<double>(index.bytes()) / length);
+    std::printf("%10d %12.2f %14.1f", length, 1e6 * (now() - start) / length,
+                static_cast<double>(index.bytes()) / length);
     for (const int num_tokens : {8, 63}) {
       SuffixProposer proposer(corpus);
       // Earlier outputs: as many as are kept, from the end of the text.
@@ -82,7 +86,8 @@ int main(int argc, char** argv) {
   const std::vector<Token> tokens = tokens_of(text);
   std::printf("%zu tokens\n", tokens.size());
   const double sorting = now();
-  const auto corpus = std::make_shared<const CorpusIndex>(std::vector<Token>(tokens.begin() + tokens.size() / 2, tokens.end()));
+  const auto corpus =
+      std::make_shared<const CorpusIndex>(std::vector<Token>(tokens.begin() + tokens.size() / 2, tokens.end()));
   std::printf("corpus: %zu tokens, indexed in %.1f s\n", corpus->text().size(), now() - sorting);
   for (const auto& used : {std::shared_ptr<const CorpusIndex>(), corpus}) print(tokens, used);
   return 0;

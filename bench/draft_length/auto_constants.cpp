@@ -1,12 +1,12 @@
-// What each constant of num_draft_tokens = "auto" is worth: the rule runs in the simulated worlds of tests/speculative with that
-// constant halved, doubled and, where that means something, at a value that takes its mechanism out.
+// What each constant of num_draft_tokens = "auto" is worth: the rule runs in the simulated worlds of tests/speculative
+// with that constant halved, doubled and, where that means something, at a value that takes its mechanism out.
 //
 //   bench_auto_constants [STRIDE [SEEDS [NAME]]]
 //
-// Every STRIDE-th world (7), each with SEEDS seeds (1), all constants or the one of that name. One thread, minutes. Printed is the
-// regret in percent: how much slower than the best fixed K, which is known exactly in a simulation; its mean over the worlds and the
-// worst of them. Negative: faster than every fixed K. The first rows repeat the defaults with other seeds: differences within their
-// range mean nothing.
+// Every STRIDE-th world (7), each with SEEDS seeds (1), all constants or the one of that name. One thread, minutes.
+// Printed is the regret in percent: how much slower than the best fixed K, which is known exactly in a simulation; its
+// mean over the worlds and the worst of them. Negative: faster than every fixed K. The first rows repeat the defaults
+// with other seeds: differences within their range mean nothing.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -95,7 +95,8 @@ Regret turning(const AutoOptions& options, const Settings& settings) {
 // 96 cycles of a new process on a model that fits the caches, where no draft pays; the first passes are slow.
 Regret cold(const AutoOptions& options, const Settings& settings) {
   Regret regret;
-  for (const World& world : {world_of(bundled, 0.4, telling), world_of([](int n) { return 0.4 + 0.6 * n; }, 0.3, telling)}) {
+  for (const World& world :
+       {world_of(bundled, 0.4, telling), world_of([](int n) { return 0.4 + 0.6 * n; }, 0.3, telling)}) {
     for (std::uint64_t seed = 0; seed < 8 * settings.seeds; ++seed) {
       AdaptiveDraftLength rule(options);
       for (const double coldness : {10.0, 3.0, 2.0, 1.5}) {
@@ -111,9 +112,10 @@ Regret cold(const AutoOptions& options, const Settings& settings) {
 
 void row(const std::string& name, const AutoOptions& options, const Settings& settings) {
   std::printf("| %s |", name.c_str());
-  for (const Regret& regret : {settled(options, settings, all_worlds, 0.05, 0.0), settled(options, settings, all_worlds, 0.3, 0.01),
-                               settled(options, settings, changing_worlds, 0.05, 0.0), first_text(options, settings),
-                               turning(options, settings), cold(options, settings)}) {
+  for (const Regret& regret :
+       {settled(options, settings, all_worlds, 0.05, 0.0), settled(options, settings, all_worlds, 0.3, 0.01),
+        settled(options, settings, changing_worlds, 0.05, 0.0), first_text(options, settings),
+        turning(options, settings), cold(options, settings)}) {
     std::printf(" %.1f, %.0f |", regret.mean_percent(), regret.worst_percent());
   }
   std::printf("\n");

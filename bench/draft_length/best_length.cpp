@@ -2,10 +2,11 @@
 //
 //   bench_best_length NAME DRAFT_MS TOKENS:MS TOKENS:MS ...
 //
-// DRAFT_MS: of a draft model's pass; 0: copies of the text. TOKENS:MS: of the target's pass over as many tokens, from 1 on; between
-// two of them the cost is interpolated, beyond the last it goes on like that. Prints a row of a markdown table per world: drafts
-// whose confidence says nothing about their acceptance, and (telling) a draft whose confidences do. "auto" starts from nothing in each;
-// passes that it sees are disturbed by 2.5 % on average, the speeds are without.
+// DRAFT_MS: of a draft model's pass; 0: copies of the text. TOKENS:MS: of the target's pass over as many tokens, from 1
+// on; between two of them the cost is interpolated, beyond the last it goes on like that. Prints a row of a markdown
+// table per world: drafts whose confidence says nothing about their acceptance, and (telling) a draft whose confidences
+// do. "auto" starts from nothing in each; passes that it sees are disturbed by 2.5 % on average, the speeds are
+// without.
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -43,8 +44,9 @@ void print_row(const char* name, const World& world, const char* kind) {
     first += machine.text(world, 160).rate() / seeds;
     later += machine.text(world, 1000).rate() / seeds;
   }
-  std::printf("| %s | %s | %.2f | %d | %.2f | %.3f | %.3f | %.3f |\n", name, kind, world.acceptance(), best_length(world),
-              world.best_fixed() / world.plain(), first / world.plain(), later / world.plain(), later / world.best_fixed());
+  std::printf("| %s | %s | %.2f | %d | %.2f | %.3f | %.3f | %.3f |\n", name, kind, world.acceptance(),
+              best_length(world), world.best_fixed() / world.plain(), first / world.plain(), later / world.plain(),
+              later / world.best_fixed());
 }
 
 }  // namespace
@@ -60,7 +62,9 @@ int main(int argc, char** argv) {
   }
   if (costs.size() < 2) return std::fprintf(stderr, "usage: best_length NAME DRAFT_MS 1:MS 2:MS ... (ascending)\n"), 2;
   const double draft = 1e-3 * std::atof(argv[2]);
-  std::printf("| passes of | drafts | accepted | best K | of plain | auto, first 160 tokens: of plain | later: of plain | of best K |\n");
+  std::printf(
+      "| passes of | drafts | accepted | best K | of plain | auto, first 160 tokens: of plain | later: of plain | of "
+      "best K |\n");
   std::printf("|---|---|---|---|---|---|---|---|\n");
   const auto row = [&](const char* kind, std::vector<Place> places) {
     World world{[&](int n) { return cost(costs, n); }, nullptr, std::move(places)};

@@ -1,12 +1,13 @@
-// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft]]`, then lines "n cached" on standard
-// input (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by milliseconds. A driver runs several of these
-// processes and asks them in turn, so that changes in the machine's speed affect all of them.
+// Times single passes of a model: `passes MODEL THREADS CONTEXT [KV TYPE [mmap|no-mmap|repack|draft]]`, then lines "n
+// cached" on standard input (n tokens in one pass after `cached` cached ones, with all rows of logits) answered by
+// milliseconds. A driver runs several of these processes and asks them in turn, so that changes in the machine's speed
+// affect all of them.
 //
-// A cache of more than 512 tokens repeats 512 tokens: the first 512 are read, the others are copies of their cells in the same
-// sequence (so positions repeat, which does not change the cost).
+// A cache of more than 512 tokens repeats 512 tokens: the first 512 are read, the others are copies of their cells in
+// the same sequence (so positions repeat, which does not change the cost).
 //
-// Built twice: with our kernels and settings (bench_passes), and against llama.cpp with its default options (bench_passes_stock,
-// BENCH_STOCK). Flash attention is on in both.
+// Built twice: with our kernels and settings (bench_passes), and against llama.cpp with its default options
+// (bench_passes_stock, BENCH_STOCK). Flash attention is on in both.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -49,7 +50,8 @@ bool decode(llama_context* context, int vocabulary, int n) {
 
 constexpr int piece = 512;  // tokens per pass while the cache is filled
 
-// Copies the first sequence's cells to other sequence ids first, because restoring a sequence in llama.cpp replaces an older one.
+// Copies the first sequence's cells to other sequence ids first, because restoring a sequence in llama.cpp replaces an
+// older one.
 bool repeat_cells(llama_context* context, int copies) {
   std::vector<std::uint8_t> cells(llama_state_seq_get_size(context, 0));
   if (llama_state_seq_get_data(context, cells.data(), cells.size(), 0) == 0) return false;
@@ -63,7 +65,8 @@ bool repeat_cells(llama_context* context, int copies) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 6) return std::fprintf(stderr, "usage: passes MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack|draft]]\n"), 2;
+  if (argc < 4 || argc > 6)
+    return std::fprintf(stderr, "usage: passes MODEL THREADS CONTEXT [f16|q8_0 [mmap|no-mmap|repack|draft]]\n"), 2;
   llama_log_set(
       [](ggml_log_level level, const char* text, void*) {
         if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
@@ -83,7 +86,8 @@ int main(int argc, char** argv) {
   if (model == nullptr) return 1;
 #ifndef BENCH_STOCK
   std::unique_ptr<specdec::WeightTiles> tiles;
-  const bool repack = argc == 6 && std::strcmp(argv[5], "repack") == 0, as_draft = argc == 6 && std::strcmp(argv[5], "draft") == 0;
+  const bool repack = argc == 6 && std::strcmp(argv[5], "repack") == 0,
+             as_draft = argc == 6 && std::strcmp(argv[5], "draft") == 0;
   if (repack || as_draft) {
     const specdec::TileWeights weights = as_draft ? specdec::TileWeights::automatic : specdec::TileWeights::exact;
     tiles = std::make_unique<specdec::WeightTiles>(model, weights, std::atoi(argv[2]), [](double) {});

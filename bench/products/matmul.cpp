@@ -1,14 +1,15 @@
-// Times the matmul of MXFP6, F16, BF16, F32 or stock quantized weights (Q4_K, ...; in tiles), compared with two limits of this machine
-// measured in the same run and interleaved: read bandwidth (few columns) and the multiply-add rate of the instruction set (many columns),
-// int8 or F32.
+// Times the matmul of MXFP6, F16, BF16, F32 or stock quantized weights (Q4_K, ...; in tiles), compared with two limits
+// of this machine measured in the same run and interleaved: read bandwidth (few columns) and the multiply-add rate of
+// the instruction set (many columns), int8 or F32.
 //
 // Every thread works on its own share of weights, which do not fit the CPU caches, and times pieces of a fraction of a
-// millisecond. A case's rate is that of the median piece, summed over threads. Other processes take a core away for milliseconds
-// at a time, so they disturb few pieces; their memory traffic slows down the measured limits as well.
+// millisecond. A case's rate is that of the median piece, summed over threads. Other processes take a core away for
+// milliseconds at a time, so they disturb few pieces; their memory traffic slows down the measured limits as well.
 //
 // Usage: bench_matmul [--isa NAME] [--type e2m3|f16|bf16|f32|Q4_K|...] [--rounds R] [--threads T,T] [--k K,K]
 //                     [--n N,N] [--mib WEIGHTS] [--pages small|huge]
-// All but MXFP6 also take --isa ggml: llama.cpp's dot product per row and column, in its order (its repacked weights are faster).
+// All but MXFP6 also take --isa ggml: llama.cpp's dot product per row and column, in its order (its repacked weights
+// are faster).
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -81,7 +82,8 @@ struct Product {
   bool int8;
   std::uint8_t (*weight_byte)(std::size_t at, std::uint64_t random);
   std::function<Panel(const std::vector<float>& x, std::int64_t n)> pack;
-  std::function<void(const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch)> multiply;
+  std::function<void(const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch)>
+      multiply;
   std::function<std::size_t(std::int64_t n)> scratch_bytes;
   Panel weights;  // of a piece; empty: weight_byte
 };
@@ -95,7 +97,9 @@ const float* floats(const Panel& panel) { return reinterpret_cast<const float*>(
 
 Product mxfp6_product(const Kernels& kernels, std::int64_t k) {
   constexpr std::int64_t bands = 4;
-  Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes, true, nullptr, nullptr, nullptr, nullptr, {}};
+  Product p{kernels.name, bands * tile_rows, bands * (k / block_size) * tile_bytes,
+            true,         nullptr,           nullptr,
+            nullptr,      nullptr,           {}};
   p.weight_byte = [](std::size_t at, std::uint64_t random) {
     return static_cast<std::uint8_t>(at % tile_bytes < tile_code_bytes ? random >> 56 : 115 + (random >> 62));
   };
@@ -104,7 +108,8 @@ Product mxfp6_product(const Kernels& kernels, std::int64_t k) {
     for (std::int64_t c = 0; c < n; ++c) kernels.quantize(x.data() + c * k, n, k, c, 0, k / block_size, panel.data());
     return panel;
   };
-  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch) {
+  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out,
+                             std::uint8_t* scratch) {
     kernels.matmul(piece, k, panel.data(), n, 0, bands, out, bands * tile_rows, scratch);
   };
   p.scratch_bytes = [=](std::int64_t n) { return scratch_bytes(n, k); };
@@ -116,12 +121,14 @@ std::int64_t weight_bytes(floats::Type type) { return type == floats::Type::f32 
 // The last byte of a number: exponents around that of 1.
 template <int bytes>
 std::uint8_t float_byte(std::size_t at, std::uint64_t random) {
-  return static_cast<std::uint8_t>(at % bytes == bytes - 1 ? 0x38 + (random >> 62) + (random >> 54 & 0x80) : random >> 56);
+  return static_cast<std::uint8_t>(at % bytes == bytes - 1 ? 0x38 + (random >> 62) + (random >> 54 & 0x80)
+                                                           : random >> 56);
 }
 
 // llama.cpp's dot products, 16 rows and 16 columns at a time.
-void multiply_by_ggml(ggml_vec_dot_t dot, std::int64_t k, const std::uint8_t* weights, std::size_t row_bytes, std::int64_t rows,
-                      const std::uint8_t* columns, std::size_t column_bytes, std::int64_t n, float* out) {
+void multiply_by_ggml(ggml_vec_dot_t dot, std::int64_t k, const std::uint8_t* weights, std::size_t row_bytes,
+                      std::int64_t rows, const std::uint8_t* columns, std::size_t column_bytes, std::int64_t n,
+                      float* out) {
   constexpr std::int64_t block = 16;
   for (std::int64_t c0 = 0; c0 < n; c0 += block) {
     for (std::int64_t r0 = 0; r0 < rows; r0 += block) {
@@ -140,16 +147,19 @@ Product float_product(const std::string& isa, const std::string& name, std::int6
   const floats::Type type = name == "f16" ? floats::Type::f16 : name == "bf16" ? floats::Type::bf16 : floats::Type::f32;
   constexpr std::int64_t rows = 2 * floats::tile_rows;
   const std::int64_t row_bytes = k * weight_bytes(type);
-  Product p{isa, rows, rows * row_bytes, false, type == floats::Type::f32 ? float_byte<4> : float_byte<2>, nullptr, nullptr, nullptr, {}};
+  Product p{isa,     rows,    rows * row_bytes, false, type == floats::Type::f32 ? float_byte<4> : float_byte<2>,
+            nullptr, nullptr, nullptr,          {}};
   p.scratch_bytes = [](std::int64_t) { return std::size_t{0}; };
   if (isa != "ggml") {
     const floats::Kernels& kernels = specdec::pick(floats::all_kernels(), *specdec::select_isa(isa).isa);
     p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
       std::vector<float> panel(floats::panel_floats(n, k));
-      for (std::int64_t c = 0; c < n; ++c) floats::pack(kernels, x.data() + c * k, n, k, c, 0, floats::num_blocks(k), panel.data());
+      for (std::int64_t c = 0; c < n; ++c)
+        floats::pack(kernels, x.data() + c * k, n, k, c, 0, floats::num_blocks(k), panel.data());
       return bytes_of(panel);
     };
-    p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
+    p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out,
+                               std::uint8_t*) {
       kernels.matmul({type, piece, row_bytes, k}, floats(panel), n, 0, rows, out, rows);
     };
     return p;
@@ -161,7 +171,9 @@ Product float_product(const std::string& isa, const std::string& name, std::int6
     else ggml_cpu_fp32_to_bf16(x.data(), reinterpret_cast<ggml_bf16_t*>(panel.data()), n * k);
     return panel;
   };
-  const ggml_type ggml = type == floats::Type::f16 ? GGML_TYPE_F16 : type == floats::Type::bf16 ? GGML_TYPE_BF16 : GGML_TYPE_F32;
+  const ggml_type ggml = type == floats::Type::f16    ? GGML_TYPE_F16
+                         : type == floats::Type::bf16 ? GGML_TYPE_BF16
+                                                      : GGML_TYPE_F32;
   const auto dot = ggml_get_type_traits_cpu(ggml)->vec_dot;
   p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
     const auto bytes = static_cast<std::size_t>(row_bytes);
@@ -180,8 +192,10 @@ std::optional<blocks::Type> block_type(const std::string& name) {
 ggml_type ggml_type_of(blocks::Type type) {
   const std::string wanted = blocks::format_of(type).name;
   for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
-    std::string name = ggml_type_name(static_cast<ggml_type>(i)) == nullptr ? "" : ggml_type_name(static_cast<ggml_type>(i));
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    std::string name =
+        ggml_type_name(static_cast<ggml_type>(i)) == nullptr ? "" : ggml_type_name(static_cast<ggml_type>(i));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     if (name == wanted) return static_cast<ggml_type>(i);
   }
   std::abort();
@@ -212,7 +226,8 @@ Product block_product(const std::string& isa, blocks::Type type, std::int64_t k)
     p.pack = [=](const std::vector<float>& x, std::int64_t n) {
       Panel panel(static_cast<std::size_t>(n) * column_bytes);
       const auto round = ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float;
-      for (std::int64_t c = 0; c < n; ++c) round(x.data() + c * k, panel.data() + static_cast<std::size_t>(c) * column_bytes, k);
+      for (std::int64_t c = 0; c < n; ++c)
+        round(x.data() + c * k, panel.data() + static_cast<std::size_t>(c) * column_bytes, k);
       return panel;
     };
     p.multiply = [=](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t*) {
@@ -224,17 +239,20 @@ Product block_product(const std::string& isa, blocks::Type type, std::int64_t k)
   p.weights.resize(static_cast<std::size_t>(p.piece_bytes));
   for (std::int64_t tile = 0; tile < rows / blocks::tile_rows; ++tile) {
     blocks::write_tile(type, file.data() + static_cast<std::size_t>(tile * blocks::tile_rows) * row_bytes,
-                       static_cast<std::int64_t>(row_bytes), blocks::tile_rows, k, p.weights.data() + tile * tile_bytes);
+                       static_cast<std::int64_t>(row_bytes), blocks::tile_rows, k,
+                       p.weights.data() + tile * tile_bytes);
   }
   p.scratch_bytes = [](std::int64_t n) { return blocks::scratch_bytes(n); };
   p.pack = [=, &kernels](const std::vector<float>& x, std::int64_t n) {
     Panel panel(blocks::panel_bytes(n, k));
     for (std::int64_t c = 0; c < n; ++c) {
-      kernels.pack(type, x.data() + c * k, n, k, c, 0, k / blocks::block_size, reinterpret_cast<blocks::PanelBlock*>(panel.data()));
+      kernels.pack(type, x.data() + c * k, n, k, c, 0, k / blocks::block_size,
+                   reinterpret_cast<blocks::PanelBlock*>(panel.data()));
     }
     return panel;
   };
-  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out, std::uint8_t* scratch) {
+  p.multiply = [=, &kernels](const std::uint8_t* piece, const Panel& panel, std::int64_t n, float* out,
+                             std::uint8_t* scratch) {
     const blocks::Matrix matrix{type, nullptr, 0, k, piece};
     kernels.matmul(matrix, reinterpret_cast<const blocks::PanelBlock*>(panel.data()), n, 0, rows, out, rows, scratch);
   };
@@ -266,7 +284,8 @@ Setup make_setup(const Options& options, const std::string& isa, std::int64_t k)
   std::uint64_t state = 1;
   for (std::size_t i = 0; i < bytes; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    s.weights[i] = s.product.weights.empty() ? s.product.weight_byte(i, state) : s.product.weights[i % s.product.weights.size()];
+    s.weights[i] =
+        s.product.weights.empty() ? s.product.weight_byte(i, state) : s.product.weights[i % s.product.weights.size()];
   }
   s.cases = {{Case::Kind::read, 0}, {Case::Kind::peak, 0}};
   for (const std::int64_t n : options.n) s.cases.push_back({Case::Kind::matmul, n});
@@ -280,7 +299,8 @@ Setup make_setup(const Options& options, const std::string& isa, std::int64_t k)
   return s;
 }
 
-// One thread's cyclic walk through pieces [first, last). It continues from case to case, so that weights are always cold.
+// One thread's cyclic walk through pieces [first, last). It continues from case to case, so that weights are always
+// cold.
 class Walker {
  public:
   Walker(const Setup& setup, std::int64_t first, std::int64_t last)
@@ -308,7 +328,8 @@ class Walker {
     const Case& c = setup_.cases[index];
     const Product& product = setup_.product;
     if (c.kind == Case::Kind::peak)
-      return 2.0 * static_cast<double>((product.int8 ? bench::int8_multiply_adds : bench::f32_multiply_adds)(product.isa));
+      return 2.0 *
+             static_cast<double>((product.int8 ? bench::int8_multiply_adds : bench::f32_multiply_adds)(product.isa));
     if (piece_ == last_) piece_ = first_;
     const std::uint8_t* weights = setup_.weights.get() + piece_++ * product.piece_bytes;
     if (c.kind == Case::Kind::read) read_all(weights, static_cast<std::size_t>(product.piece_bytes));
@@ -345,7 +366,8 @@ void run_rounds(const Setup& setup, std::vector<Walker>& walkers, int rounds) {
 
 void measure(const Options& options, const Setup& setup, std::int64_t threads) {
   std::vector<Walker> walkers;
-  for (std::int64_t t = 0; t < threads; ++t) walkers.emplace_back(setup, setup.pieces * t / threads, setup.pieces * (t + 1) / threads);
+  for (std::int64_t t = 0; t < threads; ++t)
+    walkers.emplace_back(setup, setup.pieces * t / threads, setup.pieces * (t + 1) / threads);
   run_rounds(setup, walkers, options.rounds);
 
   const auto rate = [&](std::size_t index) {
@@ -355,15 +377,16 @@ void measure(const Options& options, const Setup& setup, std::int64_t threads) {
   };
   const double limit_bytes = rate(0), limit_ops = rate(1);
   const Product& product = setup.product;
-  std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, %s peak %.0f GOP/s\n", product.isa.c_str(), options.type.c_str(),
-              product.int8 ? "int8" : "f32", static_cast<long long>(setup.k), static_cast<long long>(threads), limit_bytes / 1e9,
-              product.int8 ? "int8" : "f32", limit_ops / 1e9);
-  const double weights_per_byte = static_cast<double>(product.piece_rows * setup.k) / static_cast<double>(product.piece_bytes);
+  std::printf("%s %s %s, k = %lld, %lld thread(s): read %.1f GB/s, %s peak %.0f GOP/s\n", product.isa.c_str(),
+              options.type.c_str(), product.int8 ? "int8" : "f32", static_cast<long long>(setup.k),
+              static_cast<long long>(threads), limit_bytes / 1e9, product.int8 ? "int8" : "f32", limit_ops / 1e9);
+  const double weights_per_byte =
+      static_cast<double>(product.piece_rows * setup.k) / static_cast<double>(product.piece_bytes);
   std::printf("   n    GB/s  of read    GOP/s  of peak\n");
   for (std::size_t i = 2; i < setup.cases.size(); ++i) {
     const double bytes = rate(i), ops = 2.0 * bytes * weights_per_byte * static_cast<double>(setup.cases[i].n);
-    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9, 100 * bytes / limit_bytes,
-                ops / 1e9);
+    std::printf("%4lld  %6.1f  %6.1f%%  %7.0f  ", static_cast<long long>(setup.cases[i].n), bytes / 1e9,
+                100 * bytes / limit_bytes, ops / 1e9);
     limit_ops > 0 ? std::printf("%6.1f%%\n", 100 * ops / limit_ops) : std::printf("      -\n");
   }
   std::fflush(stdout);
@@ -385,7 +408,8 @@ bool parse(int argc, char** argv, Options& options) {
     else return false;
   }
   const std::vector<std::string> types = {"e2m3", "f16", "bf16", "f32"};
-  return options.rounds > 0 && (block_type(options.type) || std::find(types.begin(), types.end(), options.type) != types.end());
+  return options.rounds > 0 &&
+         (block_type(options.type) || std::find(types.begin(), types.end(), options.type) != types.end());
 }
 
 }  // namespace

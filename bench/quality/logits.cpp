@@ -1,7 +1,8 @@
-// Writes a model's logits after every token of one pass: `logits MODEL THREADS`, with token ids (int32) on standard input and rows of
-// float32, one per token, on standard output. bench/quality/product_accuracy.py compares them.
+// Writes a model's logits after every token of one pass: `logits MODEL THREADS`, with token ids (int32) on standard
+// input and rows of float32, one per token, on standard output. bench/quality/product_accuracy.py compares them.
 //
-// Built twice: with our kernels (bench_logits), and against llama.cpp with its default options (bench_logits_stock, BENCH_STOCK).
+// Built twice: with our kernels (bench_logits), and against llama.cpp with its default options (bench_logits_stock,
+// BENCH_STOCK).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

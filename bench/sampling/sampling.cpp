@@ -1,7 +1,7 @@
 // Time of sampling per row of logits: bench_sampling [vocabulary = 152064] [rows = 64]. Medians in microseconds.
 //
-// Rows resemble those of a language model: a few tokens far above a broad distribution. A cycle with K drafts needs up to K + 1
-// rows of the target and K of the draft, and one log_softmax per token.
+// Rows resemble those of a language model: a few tokens far above a broad distribution. A cycle with K drafts needs up
+// to K + 1 rows of the target and K of the draft, and one log_softmax per token.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,7 +20,8 @@ namespace {
 std::vector<std::vector<float>> make_rows(int vocabulary, int count) {
   std::mt19937 engine(1);
   std::normal_distribution<float> bulk(-3.0f, 2.5f);
-  std::vector<std::vector<float>> rows(static_cast<std::size_t>(count), std::vector<float>(static_cast<std::size_t>(vocabulary)));
+  std::vector<std::vector<float>> rows(static_cast<std::size_t>(count),
+                                       std::vector<float>(static_cast<std::size_t>(vocabulary)));
   for (auto& row : rows) {
     for (float& logit : row) logit = bulk(engine);
     for (int i = 0; i < 20; ++i) row[engine() % row.size()] = 16.0f - static_cast<float>(i);
@@ -35,10 +36,12 @@ void time_rows(const char* name, const std::vector<std::vector<float>>& rows, Wo
     for (const auto& row : rows) {
       const auto start = std::chrono::steady_clock::now();
       work(row.data(), static_cast<int>(row.size()));
-      microseconds.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+      microseconds.push_back(
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     }
   }
-  std::nth_element(microseconds.begin(), microseconds.begin() + static_cast<std::ptrdiff_t>(microseconds.size() / 2), microseconds.end());
+  std::nth_element(microseconds.begin(), microseconds.begin() + static_cast<std::ptrdiff_t>(microseconds.size() / 2),
+                   microseconds.end());
   std::printf("| %s | %.0f |\n", name, microseconds[microseconds.size() / 2]);
 }
 
@@ -55,7 +58,8 @@ SamplingParams params_of(double temperature, int top_k, double top_p, double min
 
 int main(int argc, char** argv) {
   const int vocabulary = argc > 1 ? std::atoi(argv[1]) : 152064, count = argc > 2 ? std::atoi(argv[2]) : 64;
-  if (vocabulary < 20 || count < 1) return std::fprintf(stderr, "bad arguments; see the top of bench/sampling/sampling.cpp\n"), 2;
+  if (vocabulary < 20 || count < 1)
+    return std::fprintf(stderr, "bad arguments; see the top of bench/sampling/sampling.cpp\n"), 2;
   const auto rows = make_rows(vocabulary, count);
   std::printf("| row of %d logits | microseconds |\n|---|---|\n", vocabulary);
 
@@ -71,6 +75,7 @@ int main(int argc, char** argv) {
   time_transforms("min-p 0.05", params_of(0.8, 0, 1.0, 0.05));
   time_transforms("temperature alone", params_of(0.8, 0, 1.0, 0.0));
   double sum = 0.0;
-  time_rows("log_softmax of one token", rows, [&](const float* logits, int size) { sum += log_softmax(logits, size, 0); });
+  time_rows("log_softmax of one token", rows,
+            [&](const float* logits, int size) { sum += log_softmax(logits, size, 0); });
   return std::isnan(sum) ? 1 : 0;
 }

@@ -1,12 +1,12 @@
 // Scaled dot-product attention over a cache of keys and values, for any number of queries at once.
 //
-// The cache is read once for all rows of a call. Its cells are converted to f32, which is exact for both cache types. A row's
-// result does not depend on the other rows:
+// The cache is read once for all rows of a call. Its cells are converted to f32, which is exact for both cache types. A
+// row's result does not depend on the other rows:
 // - scores are sums over the head's dimensions in ascending order;
 // - softmax is accumulated online (Milakov and Gimelshein 1805.02867; Dao et al. 2205.14135) over blocks of 64 cells in
 //   ascending order; a block whose cells are all masked is skipped;
-// - every chunk of 512 cells has its own state, and chunks are merged in ascending order, so that threads can share a cache.
-// So results have the same bits for any split into calls and threads, and on every instruction set.
+// - every chunk of 512 cells has its own state, and chunks are merged in ascending order, so that threads can share a
+// cache. So results have the same bits for any split into calls and threads, and on every instruction set.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ constexpr int max_rows = 128;  // per call
 // The cache's number format: IEEE halves, or ggml's Q8_0 (blocks of 32 numbers: a half as scale, then 32 int8).
 enum class CacheType { f16, q8_0 };
 
-// One sequence's queries and cache. Row r of key-value head h is query r / group, query head h * group + r % group. Strides in
-// bytes.
+// One sequence's queries and cache. Row r of key-value head h is query r / group, query head h * group + r % group.
+// Strides in bytes.
 struct Problem {
   const char* queries;  // f32 [head_size]
   std::int64_t query_stride, query_head_stride;
@@ -52,12 +52,12 @@ struct Rows {
   std::int64_t head_begin, head_end, begin, end;
 };
 
-// The softmax state of a row after some of the cells, f32: sums[value_size] of weighted values, the largest score, the sum of
-// the weights, padding.
+// The softmax state of a row after some of the cells, f32: sums[value_size] of weighted values, the largest score, the
+// sum of the weights, padding.
 constexpr int state_floats(int value_size) { return value_size + lanes; }
 
-// A strip holds sixteen cells (or dimensions) side by side, with `depth` numbers each. One row of padding, because strips a
-// power of two apart would compete for the same lines of the L1 cache.
+// A strip holds sixteen cells (or dimensions) side by side, with `depth` numbers each. One row of padding, because
+// strips a power of two apart would compete for the same lines of the L1 cache.
 constexpr int strip_floats(int depth) { return (depth + 1) * lanes; }
 
 // Number of f32 values of scratch memory per call.
@@ -69,13 +69,15 @@ constexpr std::size_t scratch_floats(int head_size, int value_size) {
 struct Kernels {
   const char* name;
   CpuFeatures needs;
-  // Writes the states of the rows after one chunk of the cache: states[head][row], heads `head_states` floats apart. The
-  // heads of a cell are adjacent in memory, so more heads per call read the cache more efficiently.
-  void (*read_chunk)(const Problem& problem, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* scratch);
+  // Writes the states of the rows after one chunk of the cache: states[head][row], heads `head_states` floats apart.
+  // The heads of a cell are adjacent in memory, so more heads per call read the cache more efficiently.
+  void (*read_chunk)(const Problem& problem, const Rows& rows, std::int64_t chunk, float* states,
+                     std::int64_t head_states, float* scratch);
   // Merges the states of a later chunk into those of the chunks before it.
   void (*merge)(int value_size, std::int64_t num_rows, float* states, const float* later);
   // Writes the results of one head's rows: zeros if all cells are masked.
-  void (*finish)(const Problem& problem, std::int64_t head, std::int64_t row_begin, std::int64_t row_end, const float* states);
+  void (*finish)(const Problem& problem, std::int64_t head, std::int64_t row_begin, std::int64_t row_end,
+                 const float* states);
 };
 
 extern const Kernels kernels_scalar;

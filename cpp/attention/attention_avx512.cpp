@@ -19,7 +19,9 @@ inline Lanes add(Lanes a, Lanes b) { return _mm512_add_ps(a, b); }
 inline Lanes multiply(Lanes a, Lanes b) { return _mm512_mul_ps(a, b); }
 inline Lanes fused(Lanes a, Lanes b, Lanes c) { return _mm512_fmadd_ps(a, b, c); }
 inline Lanes maximum(Lanes a, Lanes b) { return _mm512_max_ps(a, b); }
-inline Lanes load_f16(const std::uint16_t* x) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x))); }
+inline Lanes load_f16(const std::uint16_t* x) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));
+}
 inline Lanes load_i8(const std::int8_t* x) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))));
 }
@@ -55,7 +57,9 @@ inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lan
   load_byte_columns(row, stride, columns);
   for (int i = 0; i < lanes; ++i) x[i] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(columns[i]));
 }
-inline Lanes load_f16_column(const char* row, std::int64_t stride) { return _mm512_cvtph_ps(gather_halves(row, stride)); }
+inline Lanes load_f16_column(const char* row, std::int64_t stride) {
+  return _mm512_cvtph_ps(gather_halves(row, stride));
+}
 
 #include "attention/attention_kernel.h"
 

@@ -1,14 +1,16 @@
-// The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous namespace
+// The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous
+// namespace
 //   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
 //   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole),
-//   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows, transposed),
-//   load_f16_column (the first half of sixteen rows),
-//   full_tile (rows of the largest tile of `product`, a power of two) and tile_strips(rows): tiles that fit the registers.
+//   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows,
+//   transposed), load_f16_column (the first half of sixteen rows), full_tile (rows of the largest tile of `product`, a
+//   power of two) and tile_strips(rows): tiles that fit the registers.
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
 constexpr float minus_infinity = -__builtin_inff();
 
-// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2. NaN stays NaN.
+// exp(x) for x <= 0, relative error below 2e-7, 0 below -87: 2^n * polynomial(r), x = n ln2 + r, |r| <= ln2 / 2. NaN
+// stays NaN.
 inline Lanes exp_not_positive(Lanes x) {
   const Lanes clamped = maximum(broadcast(-87.0f), x);
   const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: rounds to the nearest integer
@@ -92,7 +94,8 @@ struct Cells {
 
 // --- scores and weighted values ---------------------------------------------------------------------------------
 
-// c[row][strip][lane] = c * factors[row] (or 0 without factors) + sum over i of a[row][i] * b[strip][i][lane], i ascending.
+// c[row][strip][lane] = c * factors[row] (or 0 without factors) + sum over i of a[row][i] * b[strip][i][lane], i
+// ascending.
 struct Product {
   const float* a;  // [rows], a_stride apart
   int a_stride;
@@ -109,7 +112,8 @@ struct Product {
     Lanes sums[rows][strips];
     for (int r = 0; r < rows; ++r) {
       for (int s = 0; s < strips; ++s) {
-        sums[r][s] = factors == nullptr ? broadcast(0.0f) : multiply(load(c0 + r * c_stride + s * lanes), broadcast(factors[row + r]));
+        sums[r][s] = factors == nullptr ? broadcast(0.0f)
+                                        : multiply(load(c0 + r * c_stride + s * lanes), broadcast(factors[row + r]));
       }
     }
     for (int i = 0; i < depth; ++i) {
@@ -142,7 +146,8 @@ struct Product {
   void run(int num_rows, int num_strips) const { tiles<full_tile>(0, num_rows, num_strips); }
 };
 
-// The same results for rows that fit one tile, converting cells on the fly: with one tile, converted cells are used only once.
+// The same results for rows that fit one tile, converting cells on the fly: with one tile, converted cells are used
+// only once.
 template <int rows, CacheType type>
 void score_directly(const float* queries, const Cells<type>& cells, float* scores) {
   for (int cell = 0; cell < block_cells; cell += lanes) {
@@ -162,10 +167,12 @@ void score_directly(const float* queries, const Cells<type>& cells, float* score
 }
 
 template <int rows, int strips, CacheType type>
-void sum_strips_directly(const float* weights, const float* factors, const Cells<type>& cells, int d, float* out, int out_stride) {
+void sum_strips_directly(const float* weights, const float* factors, const Cells<type>& cells, int d, float* out,
+                         int out_stride) {
   Lanes sums[rows][strips];
   for (int r = 0; r < rows; ++r) {
-    for (int s = 0; s < strips; ++s) sums[r][s] = multiply(load(out + r * out_stride + d + s * lanes), broadcast(factors[r]));
+    for (int s = 0; s < strips; ++s)
+      sums[r][s] = multiply(load(out + r * out_stride + d + s * lanes), broadcast(factors[r]));
   }
   for (int cell = 0; cell < block_cells; ++cell) {
     if (d == 0 && cell % lanes == 0) cells.prefetch(cell);
@@ -264,7 +271,8 @@ void scale_queries(const Problem& p, std::int64_t head, std::int64_t begin, std:
   for (std::int64_t r = begin; r < end; ++r, out += p.head_size) {
     const char* query = p.queries + r / p.group * p.query_stride + (head * p.group + r % p.group) * p.query_head_stride;
     const Lanes scale = broadcast(p.scale);
-    for (int d = 0; d < p.head_size; d += lanes) store(out + d, multiply(load(reinterpret_cast<const float*>(query) + d), scale));
+    for (int d = 0; d < p.head_size; d += lanes)
+      store(out + d, multiply(load(reinterpret_cast<const float*>(query) + d), scale));
   }
 }
 
@@ -276,8 +284,8 @@ void clear_states(int value_size, std::int64_t num_rows, float* states) {
 }
 
 template <CacheType type>
-void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states, std::int64_t head_states,
-                const Scratch& s) {
+void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
+                std::int64_t head_states, const Scratch& s) {
   const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
   for (; cell < end_cell; cell += block_cells) {
     const std::uint16_t* masks[max_rows];
@@ -285,17 +293,20 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
     for (int row = 0; row < num_rows; ++row) {
       const std::int64_t query = (rows.begin + row) / p.group;
       masks[row] = p.mask == nullptr ? nullptr : halves(p.mask + query * p.mask_stride) + cell;
-      hidden[row] = row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
+      hidden[row] =
+          row > 0 && masks[row] == masks[row - 1] ? hidden[row - 1] : p.mask != nullptr && all_hidden(masks[row]);
     }
     for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
-      // Prefetched next: the next head of this block, or the first head of the next block (possibly beyond the last one, which
-      // is harmless).
+      // Prefetched next: the next head of this block, or the first head of the next block (possibly beyond the last
+      // one, which is harmless).
       const bool last = head + 1 == rows.head_end;
       const std::int64_t heads_on = last ? rows.head_begin - head : 1, cells_on = last ? block_cells : 0;
       const char* key = p.keys + head * p.key_head_stride + cell * p.key_stride;
       const char* value = p.values + head * p.value_head_stride + cell * p.value_stride;
-      const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride, p.head_size};
-      const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride, p.value_stride, p.value_size};
+      const Cells<type> keys{key, key + heads_on * p.key_head_stride + cells_on * p.key_stride, p.key_stride,
+                             p.head_size};
+      const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride,
+                               p.value_stride, p.value_size};
       bool is_converted = false;
       for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows for which the block is not all masked
         for (end = row; end < num_rows && !hidden[end];) ++end;
@@ -303,10 +314,12 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
         float* run_states = states + (head - rows.head_begin) * head_states + row * state;
         scale_queries(p, head, rows.begin + row, rows.begin + end, s.queries);
         if (end - row <= full_tile) {
-          with_rows<full_tile>(end - row, [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
-          softmax(s, masks + row, end - row, run_states, p.value_size);
           with_rows<full_tile>(end - row,
-                               [&](auto count) { sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state); });
+                               [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
+          softmax(s, masks + row, end - row, run_states, p.value_size);
+          with_rows<full_tile>(end - row, [&](auto count) {
+            sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state);
+          });
           continue;
         }
         if (!is_converted) {
@@ -314,20 +327,24 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
           values.convert_values(s.values);
           is_converted = true;
         }
-        Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(end - row, block_cells / lanes);
+        Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(end - row,
+                                                                                                 block_cells / lanes);
         softmax(s, masks + row, end - row, run_states, p.value_size);
-        Product{s.scores, block_cells, s.values, block_cells, run_states, state, s.factors}.run(end - row, p.value_size / lanes);
+        Product{s.scores, block_cells, s.values, block_cells, run_states, state, s.factors}.run(end - row,
+                                                                                                p.value_size / lanes);
       }
     }
   }
 }
 
-void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states, float* memory) {
+void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states,
+                float* memory) {
   const Scratch s(memory, p.head_size, p.value_size);
   for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
     clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
   }
-  const std::int64_t cell = chunk * chunk_cells, end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
+  const std::int64_t cell = chunk * chunk_cells,
+                     end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
   if (p.type == CacheType::f16) read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
   else read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
 }
@@ -337,7 +354,8 @@ void merge(int value_size, std::int64_t num_rows, float* states, const float* la
     const float first = states[value_size], second = later[value_size];
     if (second == minus_infinity) continue;  // all cells of that chunk are masked
     const float top = second > first ? second : first;
-    const Lanes factor = exp_not_positive(broadcast(first - top)), factor_later = exp_not_positive(broadcast(second - top));
+    const Lanes factor = exp_not_positive(broadcast(first - top)),
+                factor_later = exp_not_positive(broadcast(second - top));
     // The last sixteen hold the total.
     for (int d = 0; d <= value_size; d += lanes) {
       store(states + d, fused(load(later + d), factor_later, multiply(load(states + d), factor)));
@@ -348,7 +366,8 @@ void merge(int value_size, std::int64_t num_rows, float* states, const float* la
 
 void finish(const Problem& p, std::int64_t head, std::int64_t row_begin, std::int64_t row_end, const float* states) {
   for (std::int64_t r = row_begin; r < row_end; ++r, states += state_floats(p.value_size)) {
-    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride + (head * p.group + r % p.group) * p.out_head_stride);
+    float* out = reinterpret_cast<float*>(p.out + r / p.group * p.out_stride +
+                                          (head * p.group + r % p.group) * p.out_head_stride);
     const float total = states[p.value_size + 1];
     const Lanes inverse = broadcast(total == 0.0f ? 0.0f : 1.0f / total);
     for (int d = 0; d < p.value_size; d += lanes) store(out + d, multiply(load(states + d), inverse));

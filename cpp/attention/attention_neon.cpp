@@ -77,7 +77,8 @@ inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) 
 inline void transpose(const Lanes (&rows)[lanes], Lanes (&x)[lanes]) {
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 4; ++c) {
-      const float32x4_t a = rows[4 * r].x[c], b = rows[4 * r + 1].x[c], d = rows[4 * r + 2].x[c], e = rows[4 * r + 3].x[c];
+      const float32x4_t a = rows[4 * r].x[c], b = rows[4 * r + 1].x[c], d = rows[4 * r + 2].x[c],
+                        e = rows[4 * r + 3].x[c];
       const float64x2_t ab0 = vreinterpretq_f64_f32(vtrn1q_f32(a, b)), ab1 = vreinterpretq_f64_f32(vtrn2q_f32(a, b));
       const float64x2_t de0 = vreinterpretq_f64_f32(vtrn1q_f32(d, e)), de1 = vreinterpretq_f64_f32(vtrn2q_f32(d, e));
       x[4 * c].x[r] = vreinterpretq_f32_f64(vtrn1q_f64(ab0, de0));

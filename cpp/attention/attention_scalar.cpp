@@ -71,7 +71,8 @@ inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[la
   for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return half(row + i * stride + 2 * j); });
 }
 inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
-  for (int j = 0; j < lanes; ++j) x[j] = each([&](int i) { return static_cast<float>(static_cast<std::int8_t>(row[i * stride + j])); });
+  for (int j = 0; j < lanes; ++j)
+    x[j] = each([&](int i) { return static_cast<float>(static_cast<std::int8_t>(row[i * stride + j])); });
 }
 inline Lanes load_f16_column(const char* row, std::int64_t stride) {
   return each([&](int i) { return half(row + i * stride); });

@@ -1,5 +1,5 @@
-// Transposes sixteen rows of sixteen halves or bytes before they are converted: half the work of transposing floats. Included
-// inside an anonymous namespace by the AVX2 and AVX-512 files.
+// Transposes sixteen rows of sixteen halves or bytes before they are converted: half the work of transposing floats.
+// Included inside an anonymous namespace by the AVX2 and AVX-512 files.
 
 // Eight registers, each 128-bit half apart: columns[j] holds element j of rows 0 .. 7.
 inline __attribute__((always_inline)) void transpose_halves(const __m256i (&rows)[8], __m256i (&columns)[8]) {

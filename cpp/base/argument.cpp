@@ -10,7 +10,8 @@ ArgumentError::ArgumentError(std::string name, const std::string& problem)
     : std::invalid_argument(name + " " + problem), name_(std::move(name)) {}
 
 WrongValue::WrongValue(std::string name, const std::string& value, std::string requirement)
-    : ArgumentError(std::move(name), "is " + value + "; it must be " + requirement), requirement_(std::move(requirement)) {}
+    : ArgumentError(std::move(name), "is " + value + "; it must be " + requirement),
+      requirement_(std::move(requirement)) {}
 
 bool Range::contains(double value) const noexcept {
   const bool above = excludes_low ? value > low : value >= low;

@@ -3,8 +3,9 @@
 
 namespace specdec {
 
-// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process; llama.cpp's loader turns
-// it into a failed load. In a pass only until its first operation, because the other threads would wait for this one.
+// During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process;
+// llama.cpp's loader turns it into a failed load. In a pass only until its first operation, because the other threads
+// would wait for this one.
 class AbortsAsErrors {
  public:
   AbortsAsErrors() : before_(are_errors) { are_errors = true; }

@@ -7,7 +7,8 @@ namespace specdec {
 
 // Exact. Static, so that files for several instruction sets may include it.
 static inline float half_to_float(std::uint16_t half) noexcept {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16, exponent = (half >> 10) & 31, fraction = half & 1023;
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16, exponent = (half >> 10) & 31,
+                      fraction = half & 1023;
   if (exponent == 0) {
     const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
@@ -31,7 +32,8 @@ static inline std::uint16_t float_to_half(float x) noexcept {
     __builtin_memcpy(&sum_bits, &sum, sizeof sum_bits);
     return static_cast<std::uint16_t>(sign | (sum_bits - 0x3f000000u));
   }
-  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);  // half of the last place, less one unit for ties to even
+  const std::uint32_t rounded =
+      magnitude + 0xfffu + (magnitude >> 13 & 1u);  // half of the last place, less one unit for ties to even
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 

@@ -1,8 +1,8 @@
-// The instruction sets (ISAs, instruction set architectures) that kernels are written for, and the selection of one for all families of
-// kernels.
+// The instruction sets (ISAs, instruction set architectures) that kernels are written for, and the selection of one for
+// all families of kernels.
 //
-// A family (MXFP6 products, attention, ...) is a list of tables of functions, best first, the scalar one last; each table states
-// the features it needs. pick() takes the first that the chosen instruction set allows.
+// A family (MXFP6 products, attention, ...) is a list of tables of functions, best first, the scalar one last; each
+// table states the features it needs. pick() takes the first that the chosen instruction set allows.
 #pragma once
 
 #include <string>

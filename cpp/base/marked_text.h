@@ -8,8 +8,8 @@
 
 namespace specdec {
 
-// The text of a prompt. In the ranges of `input`, special tokens are ordinary text, so that nobody who only supplies messages can
-// end a turn or begin another.
+// The text of a prompt. In the ranges of `input`, special tokens are ordinary text, so that nobody who only supplies
+// messages can end a turn or begin another.
 struct MarkedText {
   std::string text;                                        // UTF-8
   std::vector<std::pair<std::size_t, std::size_t>> input;  // [begin, end) in bytes, ascending, disjoint

@@ -7,15 +7,15 @@
 
 namespace specdec {
 
-// Moves complete characters from the front of `bytes` to the end of `text`; an incomplete last one stays. Bytes that are not
-// UTF-8 become U+FFFD.
+// Moves complete characters from the front of `bytes` to the end of `text`; an incomplete last one stays. Bytes that
+// are not UTF-8 become U+FFFD.
 void decode_utf8(std::string& bytes, std::string& text);
 
 // All of it: an incomplete last character becomes U+FFFD, too.
 std::string valid_utf8(std::string bytes);
 
-// Safe to show on one line: control characters escaped, bytes that are not UTF-8 replaced. For names and texts from files, which
-// must not reach a terminal as they are.
+// Safe to show on one line: control characters escaped, bytes that are not UTF-8 replaced. For names and texts from
+// files, which must not reach a terminal as they are.
 std::string printable(const std::string& bytes);
 
 // Of valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.

@@ -18,7 +18,8 @@ using Call = std::tuple<std::string, std::string, std::string>;
 using Output = std::tuple<py::str, py::str, std::vector<Call>>;
 
 void register_chat_prompt(py::module_& m) {
-  py::class_<ChatPrompt>(m, "ChatPrompt", "A conversation as a prompt with the options of a request: see Generator.chat().")
+  py::class_<ChatPrompt>(m, "ChatPrompt",
+                         "A conversation as a prompt with the options of a request: see Generator.chat().")
       .def_property_readonly(
           "tokens", [](const ChatPrompt& self) { return self.request.prompt_tokens; }, "The prompt.")
       .def(
@@ -32,9 +33,11 @@ void register_chat_prompt(py::module_& m) {
               else output.content = text;
             }
             std::vector<Call> calls;
-            for (const specdec::ToolCall& call : output.tool_calls) calls.emplace_back(call.id, call.name, call.arguments);
+            for (const specdec::ToolCall& call : output.tool_calls)
+              calls.emplace_back(call.id, call.name, call.arguments);
             return Output(text_from_bytes(output.content), text_from_bytes(output.reasoning_content), std::move(calls));
           },
           "text"_a, "is_partial"_a,
-          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or of its beginning. Most models write no id: \"\".");
+          "(content, reasoning_content, [(id, name, arguments)]) of an answer, or of its beginning. Most models write "
+          "no id: \"\".");
 }

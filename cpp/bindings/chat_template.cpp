@@ -42,8 +42,8 @@ Parts parts_of(const specdec::MarkedText& marked) {
 void register_chat_template(py::module_& m) {
   m.def(
       "render_chat_template",
-      [](const std::string& source, std::string messages, std::string tools, bool add_generation_prompt, std::string bos_token,
-         std::string eos_token) {
+      [](const std::string& source, std::string messages, std::string tools, bool add_generation_prompt,
+         std::string bos_token, std::string eos_token) {
         specdec::TemplateVariables variables;
         variables.messages = std::move(messages);
         variables.tools = std::move(tools);
@@ -58,11 +58,13 @@ void register_chat_template(py::module_& m) {
         return parts_of(marked);
       },
       "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
-      "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. RuntimeError for "
+      "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. "
+      "RuntimeError for "
       "a template that cannot be parsed, fails or exceeds a limit.");
   m.def(
       "parse_chat_outputs",
-      [](const std::string& source, const std::string& messages, const std::string& tools, const std::vector<std::string>& texts) {
+      [](const std::string& source, const std::string& messages, const std::string& tools,
+         const std::vector<std::string>& texts) {
         const specdec::Conversation conversation{messages, tools, true};
         std::vector<specdec::ChatOutput> outputs;
         {
@@ -73,11 +75,14 @@ void register_chat_template(py::module_& m) {
         std::vector<Output> list;
         for (const specdec::ChatOutput& output : outputs) {
           std::vector<Call> calls;
-          for (const specdec::ToolCall& call : output.tool_calls) calls.emplace_back(call.id, call.name, call.arguments);
-          list.emplace_back(text_from_bytes(output.content), text_from_bytes(output.reasoning_content), std::move(calls));
+          for (const specdec::ToolCall& call : output.tool_calls)
+            calls.emplace_back(call.id, call.name, call.arguments);
+          list.emplace_back(text_from_bytes(output.content), text_from_bytes(output.reasoning_content),
+                            std::move(calls));
         }
         return list;
       },
       "source"_a, "messages"_a, "tools"_a, "texts"_a,
-      "(content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are beginnings.");
+      "(content, reasoning_content, [(id, name, arguments)]) of answers in a template; all texts but the last are "
+      "beginnings.");
 }

@@ -19,7 +19,8 @@ namespace {
 using option::Value;
 
 std::string shown(py::handle object) {
-  std::string text = py::cast<std::string>(py::repr(object).attr("encode")("utf-8", "backslashreplace").attr("decode")());
+  std::string text =
+      py::cast<std::string>(py::repr(object).attr("encode")("utf-8", "backslashreplace").attr("decode")());
   constexpr std::size_t most = 80;
   if (text.size() > most) text = text_from_bytes(text.substr(0, most)).cast<std::string>();
   return text;
@@ -57,7 +58,8 @@ Number fitted(const std::string& name, const py::int_& whole, const std::string&
 }
 
 std::optional<double> number_from(py::handle object) {
-  if (py::isinstance<py::str>(object) || py::isinstance<py::bytes>(object) || PyByteArray_Check(object.ptr())) return std::nullopt;
+  if (py::isinstance<py::str>(object) || py::isinstance<py::bytes>(object) || PyByteArray_Check(object.ptr()))
+    return std::nullopt;
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Float(object.ptr()));
   if (number) return PyFloat_AS_DOUBLE(number.ptr());
   for (PyObject* type : {PyExc_TypeError, PyExc_ValueError, PyExc_OverflowError}) {
@@ -137,14 +139,16 @@ class Reader {
     if (py::isinstance<py::str>(object_)) return std::vector<std::string>{string()};
     if (!is_a(object_, "Iterable")) return std::nullopt;
     std::vector<std::string> strings;
-    for (const py::handle one : py::reinterpret_borrow<py::iterable>(object_)) strings.push_back(string_from(option_.name, one));
+    for (const py::handle one : py::reinterpret_borrow<py::iterable>(object_))
+      strings.push_back(string_from(option_.name, one));
     return strings;
   }
   static specdec::Token token_of_bias(py::handle object) {
     const char* const name = "a token of logit_bias";
     const std::optional<py::int_> number = whole_from(object);
     if (!number) throw_wrong_type(name, object, "a whole number");
-    return fitted<specdec::Token>(name, *number, specdec::whole_numbers(0, std::numeric_limits<specdec::Token>::max()).text());
+    return fitted<specdec::Token>(name, *number,
+                                  specdec::whole_numbers(0, std::numeric_limits<specdec::Token>::max()).text());
   }
   double bias_of(py::handle token, py::handle object) const {
     const std::optional<double> bias = number_from(object);
@@ -199,7 +203,8 @@ std::string string_from(const std::string& name, py::handle object) {
   if (text != nullptr) return std::string(text, static_cast<std::size_t>(size));
   const py::error_already_set error;
   if (!error.matches(PyExc_UnicodeEncodeError)) throw error;
-  throw py::value_error(name + " has a lone surrogate at " + py::cast<std::string>(py::str(error.value().attr("start"))) +
+  throw py::value_error(name + " has a lone surrogate at " +
+                        py::cast<std::string>(py::str(error.value().attr("start"))) +
                         ", which cannot be encoded as UTF-8");
 }
 
@@ -213,7 +218,8 @@ std::vector<specdec::Token> tokens_from(const std::string& name, py::handle obje
     const std::string element = name + "[" + std::to_string(tokens.size()) + "]";
     const std::optional<py::int_> number = whole_from(one);
     const bool are_texts = name == "prompt" && py::isinstance<py::str>(one);
-    if (!number) throw_wrong_type(element, one, are_texts ? "a token id (generate_many takes several prompts)" : "a whole number");
+    if (!number)
+      throw_wrong_type(element, one, are_texts ? "a token id (generate_many takes several prompts)" : "a whole number");
     tokens.push_back(fitted<specdec::Token>(element, *number, "a token id"));
   }
   return tokens;

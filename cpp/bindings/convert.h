@@ -1,5 +1,5 @@
-// Converts Python objects to the engine's values. Errors name the argument: TypeError for a wrong type, ValueError for an
-// invalid value.
+// Converts Python objects to the engine's values. Errors name the argument: TypeError for a wrong type, ValueError for
+// an invalid value.
 #pragma once
 
 #include <pybind11/pybind11.h>

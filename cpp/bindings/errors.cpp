@@ -54,7 +54,8 @@ py::object known_exception_of(const std::exception_ptr& failure) {
 }  // namespace
 
 py::str text_from_bytes(const std::string& text) {
-  return py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
 py::object exception_of(const std::exception_ptr& failure) {
@@ -73,16 +74,18 @@ py::object exception_of(const std::exception_ptr& failure) {
 void register_errors(py::module_& m) {
   using namespace specdec;
   const py::object error =
-      add<Error>(m, "Error", PyExc_RuntimeError, "Base class of this package's errors. Bad arguments raise ValueError or TypeError.");
-  const py::object model =
-      add<ModelError>(m, "ModelError", error, "A model file that cannot be used, or a model that failed while running.");
-  types = new Types{error,
-                    model,
-                    add<VocabularyMismatch>(m, "VocabularyMismatch", model,
-                                            "Draft and target do not share a vocabulary; the message shows the first difference."),
-                    add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
-                    add<QueueFull>(m, "QueueFull", error, "More submitted requests run and wait than max_queue_size allows."),
-                    add<Cancelled>(m, "Cancelled", error, "The generation was cancelled; the Generator stays usable.")};
+      add<Error>(m, "Error", PyExc_RuntimeError,
+                 "Base class of this package's errors. Bad arguments raise ValueError or TypeError.");
+  const py::object model = add<ModelError>(m, "ModelError", error,
+                                           "A model file that cannot be used, or a model that failed while running.");
+  types = new Types{
+      error,
+      model,
+      add<VocabularyMismatch>(m, "VocabularyMismatch", model,
+                              "Draft and target do not share a vocabulary; the message shows the first difference."),
+      add<ContextFull>(m, "ContextFull", error, "The prompt does not fit into the context."),
+      add<QueueFull>(m, "QueueFull", error, "More submitted requests run and wait than max_queue_size allows."),
+      add<Cancelled>(m, "Cancelled", error, "The generation was cancelled; the Generator stays usable.")};
   py::register_exception_translator([](std::exception_ptr failure) {
     const py::object exception = known_exception_of(failure);
     if (exception) PyErr_SetObject(py::type::handle_of(exception).ptr(), exception.ptr());

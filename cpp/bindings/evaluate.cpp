@@ -38,20 +38,23 @@ void check_tokens(const std::vector<Token>& tokens, int vocabulary_size) {
 }
 
 // Writes [tokens, vocabulary_size] to `out`.
-void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, float* out) {
+void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes,
+                    float* out) {
   const auto row = static_cast<std::size_t>(model.vocabulary_size());
   const int length = static_cast<int>(tokens.size());
   std::size_t pass = 0;
   for (int at = 0; at < length; ++pass) {
     const int count = std::min(pass_sizes[pass % pass_sizes.size()], length - at);
     model.decode({{0, tokens.data() + at, count, count}});
-    std::memcpy(out + static_cast<std::size_t>(at) * row, model.logits(0), static_cast<std::size_t>(count) * row * sizeof(float));
+    std::memcpy(out + static_cast<std::size_t>(at) * row, model.logits(0),
+                static_cast<std::size_t>(count) * row * sizeof(float));
     at += count;
   }
 }
 
-py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes, int n_threads,
-                            const std::string& kv_type, bool mmap, const std::string& repack, std::uint64_t memory_to_leave) {
+py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens,
+                            const std::vector<int>& pass_sizes, int n_threads, const std::string& kv_type, bool mmap,
+                            const std::string& repack, std::uint64_t memory_to_leave) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
@@ -62,16 +65,19 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     if (!repack.empty()) {
       const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
       if (!problem.empty()) throw specdec::ModelError(problem);
-      if (!model->is_repacked()) throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
+      if (!model->is_repacked())
+        throw specdec::ModelError(path + ": the mapped file has no weights that can be repacked");
     }
     check_tokens(tokens, model->vocabulary().size());
     specdec::Context::Options options;
     options.kv_type = specdec::parse_kv_type(kv_type);
     options.context_length = static_cast<int>(tokens.size());
-    options.batch_size = options.max_rows = std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
+    options.batch_size = options.max_rows =
+        std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
     context = std::make_unique<specdec::Context>(model, std::make_shared<specdec::ThreadPool>(n_threads), options);
   }
-  py::array_t<float> logits({static_cast<py::ssize_t>(tokens.size()), static_cast<py::ssize_t>(context->vocabulary_size())});
+  py::array_t<float> logits(
+      {static_cast<py::ssize_t>(tokens.size()), static_cast<py::ssize_t>(context->vocabulary_size())});
   float* out = logits.mutable_data();
   WithoutGil without_gil;
   read_in_passes(*context, tokens, pass_sizes, out);
@@ -97,6 +103,7 @@ ModelError: a file that cannot be used.)";
 }  // namespace
 
 void register_evaluate(py::module_& m) {
-  m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"), py::arg("n_threads") = 1,
-        py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "", py::arg("memory_to_leave") = 0);
+  m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"),
+        py::arg("n_threads") = 1, py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "",
+        py::arg("memory_to_leave") = 0);
 }

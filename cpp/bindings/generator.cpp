@@ -80,11 +80,12 @@ class StoppedAtExit {
   Generator& get() {
     if (generator_.is_in_its_process()) return generator_;
     throw specdec::Error(
-        "this Generator was created before the process was forked; create one in each process, or use the \"spawn\" start method");
+        "this Generator was created before the process was forked; create one in each process, or use the \"spawn\" "
+        "start method");
   }
 
-  // When Python ends: threads that wait for their requests do not come back, and the models stop. The thread that ends Python may
-  // still call, from exit handlers and __del__ methods.
+  // When Python ends: threads that wait for their requests do not come back, and the models stop. The thread that ends
+  // Python may still call, from exit handlers and __del__ methods.
   static void stop_all() {
     finish_work_without_gil();
     const WithoutGil released;
@@ -111,7 +112,8 @@ class StoppedAtExit {
 // How far up the stack the code is that called the package: 1 for the innermost frame.
 int caller_level() {
   int level = 1;
-  for (py::object frame = py::module_::import("sys").attr("_getframe")(0); !frame.is_none(); frame = frame.attr("f_back"), ++level) {
+  for (py::object frame = py::module_::import("sys").attr("_getframe")(0); !frame.is_none();
+       frame = frame.attr("f_back"), ++level) {
     const auto module_name = py::str(frame.attr("f_globals").attr("get")("__name__", "")).cast<std::string>();
     if (module_name.rfind("specdec_native", 0) != 0) return level;
   }
@@ -120,7 +122,8 @@ int caller_level() {
 
 // Shows the caller's line. Does nothing if there is no text.
 void warn(const std::string& text) {
-  if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), caller_level()) != 0) throw py::error_already_set();
+  if (!text.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), caller_level()) != 0)
+    throw py::error_already_set();
 }
 
 // A str or token ids, and the options of request_options(); or a ChatPrompt, which has its options.
@@ -192,13 +195,16 @@ void register_generator(py::module_& m) {
              return generator;
            }),
            "tell"_a, "download"_a,
-           "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it "
+           "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
+           "ms; an exception of it "
            "ends the load. download(name): the path of a model of the hub; Error.")
       .def_property_readonly(
-          "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); }, "What the draft \"auto\" chose, or \"\".")
+          "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); },
+          "What the draft \"auto\" chose, or \"\".")
       .def(
           "submit",
-          [](StoppedAtExit& self, const py::object& prompt, bool score_prompt, bool read_prompt, const Options& options) {
+          [](StoppedAtExit& self, const py::object& prompt, bool score_prompt, bool read_prompt,
+             const Options& options) {
             specdec::Request request = request_from(prompt, options);
             request.score_prompt = score_prompt;
             request.read_prompt = read_prompt;
@@ -206,7 +212,8 @@ void register_generator(py::module_& m) {
             return without_gil([&] { return self.get().submit(request, SignalCheck()); });
           },
           "prompt"_a, "score_prompt"_a, "read_prompt"_a,
-          "Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with max_tokens=0.")
+          "Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with "
+          "max_tokens=0.")
       .def(
           "close", [](StoppedAtExit& self) { without_gil([&] { self.get().close(); }); }, "Ends all requests for good.")
       .def(
@@ -230,7 +237,8 @@ void register_generator(py::module_& m) {
               return std::make_pair(0, std::string(error.what()));
             }
           },
-          "path"_a, "Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.")
+          "path"_a,
+          "Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.")
       .def(
           "tokenize",
           [](StoppedAtExit& self, const py::object& object, bool special) {
@@ -261,8 +269,8 @@ void register_generator(py::module_& m) {
           "A conversation in the target's chat template. messages and tools are JSON; tools may be null.")
       .def(
           "chat",
-          [](StoppedAtExit& self, std::string messages, std::string tools, std::string callable, bool is_required, bool is_parallel,
-             const Options& options) {
+          [](StoppedAtExit& self, std::string messages, std::string tools, std::string callable, bool is_required,
+             bool is_parallel, const Options& options) {
             specdec::Request request;
             set_options(specdec::request_options(), request, options);
             specdec::Conversation conversation{std::move(messages), std::move(tools), true};
@@ -271,13 +279,16 @@ void register_generator(py::module_& m) {
               const specdec::Chat& chat = self.get().chat();
               request.prompt_tokens = chat.tokens(conversation, SignalCheck());
               conversation.tools = std::move(callable);
-              std::shared_ptr<const specdec::ChatOutputParser> parser = chat.prepare_answer(conversation, tool_use, request);
+              std::shared_ptr<const specdec::ChatOutputParser> parser =
+                  chat.prepare_answer(conversation, tool_use, request);
               return ChatPrompt{std::move(request), std::move(parser)};
             });
           },
           "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
-          "chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are ordinary text. "
-          "callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.")
+          "chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are "
+          "ordinary text. "
+          "callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may "
+          "be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
       .def_property_readonly("n_ctx", [](StoppedAtExit& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](StoppedAtExit& self) { return self.get().n_threads(); });

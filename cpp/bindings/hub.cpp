@@ -17,7 +17,8 @@ void register_hub(py::module_& m) {
       [](const std::string& name, const std::vector<std::string>& paths) {
         return specdec::choose_model_files(specdec::parse_hub_name(name), paths);
       },
-      "name"_a, "paths"_a, "The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.");
+      "name"_a, "paths"_a,
+      "The files, among a repository's paths, of the model that is named; all parts of a split one. ModelError.");
   m.def(
       "companion_of",
       [](const std::string& target) {

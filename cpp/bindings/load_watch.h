@@ -11,8 +11,8 @@
 // Lives on the thread that loads.
 class LoadWatch {
  public:
-  // tell(step, share): called at most every 50 ms, but at the beginning and the end of each step; step is "" if only a line was
-  // logged. An exception of it, or of a signal's handler, ends the load.
+  // tell(step, share): called at most every 50 ms, but at the beginning and the end of each step; step is "" if only a
+  // line was logged. An exception of it, or of a signal's handler, ends the load.
   explicit LoadWatch(pybind11::function tell);
   ~LoadWatch();
   LoadWatch(const LoadWatch&) = delete;

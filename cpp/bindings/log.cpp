@@ -1,5 +1,5 @@
-// llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's lock. A thread
-// that loads models has Python take them meanwhile.
+// llama.cpp's log for Python's logging. Threads that run models only add lines to a queue: they never wait for Python's
+// lock. A thread that loads models has Python take them meanwhile.
 #include <pybind11/stl.h>
 
 #include <deque>

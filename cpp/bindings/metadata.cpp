@@ -38,7 +38,8 @@ Metadata read_metadata(const std::string& path) {
     parts = specdec::GgufFile::read_parts(path);
   }
   Metadata metadata;
-  for (const specdec::GgufEntry& entry : parts.front().metadata) metadata[text_from_bytes(entry.key)] = std::visit(ToPython(), entry.value);
+  for (const specdec::GgufEntry& entry : parts.front().metadata)
+    metadata[text_from_bytes(entry.key)] = std::visit(ToPython(), entry.value);
   return metadata;
 }
 

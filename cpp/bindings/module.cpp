@@ -3,8 +3,8 @@
 #include "bindings/without_gil.h"
 #include "platform/console.h"
 
-// Python says with None which standard streams were closed when it began. Files that it opened since may have their numbers, so
-// nothing is written there; numbers that are free yet must not become those of our own files.
+// Python says with None which standard streams were closed when it began. Files that it opened since may have their
+// numbers, so nothing is written there; numbers that are free yet must not become those of our own files.
 static void spare_closed_streams() {
   using specdec::StandardStream;
   const pybind11::module_ sys = pybind11::module_::import("sys");
@@ -28,7 +28,8 @@ PYBIND11_MODULE(_core, m) {
   register_generator(m);
   register_evaluate(m);
 
-  pybind11::module_ sampling = m.def_submodule("sampling", "Probability on numpy arrays: transforms, verification, residual.");
+  pybind11::module_ sampling =
+      m.def_submodule("sampling", "Probability on numpy arrays: transforms, verification, residual.");
   register_sampling(sampling);
   pybind11::module_ mxfp6 = m.def_submodule("mxfp6", "The 6-bit block-scaled weight format on numpy arrays.");
   register_mxfp6(mxfp6);

@@ -47,12 +47,14 @@ Contiguous<T> checked(const py::array& array, const std::string& name, int dimen
                                 py::str(py::dtype::of<T>()).cast<std::string>());
   }
   if (array.ndim() != dimensions) {
-    throw std::invalid_argument(name + " has shape " + shape_text(array) + ": must have " + std::to_string(dimensions) + " dimensions");
+    throw std::invalid_argument(name + " has shape " + shape_text(array) + ": must have " + std::to_string(dimensions) +
+                                " dimensions");
   }
   return Contiguous<T>::ensure(array);
 }
 
-void check_shape(const py::array& array, const std::string& name, const std::vector<py::ssize_t>& shape, const std::string& layout) {
+void check_shape(const py::array& array, const std::string& name, const std::vector<py::ssize_t>& shape,
+                 const std::string& layout) {
   if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim())) {
     throw std::invalid_argument(name + " has shape " + shape_text(array) + ": must be " + layout);
   }
@@ -61,7 +63,8 @@ void check_shape(const py::array& array, const std::string& name, const std::vec
 // n must be a positive multiple of unit.
 void check_multiple(py::ssize_t n, py::ssize_t unit, const std::string& name) {
   if (n > 0 && n % unit == 0) return;
-  throw std::invalid_argument(name + " = " + std::to_string(n) + ": must be a positive multiple of " + std::to_string(unit));
+  throw std::invalid_argument(name + " = " + std::to_string(n) + ": must be a positive multiple of " +
+                              std::to_string(unit));
 }
 
 ScaleRule checked_rule(const std::string& name) {
@@ -72,7 +75,8 @@ ScaleRule checked_rule(const std::string& name) {
 
 void check_scales_shape(const py::array& codes, const py::array& scales) {
   check_multiple(codes.shape(1), block_size, "codes.shape[1]");
-  check_shape(scales, "scales", {codes.shape(0), codes.shape(1) / block_size}, "[rows, cols / 32] of codes " + shape_text(codes));
+  check_shape(scales, "scales", {codes.shape(0), codes.shape(1) / block_size},
+              "[rows, cols / 32] of codes " + shape_text(codes));
 }
 
 void check_codes(const Contiguous<std::uint8_t>& codes) {
@@ -163,10 +167,12 @@ struct Product {
 void multiply(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t blocks = p.cols / block_size, bands = p.rows / tile_rows;
   std::vector<float> panel(panel_bytes(p.n, p.cols) / sizeof(float));
-  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads), std::vector<std::uint8_t>(scratch_bytes(p.n, p.cols)));
+  std::vector<std::vector<std::uint8_t>> scratch(static_cast<std::size_t>(threads),
+                                                 std::vector<std::uint8_t>(scratch_bytes(p.n, p.cols)));
   for_each_piece(threads, threads, [&](std::int64_t t) {
     for (std::int64_t c = 0; c < p.n; ++c) {
-      kernels.quantize(p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads, panel.data());
+      kernels.quantize(p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads,
+                       panel.data());
     }
   });
   for_each_piece(threads, threads, [&](std::int64_t t) {
@@ -176,8 +182,8 @@ void multiply(const Kernels& kernels, const Product& p, int threads) {
   });
 }
 
-py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& x_array, py::ssize_t rows, py::ssize_t cols,
-                                 const std::optional<std::string>& isa, int threads) {
+py::array_t<float> matmul_arrays(const py::array& tiles_array, const py::array& x_array, py::ssize_t rows,
+                                 py::ssize_t cols, const std::optional<std::string>& isa, int threads) {
   const auto tiles = checked<std::uint8_t>(tiles_array, "tiles", 3);
   const auto x = checked<float>(x_array, "x", 2);
   check_tiles_shape(tiles, rows, cols);
@@ -253,7 +259,7 @@ void register_mxfp6(py::module_& m) {
   m.def("dequantize", &dequantize_arrays, dequantize_doc, py::arg("codes"), py::arg("scales"));
   m.def("pack", &pack_arrays, pack_doc, py::arg("codes"), py::arg("scales"));
   m.def("unpack", &unpack_array, unpack_doc, py::arg("tiles"), py::arg("rows"), py::arg("cols"));
-  m.def("matmul", &matmul_arrays, matmul_doc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"), py::arg("isa") = py::none(),
-        py::arg("threads") = 1);
+  m.def("matmul", &matmul_arrays, matmul_doc, py::arg("tiles"), py::arg("x"), py::arg("rows"), py::arg("cols"),
+        py::arg("isa") = py::none(), py::arg("threads") = 1);
   m.def("isas", &isa_names, "Names of the instruction sets this CPU supports, best first; the last is \"scalar\".");
 }

@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_signal_checks{20};
 
-// Which watched requests have changed. The threads that run models add to it and never wait for Python; a thread of Python's takes it.
+// Which watched requests have changed. The threads that run models add to it and never wait for Python; a thread of
+// Python's takes it.
 class News {
  public:
   void add(std::uint64_t id) {
@@ -75,7 +76,8 @@ void register_request_handle(py::module_& m) {
           },
           "Waits up to 20 ms for the numbers of watched requests that have changed.");
 
-  py::class_<RequestHandle, std::shared_ptr<RequestHandle>>(m, "RequestHandle", "A submitted request. Dropping it ends the request.")
+  py::class_<RequestHandle, std::shared_ptr<RequestHandle>>(m, "RequestHandle",
+                                                            "A submitted request. Dropping it ends the request.")
       .def(
           "wait",
           [](const RequestHandle& self, std::size_t index) {
@@ -83,14 +85,16 @@ void register_request_handle(py::module_& m) {
             return piece_to_python(self.piece(index));
           },
           "index"_a,
-          "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before "
+          "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the "
+          "request ends before "
           "it.")
       .def(
-          "wait_for_end", [](const RequestHandle& self) { wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }); },
+          "wait_for_end",
+          [](const RequestHandle& self) { wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }); },
           "Waits for the end of the request.")
       .def(
-          "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); }, "index"_a,
-          "As wait(), but None if the piece is not there yet.")
+          "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); },
+          "index"_a, "As wait(), but None if the piece is not there yet.")
       .def("cancel", &RequestHandle::cancel, "Asks for the end of the request.")
       .def(
           "watch",
@@ -100,7 +104,8 @@ void register_request_handle(py::module_& m) {
           "news"_a, "number"_a, "news.take() tells `number` after every new piece and at the end.")
       .def_property_readonly("done", &RequestHandle::is_done)
       .def_property_readonly(
-          "error", [](const RequestHandle& self) { return self.error() ? exception_of(self.error()) : py::object(py::none()); },
+          "error",
+          [](const RequestHandle& self) { return self.error() ? exception_of(self.error()) : py::object(py::none()); },
           "What ended the request early; None: nothing so far.")
       .def(
           "prompt_score",
@@ -108,7 +113,8 @@ void register_request_handle(py::module_& m) {
             const std::shared_ptr<const specdec::Score> score = self.prompt_score();
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
-          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from the first piece or "
+          "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from "
+          "the first piece or "
           "the end on; None before, or if not asked for.")
       .def("stats", [](const RequestHandle& self) { return stats_to_python(self.stats(), self.drafting()); })
       .def_property_readonly(
@@ -119,5 +125,6 @@ void register_request_handle(py::module_& m) {
           },
           "How many tokens of the prompt are read, and of how many.")
       .def_property_readonly("seed", &RequestHandle::seed)
-      .def_property_readonly("verification", [](const RequestHandle& self) { return specdec::name(self.verification()); });
+      .def_property_readonly("verification",
+                             [](const RequestHandle& self) { return specdec::name(self.verification()); });
 }

@@ -20,10 +20,13 @@ py::tuple pairs(const specdec::sampling::TokenLogprob* tokens, std::size_t count
 
 py::object piece_to_python(const std::optional<specdec::Piece>& piece) {
   if (!piece) return py::none();
-  const py::object reason = piece->finish_reason ? py::object(py::str(specdec::name(*piece->finish_reason))) : py::object(py::none());
-  const py::object source = piece->from_draft() ? py::object(py::str(specdec::name(piece->origin))) : py::object(py::none());
+  const py::object reason =
+      piece->finish_reason ? py::object(py::str(specdec::name(*piece->finish_reason))) : py::object(py::none());
+  const py::object source =
+      piece->from_draft() ? py::object(py::str(specdec::name(piece->origin))) : py::object(py::none());
   const std::vector<specdec::sampling::TokenLogprob>& top = piece->top_logprobs;
-  return py::make_tuple(piece->token, py::str(piece->text), source, piece->logprob, reason, pairs(top.data(), top.size()));
+  return py::make_tuple(piece->token, py::str(piece->text), source, piece->logprob, reason,
+                        pairs(top.data(), top.size()));
 }
 
 py::object score_to_python(const specdec::Score& score) {

@@ -1,4 +1,5 @@
-// specdec_native.sampling: the sampling mathematics on numpy arrays. Checks the arguments that the C++ functions assume valid.
+// specdec_native.sampling: the sampling mathematics on numpy arrays. Checks the arguments that the C++ functions assume
+// valid.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -36,7 +37,8 @@ std::string shape_text(const py::array& array) {
 }
 
 // shape: the required shape, -1 for any length; layout: the same as text for the message.
-void check_shape(const py::array& array, const std::string& name, const std::vector<py::ssize_t>& shape, const std::string& layout) {
+void check_shape(const py::array& array, const std::string& name, const std::vector<py::ssize_t>& shape,
+                 const std::string& layout) {
   bool same = array.ndim() == static_cast<py::ssize_t>(shape.size());
   for (std::size_t i = 0; same && i < shape.size(); ++i) {
     same = shape[i] == -1 || array.shape(static_cast<py::ssize_t>(i)) == shape[i];
@@ -94,12 +96,14 @@ py::array_t<double> to_dense(const Distribution& distribution, py::ssize_t vocab
   return row;
 }
 
-py::array_t<double> transform(const Doubles& logits, double temperature, int top_k, double top_p, double min_p, double repeat_penalty,
-                              double frequency_penalty, double presence_penalty, int penalty_last_n,
-                              const std::optional<std::map<std::int64_t, double>>& logit_bias, const std::optional<Doubles>& history) {
+py::array_t<double> transform(const Doubles& logits, double temperature, int top_k, double top_p, double min_p,
+                              double repeat_penalty, double frequency_penalty, double presence_penalty,
+                              int penalty_last_n, const std::optional<std::map<std::int64_t, double>>& logit_bias,
+                              const std::optional<Doubles>& history) {
   check_shape(logits, "logits", {-1}, "[V]");
   const py::ssize_t vocabulary = logits.size();
-  SamplingParams params{temperature, top_k, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, penalty_last_n, {}};
+  SamplingParams params{temperature,      top_k,          top_p, min_p, repeat_penalty, frequency_penalty,
+                        presence_penalty, penalty_last_n, {}};
   if (logit_bias) {
     for (const auto& [token, bias] : *logit_bias) {
       params.logit_bias.emplace_back(checked_token(static_cast<double>(token), vocabulary, "logit_bias token"), bias);
@@ -111,7 +115,8 @@ py::array_t<double> transform(const Doubles& logits, double temperature, int top
     past = checked_tokens(*history, vocabulary, "history");
   }
   Distribution out;
-  Transforms(params).apply(logits.data(), static_cast<int>(vocabulary), past.data(), static_cast<int>(past.size()), out);
+  Transforms(params).apply(logits.data(), static_cast<int>(vocabulary), past.data(), static_cast<int>(past.size()),
+                           out);
   return to_dense(out, vocabulary);
 }
 
@@ -130,8 +135,8 @@ py::array_t<double> residual_of(const Doubles& target_probs, const Doubles& draf
 void check_drawn(const std::vector<Token>& drafted, const std::vector<Distribution>& draft_probs) {
   for (std::size_t i = 0; i < drafted.size(); ++i) {
     if (draft_probs[i].probability(drafted[i]) > 0.0) continue;
-    throw std::invalid_argument(element("draft_tokens", i) + " = " + std::to_string(drafted[i]) + " has probability 0 in " +
-                                element("draft_probs", i) + ": it was not drawn from it");
+    throw std::invalid_argument(element("draft_tokens", i) + " = " + std::to_string(drafted[i]) +
+                                " has probability 0 in " + element("draft_probs", i) + ": it was not drawn from it");
   }
 }
 
@@ -143,17 +148,19 @@ std::vector<double> checked_uniforms(const Doubles& uniforms) {
   return checked;
 }
 
-using Verification = Verdict (*)(const std::vector<Token>&, const std::vector<Distribution>&, const std::vector<Distribution>&,
-                                 const std::vector<double>&);
+using Verification = Verdict (*)(const std::vector<Token>&, const std::vector<Distribution>&,
+                                 const std::vector<Distribution>&, const std::vector<double>&);
 
 template <Verification verification>
-Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Doubles& target_probs, const Doubles& uniforms) {
+Verdict verify(const Doubles& draft_tokens, const Doubles& draft_probs, const Doubles& target_probs,
+               const Doubles& uniforms) {
   check_shape(draft_tokens, "draft_tokens", {-1}, "[K]");
   const py::ssize_t k = draft_tokens.size();
   const std::string given = ", K = " + std::to_string(k) + " as draft_tokens";
   check_shape(target_probs, "target_probs", {k + 1, -1}, "[K+1, V]" + given);
   const py::ssize_t vocabulary = target_probs.shape(1);
-  check_shape(draft_probs, "draft_probs", {k, vocabulary}, "[K, V]" + given + ", V = " + std::to_string(vocabulary) + " as target_probs");
+  check_shape(draft_probs, "draft_probs", {k, vocabulary},
+              "[K, V]" + given + ", V = " + std::to_string(vocabulary) + " as target_probs");
   check_shape(uniforms, "uniforms", {k + 1}, "[K+1]" + given);
 
   const std::vector<Token> drafted = checked_tokens(draft_tokens, vocabulary, "draft_tokens");
@@ -169,7 +176,8 @@ Token gumbel_max_of(const Doubles& probs, std::uint64_t seed, std::int64_t posit
   return gumbel_max(checked_distribution(probs.data(), probs.size(), "probs"), PhiloxUniforms(seed, 0), position);
 }
 
-double speedup(double rate, int num_draft_tokens, double t_draft, double t_target, std::optional<double> t_target_batch) {
+double speedup(double rate, int num_draft_tokens, double t_draft, double t_target,
+               std::optional<double> t_target_batch) {
   return predicted_speedup(rate, num_draft_tokens, t_draft, t_target, t_target_batch.value_or(t_target));
 }
 
@@ -248,17 +256,19 @@ Leviathan et al., arXiv:2211.17192, section 3.3, with a measured rate.)";
 
 void register_verdict(py::module_& m) {
   const auto text = [](const Verdict& v) {
-    return "Verdict(num_accepted=" + std::to_string(v.num_accepted) + ", next_token=" + std::to_string(v.next_token) + ")";
+    return "Verdict(num_accepted=" + std::to_string(v.num_accepted) + ", next_token=" + std::to_string(v.next_token) +
+           ")";
   };
   const auto as_tuple = [](const Verdict& v) { return py::make_tuple(v.num_accepted, v.next_token); };
   py::class_<Verdict>(m, "Verdict", "The result of a verification. Unpacks as (num_accepted, next_token).")
-      .def(py::init([](int num_accepted, Token next_token) { return Verdict{num_accepted, next_token}; }), py::arg("num_accepted"),
-           py::arg("next_token"))
+      .def(py::init([](int num_accepted, Token next_token) { return Verdict{num_accepted, next_token}; }),
+           py::arg("num_accepted"), py::arg("next_token"))
       .def_readonly("num_accepted", &Verdict::num_accepted, "How many drafted tokens are kept, 0..K.")
       .def_readonly("next_token", &Verdict::next_token, "The correction token; after full acceptance, the bonus token.")
       .def("__repr__", text)
       .def(
-          "__eq__", [](const Verdict& a, const py::object& b) { return py::isinstance<Verdict>(b) && a == b.cast<Verdict>(); },
+          "__eq__",
+          [](const Verdict& a, const py::object& b) { return py::isinstance<Verdict>(b) && a == b.cast<Verdict>(); },
           py::arg("other"))
       .def("__hash__", [=](const Verdict& v) { return py::hash(as_tuple(v)); })
       .def("__iter__", [=](const Verdict& v) -> py::typing::Iterator<int> { return py::iter(as_tuple(v)); });
@@ -269,16 +279,17 @@ void register_verdict(py::module_& m) {
 void register_sampling(py::module_& m) {
   m.doc() = module_doc;
   register_verdict(m);
-  m.def("transform", &transform, transform_doc, py::arg("logits"), py::kw_only(), py::arg("temperature") = 1.0, py::arg("top_k") = 0,
-        py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0, py::arg("frequency_penalty") = 0.0,
-        py::arg("presence_penalty") = 0.0, py::arg("penalty_last_n") = 64, py::arg("logit_bias") = py::none(),
-        py::arg("history") = py::none());
+  m.def("transform", &transform, transform_doc, py::arg("logits"), py::kw_only(), py::arg("temperature") = 1.0,
+        py::arg("top_k") = 0, py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0,
+        py::arg("frequency_penalty") = 0.0, py::arg("presence_penalty") = 0.0, py::arg("penalty_last_n") = 64,
+        py::arg("logit_bias") = py::none(), py::arg("history") = py::none());
   m.def("residual", &residual_of, residual_doc, py::arg("target_probs"), py::arg("draft_probs"));
-  m.def("verify_token", &verify<verify_token>, verify_token_doc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
-        py::arg("uniforms"));
-  m.def("verify_block", &verify<verify_block>, verify_block_doc, py::arg("draft_tokens"), py::arg("draft_probs"), py::arg("target_probs"),
-        py::arg("uniforms"));
-  m.def("gumbel_max", &gumbel_max_of, gumbel_max_doc, py::arg("probs"), py::kw_only(), py::arg("seed"), py::arg("position"));
-  m.def("predicted_speedup", &speedup, speedup_doc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"), py::arg("t_target"),
-        py::arg("t_target_batch") = py::none());
+  m.def("verify_token", &verify<verify_token>, verify_token_doc, py::arg("draft_tokens"), py::arg("draft_probs"),
+        py::arg("target_probs"), py::arg("uniforms"));
+  m.def("verify_block", &verify<verify_block>, verify_block_doc, py::arg("draft_tokens"), py::arg("draft_probs"),
+        py::arg("target_probs"), py::arg("uniforms"));
+  m.def("gumbel_max", &gumbel_max_of, gumbel_max_doc, py::arg("probs"), py::kw_only(), py::arg("seed"),
+        py::arg("position"));
+  m.def("predicted_speedup", &speedup, speedup_doc, py::arg("rate"), py::arg("num_draft_tokens"), py::arg("t_draft"),
+        py::arg("t_target"), py::arg("t_target_batch") = py::none());
 }

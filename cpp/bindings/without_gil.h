@@ -3,10 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
-// Lets other Python threads run while it lives. A thread that asks for the lock back after the interpreter has ended is killed on
-// the spot, through C++ frames that do not expect it. So from finish_work_without_gil() on, work on other threads is told to end
-// and waited for, and those threads, which are daemons, sleep until the process is gone. The thread that ends the interpreter goes
-// on as before: later exit handlers and __del__ methods may call.
+// Lets other Python threads run while it lives. A thread that asks for the lock back after the interpreter has ended is
+// killed on the spot, through C++ frames that do not expect it. So from finish_work_without_gil() on, work on other
+// threads is told to end and waited for, and those threads, which are daemons, sleep until the process is gone. The
+// thread that ends the interpreter goes on as before: later exit handlers and __del__ methods may call.
 class WithoutGil {
  public:
   WithoutGil();  // with the lock held

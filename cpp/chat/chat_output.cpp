@@ -33,9 +33,9 @@ int depth_of(const std::string& text) {
   return deepest;
 }
 
-// A grammar of a required call, without the text that may come before the call: llama.cpp allows it, and a model that would rather not
-// call then writes it without end. It is where root refers to a rule "until-...", outside of parentheses (in which reasoning is written);
-// each such rule matches nothing, too.
+// A grammar of a required call, without the text that may come before the call: llama.cpp allows it, and a model that
+// would rather not call then writes it without end. It is where root refers to a rule "until-...", outside of
+// parentheses (in which reasoning is written); each such rule matches nothing, too.
 std::string without_text_before_call(std::string grammar) {
   const std::string name = "root ::= ";
   const std::size_t line = grammar.compare(0, name.size(), name) == 0 ? 0 : grammar.find("\n" + name) + 1;
@@ -66,8 +66,8 @@ std::string more(std::string& sent, const std::string& all) {
   return added;
 }
 
-// The strings at which content and reasoning can end, in llama.cpp's parser of an answer. Known only if each ends at such a string or
-// with the answer.
+// The strings at which content and reasoning can end, in llama.cpp's parser of an answer. Known only if each ends at
+// such a string or with the answer.
 struct Marks {
   std::vector<std::string> texts;
   bool are_known = true;
@@ -80,7 +80,8 @@ class MarkCollector {
   Marks collect() {
     for (common_peg_parser_id id = 0; id < arena_.size(); ++id) {
       const auto* tagged = std::get_if<common_peg_tag_parser>(&arena_.get(id));
-      if (tagged == nullptr || (tagged->tag != common_chat_peg_builder::CONTENT && tagged->tag != common_chat_peg_builder::REASONING))
+      if (tagged == nullptr ||
+          (tagged->tag != common_chat_peg_builder::CONTENT && tagged->tag != common_chat_peg_builder::REASONING))
         continue;
       seen_.clear();
       if (!has_end(tagged->child)) marks_.are_known = false;
@@ -97,7 +98,8 @@ class MarkCollector {
       marks_.texts.insert(marks_.texts.end(), until->delimiters.begin(), until->delimiters.end());
       return true;
     }
-    if (const auto* reference = std::get_if<common_peg_ref_parser>(&parser)) return has_end(arena_.get_rule(reference->name));
+    if (const auto* reference = std::get_if<common_peg_ref_parser>(&parser))
+      return has_end(arena_.get_rule(reference->name));
     if (const auto* sequence = std::get_if<common_peg_sequence_parser>(&parser)) return any_has_end(sequence->children);
     if (const auto* choice = std::get_if<common_peg_choice_parser>(&parser)) return any_has_end(choice->children);
     if (const auto* repetition = std::get_if<common_peg_repetition_parser>(&parser)) return has_end(repetition->child);
@@ -127,10 +129,11 @@ std::size_t partial_mark(const std::string& text, std::size_t from, const std::s
 
 }  // namespace
 
-std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
-                              const std::string& eos_token) {
+std::string generation_prompt(const std::string& template_text, const Conversation& conversation,
+                              const std::string& bos_token, const std::string& eos_token) {
   const JinjaTemplate jinja(template_text);
-  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token, conversation.variables};
+  TemplateVariables variables{conversation.messages, conversation.tools, true, bos_token, eos_token,
+                              conversation.variables};
   const std::string with = jinja.render(variables).text;
   variables.add_generation_prompt = false;
   const std::string without = jinja.render(variables).text;
@@ -159,7 +162,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     limits.bytes = base_bytes + bytes_per_byte * size;
     limits.depth = max_template_depth;
     const Limited limited(limits);
-    const common_chat_templates_ptr templates = common_chat_templates_init(nullptr, template_text, bos_token, eos_token);
+    const common_chat_templates_ptr templates =
+        common_chat_templates_init(nullptr, template_text, bos_token, eos_token);
     common_chat_templates_inputs inputs;
     inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
@@ -177,14 +181,16 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
       inputs.enable_thinking = false;
       found = common_chat_templates_apply(templates.get(), inputs);
     }
-    if (found.generation_prompt != answer_start) throw std::invalid_argument("the prompt is not as llama.cpp expects it");
+    if (found.generation_prompt != answer_start)
+      throw std::invalid_argument("the prompt is not as llama.cpp expects it");
     parser->params = common_chat_parser_params(found);
     parser->params.reasoning_format = inputs.reasoning_format;
     parser->params.parse_tool_calls = !inputs.tools.empty();
     if (!found.parser.empty()) parser->params.parser.load(found.parser);
     parser->marks = MarkCollector(parser->params.parser).collect();
     parser->control_tokens = found.preserved_tokens;
-    if (tool_use.is_required && !found.grammar_lazy) parser->grammar = {without_text_before_call(found.grammar), answer_start};
+    if (tool_use.is_required && !found.grammar_lazy)
+      parser->grammar = {without_text_before_call(found.grammar), answer_start};
     parser->is_understood = true;
   } catch (const std::bad_alloc&) {
     throw;
@@ -221,7 +227,8 @@ ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) con
     const common_chat_msg message = common_chat_parse(text, is_partial, parser_->params);
     output.content = message.content;
     output.reasoning_content = message.reasoning_content;
-    for (const common_chat_tool_call& call : message.tool_calls) output.tool_calls.push_back({call.id, call.name, call.arguments});
+    for (const common_chat_tool_call& call : message.tool_calls)
+      output.tool_calls.push_back({call.id, call.name, call.arguments});
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {  // the text does not fit the template

@@ -1,5 +1,5 @@
-// Takes apart what a model writes in answer to a conversation: its text, its reasoning, its tool calls. How a model writes them is
-// derived from its chat template by llama.cpp's common/chat.
+// Takes apart what a model writes in answer to a conversation: its text, its reasoning, its tool calls. How a model
+// writes them is derived from its chat template by llama.cpp's common/chat.
 #pragma once
 
 #include <cstddef>
@@ -29,15 +29,15 @@ struct ToolUse {
 };
 
 // What a template writes at the end of a conversation to begin the answer. Throws TemplateError (jinja_template.h).
-std::string generation_prompt(const std::string& template_text, const Conversation& conversation, const std::string& bos_token,
-                              const std::string& eos_token);
+std::string generation_prompt(const std::string& template_text, const Conversation& conversation,
+                              const std::string& bos_token, const std::string& eos_token);
 
 class ChatOutputParser {
  public:
-  // For answers to `conversation` in a Jinja template. A template that cannot be understood gives a parser that takes everything as
-  // content, without throwing.
-  ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use, const std::string& bos_token = "",
-                   const std::string& eos_token = "");
+  // For answers to `conversation` in a Jinja template. A template that cannot be understood gives a parser that takes
+  // everything as content, without throwing.
+  ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
+                   const std::string& bos_token = "", const std::string& eos_token = "");
   ~ChatOutputParser();
   ChatOutputParser(ChatOutputParser&&) noexcept;
   ChatOutputParser& operator=(ChatOutputParser&&) noexcept;
@@ -47,22 +47,23 @@ class ChatOutputParser {
   // Names of control tokens that mark tool calls and reasoning: the text must have them.
   const std::vector<std::string>& control_tokens() const;
 
-  // What an answer with a required call matches, in GBNF: `prefix`, with which the prompt ends, then the answer. Empty: the template has
-  // no calls, or none is required.
+  // What an answer with a required call matches, in GBNF: `prefix`, with which the prompt ends, then the answer. Empty:
+  // the template has no calls, or none is required.
   struct Grammar {
     std::string text, prefix;
   };
   const Grammar& grammar() const;
 
-  // Text from byte `from` on, where content or reasoning is open: how far it certainly continues that part, and whether what follows is
-  // more than the beginning of a mark at which the part can end.
+  // Text from byte `from` on, where content or reasoning is open: how far it certainly continues that part, and whether
+  // what follows is more than the beginning of a mark at which the part can end.
   struct PlainText {
     std::size_t end;
     bool is_followed_by_mark;
   };
   PlainText plain_text(const std::string& text, std::size_t from) const;
 
-  // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only bad_alloc.
+  // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only
+  // bad_alloc.
   ChatOutput parse(const std::string& text, bool is_partial) const;
 
  private:
@@ -80,8 +81,8 @@ struct ChatOutputDelta {
   std::vector<Call> tool_calls;
 };
 
-// The deltas of an output while it is written; their sum is the output, except where text turns out not to be what it looked like: what
-// was sent stays sent.
+// The deltas of an output while it is written; their sum is the output, except where text turns out not to be what it
+// looked like: what was sent stays sent.
 class ChatOutputStream {
  public:
   ChatOutputDelta advance(const ChatOutput& output);

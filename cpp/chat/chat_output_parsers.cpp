@@ -10,12 +10,14 @@ namespace specdec {
 namespace {
 
 constexpr std::size_t max_parsers = 16;
-constexpr std::size_t max_kept_size = 256u << 10;  // bytes of tools and variables; with larger ones the parser is not kept
+constexpr std::size_t max_kept_size = 256u
+                                      << 10;  // bytes of tools and variables; with larger ones the parser is not kept
 
 }  // namespace
 
-std::shared_ptr<const ChatOutputParser> ChatOutputParsers::get(const std::string& template_text, const Conversation& conversation,
-                                                               ToolUse tool_use, const std::string& bos_token,
+std::shared_ptr<const ChatOutputParser> ChatOutputParsers::get(const std::string& template_text,
+                                                               const Conversation& conversation, ToolUse tool_use,
+                                                               const std::string& bos_token,
                                                                const std::string& eos_token) {
   std::string answer_start;
   try {
@@ -23,8 +25,8 @@ std::shared_ptr<const ChatOutputParser> ChatOutputParsers::get(const std::string
   } catch (const TemplateError&) {
     return nullptr;
   }
-  Key key(template_text, conversation.tools, conversation.variables, std::move(answer_start), bos_token, eos_token, tool_use.is_parallel,
-          tool_use.is_required);
+  Key key(template_text, conversation.tools, conversation.variables, std::move(answer_start), bos_token, eos_token,
+          tool_use.is_parallel, tool_use.is_required);
   if (Parser known = find(key)) return known;
   auto parser = std::make_shared<const ChatOutputParser>(template_text, conversation, tool_use, bos_token, eos_token);
   if (!parser->understands_template()) return nullptr;
@@ -42,7 +44,8 @@ ChatOutputParsers::Parser ChatOutputParsers::find(const Key& key) {
 
 void ChatOutputParsers::keep(Key key, const Parser& parser) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  recent_.emplace_front(std::move(key), parser);  // another thread may have added the same meanwhile: the older one leaves in its turn
+  recent_.emplace_front(std::move(key),
+                        parser);  // another thread may have added the same meanwhile: the older one leaves in its turn
   if (recent_.size() > max_parsers) recent_.pop_back();
 }
 

@@ -1,5 +1,5 @@
-// The parsers of answers that were used last. Deriving one from a template takes 10 to 20 ms, and most requests have tools that an earlier
-// one had.
+// The parsers of answers that were used last. Deriving one from a template takes 10 to 20 ms, and most requests have
+// tools that an earlier one had.
 #pragma once
 
 #include <list>
@@ -16,8 +16,9 @@ namespace specdec {
 class ChatOutputParsers {
  public:
   // As the constructor of ChatOutputParser; null for a template that cannot be understood. Any thread.
-  std::shared_ptr<const ChatOutputParser> get(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
-                                              const std::string& bos_token, const std::string& eos_token);
+  std::shared_ptr<const ChatOutputParser> get(const std::string& template_text, const Conversation& conversation,
+                                              ToolUse tool_use, const std::string& bos_token,
+                                              const std::string& eos_token);
 
  private:
   // Only the tools, the variables and the end of the prompt concern the answer.

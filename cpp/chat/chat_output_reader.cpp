@@ -5,7 +5,8 @@
 namespace specdec {
 namespace {
 
-// Bytes that may be parsed: so many for each byte of text, and some more, so that short answers are parsed for every token.
+// Bytes that may be parsed: so many for each byte of text, and some more, so that short answers are parsed for every
+// token.
 constexpr std::size_t parsed_per_byte = 64, parsed_at_least = 64u << 10;
 constexpr std::size_t compared_bytes = 64;
 
@@ -39,9 +40,11 @@ ChatOutputDelta ChatOutputReader::parse(bool is_partial) {
   return delta;
 }
 
-// The part whose end is the text's, where no mark is near that may have closed the part, or the beginning of one that was held back.
+// The part whose end is the text's, where no mark is near that may have closed the part, or the beginning of one that
+// was held back.
 std::string ChatOutput::* ChatOutputReader::open_part() const {
-  std::string ChatOutput::* const part = output_.content.empty() ? &ChatOutput::reasoning_content : &ChatOutput::content;
+  std::string ChatOutput::* const part =
+      output_.content.empty() ? &ChatOutput::reasoning_content : &ChatOutput::content;
   const std::string& written = output_.*part;
   const std::size_t size = std::min({written.size(), text_.size(), compared_bytes}), from = text_.size() - size;
   const bool is_open = size > 0 && output_.tool_calls.empty() && stream_.has_sent(output_, part) &&

@@ -1,6 +1,6 @@
-// Reads an answer while a model writes it. Parsing the whole text again for every token would take time that grows with the square of
-// the answer, so text that can only continue the content or the reasoning is appended without parsing, and the bytes parsed are limited
-// to a multiple of the answer's size.
+// Reads an answer while a model writes it. Parsing the whole text again for every token would take time that grows with
+// the square of the answer, so text that can only continue the content or the reasoning is appended without parsing,
+// and the bytes parsed are limited to a multiple of the answer's size.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ class ChatOutputReader {
   // parser: null if all text is content.
   explicit ChatOutputReader(std::shared_ptr<const ChatOutputParser> parser) : parser_(std::move(parser)) {}
 
-  // The next text. Returns what the output has more. Where parsing would exceed the limit, a part of the output comes with a later call:
-  // after the text has grown by 1/64 of its size, or at the end.
+  // The next text. Returns what the output has more. Where parsing would exceed the limit, a part of the output comes
+  // with a later call: after the text has grown by 1/64 of its size, or at the end.
   ChatOutputDelta add(const std::string& text, AnswerEnd end);
 
   const std::string& text() const { return text_; }
@@ -36,7 +36,8 @@ class ChatOutputReader {
   std::size_t num_read_ = 0;  // bytes of text_ that output_ comes from
   ChatOutput output_;
   ChatOutputStream stream_;
-  std::string ChatOutput::* open_ = nullptr;  // the part that the text ends in the middle of; null: unknown, or a tool call
+  std::string ChatOutput::* open_ =
+      nullptr;  // the part that the text ends in the middle of; null: unknown, or a tool call
   std::size_t num_bytes_parsed_ = 0;
 };
 

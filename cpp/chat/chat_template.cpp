@@ -25,7 +25,8 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
   std::vector<ChatMessage> messages;
   for (const common_json& message : list) {
     const auto text = [&](const char* field) {
-      if (message.is_object() && message.contains(field) && message.at(field).is_string()) return message.at(field).get<std::string>();
+      if (message.is_object() && message.contains(field) && message.at(field).is_string())
+        return message.at(field).get<std::string>();
       throw std::invalid_argument(std::string("a message has no \"") + field +
                                   "\" that is a string; llama.cpp's built-in templates know no other messages");
     };
@@ -34,11 +35,12 @@ std::vector<ChatMessage> messages_of(const Conversation& conversation) {
   return messages;
 }
 
-// The messages in one of llama.cpp's built-in formats. Their contents are written one after the other, perhaps without the white
-// space around them.
+// The messages in one of llama.cpp's built-in formats. Their contents are written one after the other, perhaps without
+// the white space around them.
 MarkedText built_in(const std::string& name, const Conversation& conversation) {
   if (!json_argument("tools", conversation.tools).empty()) {
-    throw std::invalid_argument("the built-in template \"" + name + "\" knows no tools; give the text of a Jinja template");
+    throw std::invalid_argument("the built-in template \"" + name +
+                                "\" knows no tools; give the text of a Jinja template");
   }
   const std::vector<ChatMessage> messages = messages_of(conversation);
   std::vector<llama_chat_message> views;
@@ -47,8 +49,8 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   int length = 0;
   do {
     marked.text.resize(static_cast<std::size_t>(length));
-    length = llama_chat_apply_template(name.c_str(), views.data(), views.size(), conversation.add_generation_prompt, marked.text.data(),
-                                       static_cast<int>(marked.text.size()));
+    length = llama_chat_apply_template(name.c_str(), views.data(), views.size(), conversation.add_generation_prompt,
+                                       marked.text.data(), static_cast<int>(marked.text.size()));
     if (length < 0) throw ModelError("the built-in template \"" + name + "\" cannot format these messages");
   } while (static_cast<std::size_t>(length) > marked.text.size());
   marked.text.resize(static_cast<std::size_t>(length));
@@ -56,7 +58,8 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   for (const ChatMessage& message : messages) {
     const std::size_t begin = message.content.find_first_not_of(" \t\n\v\f\r");
     if (begin == std::string::npos) continue;
-    const std::string content = message.content.substr(begin, message.content.find_last_not_of(" \t\n\v\f\r") + 1 - begin);
+    const std::string content =
+        message.content.substr(begin, message.content.find_last_not_of(" \t\n\v\f\r") + 1 - begin);
     const std::size_t at = marked.text.find(content, from);
     if (at == std::string::npos) continue;
     from = at + content.size();
@@ -65,16 +68,18 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   return marked;
 }
 
-// Whether a template writes the arguments of a call, given as an object, as JSON or in a form of its own. Python's form, with ', means that
-// it expects a string.
+// Whether a template writes the arguments of a call, given as an object, as JSON or in a form of its own. Python's
+// form, with ', means that it expects a string.
 bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
   const std::string value = "a probe";
   TemplateVariables variables;
-  variables.messages = R"([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
+  variables.messages =
+      R"([{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "", "tool_calls": [{"id": "call00001",
     "type": "function", "function": {"name": "tool1", "arguments": {"argument": ")" +
-                       value + R"("}}}]}, {"role": "tool", "name": "tool1",
+      value + R"("}}}]}, {"role": "tool", "name": "tool1",
     "tool_call_id": "call00001", "content": "Fine."}, {"role": "assistant", "content": "Fine."}, {"role": "user", "content": "More?"}])";
-  variables.tools = R"([{"type": "function", "function": {"name": "tool1", "description": "A tool.", "parameters": {"type": "object",
+  variables.tools =
+      R"([{"type": "function", "function": {"name": "tool1", "description": "A tool.", "parameters": {"type": "object",
     "properties": {"argument": {"type": "string", "description": "A string."}}, "required": ["argument"]}}}])";
   try {
     const std::string text = jinja.render(variables).text;
@@ -84,7 +89,8 @@ bool takes_objects_as_arguments(const JinjaTemplate& jinja) {
   }
 }
 
-// Turns arguments of calls that are strings, as the OpenAI API has them, into the objects that they hold. Returns whether there are any.
+// Turns arguments of calls that are strings, as the OpenAI API has them, into the objects that they hold. Returns
+// whether there are any.
 bool make_objects_of_arguments(common_json& messages) {
   bool has_any = false;
   const auto is_list = [](common_json& json, const char* field) {
@@ -111,7 +117,8 @@ bool make_objects_of_arguments(common_json& messages) {
   return has_any;
 }
 
-// Most templates are written for transformers, which has arguments of calls as objects: they would quote a string once more.
+// Most templates are written for transformers, which has arguments of calls as objects: they would quote a string once
+// more.
 Conversation as_expected(const Conversation& given, const std::string& template_text) {
   if (given.messages.find("\"tool_calls\"") == std::string::npos) return given;
   common_json messages = json_argument("messages", given.messages);
@@ -139,7 +146,8 @@ std::vector<std::string> chat_template_names() {
 
 ChatTemplate ChatTemplate::of(const ChatTexts& model) {
   if (model.tmpl.empty()) {
-    throw ModelError(model.path + ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
+    throw ModelError(model.path +
+                     ": the model has no chat template; give one (chat_template, --chat-template), or a prompt");
   }
   ChatTemplate own;
   own.where_ = model.path;

@@ -42,23 +42,26 @@ class ChatTemplate {
   // The model's own. Throws ModelError without one.
   static ChatTemplate of(const ChatTexts& model);
 
-  // One of chat_template_names(), which llama.cpp writes in code of its own, without tools or default system prompts; or the text
-  // of a Jinja template. where: what errors call it. Throws std::invalid_argument.
+  // One of chat_template_names(), which llama.cpp writes in code of its own, without tools or default system prompts;
+  // or the text of a Jinja template. where: what errors call it. Throws std::invalid_argument.
   ChatTemplate(const std::string& name_or_text, std::string where);
 
-  // Throws ModelError that names the template, if it cannot be parsed, raises an exception or exceeds a limit (jinja_template.h);
-  // std::invalid_argument for bad JSON.
+  // Throws ModelError that names the template, if it cannot be parsed, raises an exception or exceeds a limit
+  // (jinja_template.h); std::invalid_argument for bad JSON.
   MarkedText render(const Conversation& conversation, const ChatTexts& model) const;
 
-  // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot be understood, or
-  // the conversation has no tools and the template no reasoning.
-  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use, const ChatTexts& model) const;
+  // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot
+  // be understood, or the conversation has no tools and the template no reasoning.
+  std::shared_ptr<const ChatOutputParser> output_parser(const Conversation& conversation, ToolUse tool_use,
+                                                        const ChatTexts& model) const;
 
  private:
   ChatTemplate() = default;
-  const std::string& text_for(bool has_tools) const { return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_; }
+  const std::string& text_for(bool has_tools) const {
+    return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_;
+  }
 
-  std::string where_, name_, text_, text_for_tools_;                                    // name_: of a built-in one; or a text
+  std::string where_, name_, text_, text_for_tools_;  // name_: of a built-in one; or a text
   std::shared_ptr<ChatOutputParsers> parsers_ = std::make_shared<ChatOutputParsers>();  // of its copies, too
 };
 

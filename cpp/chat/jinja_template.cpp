@@ -14,8 +14,8 @@ namespace specdec {
 namespace {
 
 constexpr std::size_t max_source = 1 << 20;
-// Most templates of llama.cpp's models/templates take 10 steps and 200 bytes of work per byte of input. Some search all messages for
-// each one: with 400 messages (33 KB), up to 180 steps and 10,000 bytes per byte.
+// Most templates of llama.cpp's models/templates take 10 steps and 200 bytes of work per byte of input. Some search all
+// messages for each one: with 400 messages (33 KB), up to 180 steps and 10,000 bytes per byte.
 constexpr std::size_t base_steps = 5'000'000, steps_per_byte = 200;
 constexpr std::size_t base_bytes = 512 << 20, bytes_per_byte = 4000;
 constexpr std::size_t max_depth = 300;
@@ -92,10 +92,12 @@ MarkedText JinjaTemplate::render(const TemplateVariables& variables) const {
     context.set_val("add_generation_prompt", jinja::mk_val<jinja::value_bool>(variables.add_generation_prompt));
     context.set_val("bos_token", jinja::mk_val<jinja::value_string>(variables.bos_token));
     context.set_val("eos_token", jinja::mk_val<jinja::value_string>(variables.eos_token));
-    const jinja::value_string rendered = jinja::runtime::gather_string_parts(jinja::runtime(context).execute(program_->parsed));
+    const jinja::value_string rendered =
+        jinja::runtime::gather_string_parts(jinja::runtime(context).execute(program_->parsed));
     MarkedText marked;
     for (const jinja::string_part& part : rendered->val_str.parts) {
-      if (part.is_input && !part.val.empty()) marked.input.emplace_back(marked.text.size(), marked.text.size() + part.val.size());
+      if (part.is_input && !part.val.empty())
+        marked.input.emplace_back(marked.text.size(), marked.text.size() + part.val.size());
       marked.text += part.val;
     }
     return marked;

@@ -14,8 +14,8 @@ struct TemplateError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a chat template sees, as in transformers: `messages`, `tools`, `documents` (none), `add_generation_prompt`, `bos_token` and
-// `eos_token`; also the functions raise_exception and strftime_now.
+// What a chat template sees, as in transformers: `messages`, `tools`, `documents` (none), `add_generation_prompt`,
+// `bos_token` and `eos_token`; also the functions raise_exception and strftime_now.
 struct TemplateVariables {
   std::string messages = "[]";  // JSON
   std::string tools = "null";   // JSON
@@ -24,8 +24,8 @@ struct TemplateVariables {
   std::string others = "{}";  // JSON: further ones by name, which do not replace those above
 };
 
-// Limits: 1 MiB of source, 150 blocks and expressions within each other; per rendering, steps and bytes that grow with the input,
-// far above what any known template needs.
+// Limits: 1 MiB of source, 150 blocks and expressions within each other; per rendering, steps and bytes that grow with
+// the input, far above what any known template needs.
 class JinjaTemplate {
  public:
   explicit JinjaTemplate(const std::string& source);  // throws TemplateError
@@ -33,8 +33,8 @@ class JinjaTemplate {
   JinjaTemplate(JinjaTemplate&&) noexcept;
   JinjaTemplate& operator=(JinjaTemplate&&) noexcept;
 
-  // Text of `messages`, `tools` and `others` is marked as input, also where the template trims, splits, joins or serialises it.
-  // Throws TemplateError, std::invalid_argument for bad JSON.
+  // Text of `messages`, `tools` and `others` is marked as input, also where the template trims, splits, joins or
+  // serialises it. Throws TemplateError, std::invalid_argument for bad JSON.
   MarkedText render(const TemplateVariables& variables) const;
 
  private:

@@ -11,7 +11,8 @@ namespace specdec::cli {
 
 using Json = nlohmann::ordered_json;
 
-ChatConversation::ChatConversation(const Generator& generator, const std::string& system) : generator_(&generator), system_(system) {
+ChatConversation::ChatConversation(const Generator& generator, const std::string& system)
+    : generator_(&generator), system_(system) {
   if (!has_template()) return;
   turns_.push_back({"?", {}});
   (void)prompt();
@@ -79,7 +80,8 @@ void ChatConversation::prepare(Request& request, int reserve) {
     } catch (const ContextFull&) {
       if (is_last) throw;
     }
-    // What follows a turn that is left out must be read again, so that many are left out at once, and the next questions find room.
+    // What follows a turn that is left out must be read again, so that many are left out at once, and the next
+    // questions find room.
     room = context / 2;
     ++left_out_;
   }
@@ -87,7 +89,9 @@ void ChatConversation::prepare(Request& request, int reserve) {
 
 std::string ChatConversation::to_json() const {
   Json messages = Json::array();
-  const auto add = [&](const char* role, const std::string& content) { messages.push_back({{"role", role}, {"content", content}}); };
+  const auto add = [&](const char* role, const std::string& content) {
+    messages.push_back({{"role", role}, {"content", content}});
+  };
   if (!system_.empty()) add("system", system_);
   for (const Turn& turn : turns_) {
     add("user", turn.question);
@@ -98,7 +102,8 @@ std::string ChatConversation::to_json() const {
 
 void ChatConversation::from_json(const std::string& text) {
   const Json messages = Json::parse(text, nullptr, false);
-  if (!messages.is_array()) throw std::invalid_argument("not a list of messages, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
+  if (!messages.is_array())
+    throw std::invalid_argument("not a list of messages, [{\"role\": \"user\", \"content\": \"...\"}, ...]");
   std::string system;
   std::vector<Turn> turns;
   for (const Json& message : messages) {
@@ -112,7 +117,9 @@ void ChatConversation::from_json(const std::string& text) {
     else if (role == "user") turns.push_back({content, {}});
     else if (role == "assistant" && !turns.empty() && turns.back().answer.is_empty()) {
       turns.back().answer = {content, generator_->continuation_tokens(content)};
-    } else throw std::invalid_argument("the messages must be an optional \"system\", then \"user\" and \"assistant\" in turn");
+    } else
+      throw std::invalid_argument(
+          "the messages must be an optional \"system\", then \"user\" and \"assistant\" in turn");
   }
   system_ = system;
   turns_ = std::move(turns);

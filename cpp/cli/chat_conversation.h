@@ -38,13 +38,13 @@ class ChatConversation {
   void set_answer(const Answer& answer) { turns_.back().answer = answer; }
   bool forget_turn();  // false: there is none
 
-  // Makes the answer to the last question, or what follows the answer so far, what is requested. If prompt and `reserve` tokens exceed
-  // the context, the oldest turns are left out, for good, until the prompt takes half of it. Throws ContextFull if the last turn alone
-  // exceeds it.
+  // Makes the answer to the last question, or what follows the answer so far, what is requested. If prompt and
+  // `reserve` tokens exceed the context, the oldest turns are left out, for good, until the prompt takes half of it.
+  // Throws ContextFull if the last turn alone exceeds it.
   void prepare(Request& request, int reserve);
 
-  // [{"role": "user", "content": "..."}, ...], those left out included. from_json throws std::invalid_argument, and then nothing
-  // changes.
+  // [{"role": "user", "content": "..."}, ...], those left out included. from_json throws std::invalid_argument, and
+  // then nothing changes.
   std::string to_json() const;
   void from_json(const std::string& json);
 

@@ -11,14 +11,14 @@ namespace specdec::cli {
 
 class ChatInput {
  public:
-  // history_file: keeps what is typed between runs; "": nothing does. by_line: every line of piped input is a message; otherwise all of
-  // it is one. At a terminal that cannot place its cursor, every line is one.
+  // history_file: keeps what is typed between runs; "": nothing does. by_line: every line of piped input is a message;
+  // otherwise all of it is one. At a terminal that cannot place its cursor, every line is one.
   ChatInput(const std::string& history_file, bool by_line);
 
   bool is_typed() const { return terminal_; }
   bool has_commands() const { return by_line_; }  // a line that begins with "/" may be one
-  // The next message or command, valid UTF-8 without the last line's end; null at the end of input. A Ctrl-C starts a typed line
-  // again; with piped input it throws Cancelled.
+  // The next message or command, valid UTF-8 without the last line's end; null at the end of input. A Ctrl-C starts a
+  // typed line again; with piped input it throws Cancelled.
   std::optional<std::string> next();
 
   // What is typed while nobody reads is the draft of the next message; to be called often meanwhile. Never waits.

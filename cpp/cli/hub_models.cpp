@@ -15,7 +15,8 @@ std::string local_model(const std::string& path) {
   callbacks.progress = [&](const HubProgress& progress) {
     return line.goes_on([&] {
       if (progress.file.empty()) return "asking the hub for " + path;
-      const double percent = progress.total == 0 ? 100 : 100 * static_cast<double>(progress.done) / static_cast<double>(progress.total);
+      const double percent =
+          progress.total == 0 ? 100 : 100 * static_cast<double>(progress.done) / static_cast<double>(progress.total);
       return "downloading " + progress.file + format(": %.0f %% of ", percent) + size_text(progress.total);
     });
   };

@@ -16,20 +16,25 @@ struct Flags {
 
 constexpr Flags table[] = {
     // Conversations
-    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation", "specdec chat"},
+    {"-cnv --conversation -i --interactive -if --interactive-first", "`specdec chat` leads a conversation",
+     "specdec chat"},
     {"-no-cnv --no-conversation", "`specdec generate` continues a prompt without a chat template", "specdec generate"},
     {"-st --single-turn", "`specdec chat` has this option"},
-    {"-mli --multiline-input", "in `specdec chat` Alt-Enter adds a line, and pasted lines stay together", "specdec chat"},
+    {"-mli --multiline-input", "in `specdec chat` Alt-Enter adds a line, and pasted lines stay together",
+     "specdec chat"},
     {"-sys --system-prompt -sysf --system-prompt-file", "`specdec chat` takes a system prompt"},
-    {"--in-prefix --in-suffix --in-prefix-bos", "`specdec chat` puts messages into the model's chat template; --chat-template replaces it"},
+    {"--in-prefix --in-suffix --in-prefix-bos",
+     "`specdec chat` puts messages into the model's chat template; --chat-template replaces it"},
     {"--jinja --chat-template --chat-template-file", "`specdec chat` uses chat templates"},
     {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
      "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
-    {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve "
+    {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message "
+     "--reasoning-preserve "
      "--no-reasoning-preserve",
      "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer; it is not limited"},
     {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
-    {"--no-context-shift", "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends", everywhere},
+    {"--no-context-shift",
+     "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends", everywhere},
     {"--keep --context-shift -gan --grp-attn-n -gaw --grp-attn-w",
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends; -c sets its size"},
     {"--prompt-cache", "`specdec generate` keeps a prompt on disk; `specdec chat` keeps the conversation in memory"},
@@ -38,16 +43,20 @@ constexpr Flags table[] = {
     // Drafts
     {"--draft", "-md takes the draft model"},
     {"--draft-n", "-k sets the number of drafts, -md the draft model"},
-    {"--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split --spec-draft-p-split",
+    {"--draft-min --draft-n-min --spec-draft-n-min --draft-p-min --spec-draft-p-min --draft-p-split "
+     "--spec-draft-p-split",
      "-k auto, the default, stops drafting where it does not pay"},
-    {"--spec-type --spec-default --spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match --spec-ngram-simple-size-n "
-     "--spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits -lcs "
+    {"--spec-type --spec-default --spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match "
+     "--spec-ngram-simple-size-n "
+     "--spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n --spec-ngram-size-m "
+     "--spec-ngram-min-hits -lcs "
      "--lookup-cache-static -lcd --lookup-cache-dynamic",
      "-md takes a draft model, \"suffix\" or \"ngram\""},
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models", everywhere},
     {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
     // Models and memory
-    {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type is for keys and values of both models", nullptr, "--kv-type"},
+    {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type is for keys and values of both models", nullptr,
+     "--kv-type"},
     {"-ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft --spec-draft-type-v",
      "--kv-type is for keys and values of both models"},
     {"-fa --flash-attn", "attention is always fused", everywhere},
@@ -55,7 +64,8 @@ constexpr Flags table[] = {
     {"--mmap", "weights are mapped unless --no-mmap is given", everywhere},
     {"--repack", "weights are repacked unless --no-repack is given", everywhere},
     {"--warmup --no-warmup", "there is no warm-up pass", everywhere},
-    {"-hf -hfr --hf-repo -hfd -hfrd --hf-repo-draft", "`specdec generate` and `specdec chat` download models from the Hugging Face hub"},
+    {"-hf -hfr --hf-repo -hfd -hfrd --hf-repo-draft",
+     "`specdec generate` and `specdec chat` download models from the Hugging Face hub"},
     {"-hff --hf-file", "-hf takes OWNER/REPO/FILE.gguf, too"},
     {"-hft --hf-token", "the environment variable HF_TOKEN holds the token"},
     {"--offline", "HF_HUB_OFFLINE=1 in the environment uses only models that were downloaded"},
@@ -66,11 +76,14 @@ constexpr Flags table[] = {
     {"--override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
      "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
      "the model's metadata are used as they are"},
-    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device --list-devices -ot --override-tensor -cmoe --cpu-moe -ncmoe "
-     "--n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload --no-op-offload --no-host -fit --fit -fitt "
+    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device --list-devices -ot --override-tensor -cmoe "
+     "--cpu-moe -ncmoe "
+     "--n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload --no-op-offload --no-host "
+     "-fit --fit -fitt "
      "--fit-target -fitc --fit-ctx",
      "models run on the CPU; -ngl and --rpc move layers to other devices"},
-    {"-devd --device-draft --spec-draft-device", "both models run on the CPU; -ngl and --rpc move layers to other devices", everywhere},
+    {"-devd --device-draft --spec-draft-device",
+     "both models run on the CPU; -ngl and --rpc move layers to other devices", everywhere},
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
     {"--swa-full", "caches of sliding windows are always full", everywhere},
     {"-dt --defrag-thold", "caches need no defragmentation", everywhere},
@@ -78,41 +91,53 @@ constexpr Flags table[] = {
     {"-cb --cont-batching", "requests share passes; -np sets how many", everywhere},
     {"-nocb --no-cont-batching", "requests share passes; -np 1 runs them one by one"},
     {"--cache-prompt", "a prompt reuses what any slot holds of its beginning", everywhere},
-    {"--no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram --cache-idle-slots "
+    {"--no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram "
+     "--cache-idle-slots "
      "--no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
      "a prompt reuses what any slot holds of its beginning"},
-    {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot", "each of the -np requests has a context of -c tokens"},
+    {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot",
+     "each of the -np requests has a context of -c tokens"},
     {"--ssl-key-file --ssl-cert-file", "there is no TLS; put a reverse proxy before `specdec serve`"},
-    {"--cors-methods --cors-headers --cors-credentials --no-cors-credentials", "`specdec serve --cors` names origins; the rest is fixed"},
-    {"--path --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy --webui-mcp-proxy "
-     "--no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime --mcp-servers-config --mcp-servers-json -ag --agent -no-ag --no-agent",
+    {"--cors-methods --cors-headers --cors-credentials --no-cors-credentials",
+     "`specdec serve --cors` names origins; the rest is fixed"},
+    {"--path --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy "
+     "--webui-mcp-proxy "
+     "--no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime --mcp-servers-config --mcp-servers-json -ag "
+     "--agent -no-ag --no-agent",
      "the page of `specdec serve` is fixed (--no-webui: none), and a reverse proxy can change paths"},
-    {"--ui --webui --no-ui --no-webui --metrics --props --slots --api-key --api-key-file --host --port --alias -a --timeout -to "
+    {"--ui --webui --no-ui --no-webui --metrics --props --slots --api-key --api-key-file --host --port --alias -a "
+     "--timeout -to "
      "--threads-http --cors-origins",
      "`specdec serve` has this option"},
     {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
     {"--embedding --embeddings --rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
      "models generate text; there are no embeddings, ranks or infills"},
-    {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload -mmdev "
+    {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
+     "-mmdev "
      "--mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
      "models read text only"},
-    {"--models-dir --models-preset --models-max --models-autoload --no-models-autoload --tags", "a server has one model, -m or -hf"},
+    {"--models-dir --models-preset --models-max --models-autoload --no-models-autoload --tags",
+     "a server has one model, -m or -hf"},
     {"--prefill-assistant --no-prefill-assistant", "an answer is a message of its own"},
     {"--sleep-idle-seconds --sse-ping-interval --reuse-port --lora-init-without-apply --log-prompts-dir",
      "`specdec serve --help-all` lists what can be set"},
     // Threads and passes
-    {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft", "-t sets the threads of all passes of both models", everywhere},
-    {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
+    {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft",
+     "-t sets the threads of all passes of both models", everywhere},
+    {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch "
+     "--cpu-strict-batch "
      "--prio-batch --poll-batch --numa",
      "-t sets the number of threads; `taskset` and `numactl` place them"},
     {"-ub --ubatch-size", "-b sets the size of passes over prompts"},
     // Sampling
-    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical --typical-p "
+    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical "
+     "--typical-p "
      "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
      "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
      "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file",
-     "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and response_format"},
+     "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and "
+     "response_format"},
     {"--ignore-eos", "-l ID-inf forbids a token; `specdec info --metadata` shows the end of text, eos_token_id"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},
@@ -137,7 +162,8 @@ LlamaFlag llama_flag(const std::string& name, const std::string& command) {
     std::istringstream names(flags.names);
     for (std::string candidate; names >> candidate;) {
       if (candidate != name) continue;
-      return {flags.instead, flags.moot_in != nullptr && (*flags.moot_in == 0 || flags.moot_in == command), flags.same_as};
+      return {flags.instead, flags.moot_in != nullptr && (*flags.moot_in == 0 || flags.moot_in == command),
+              flags.same_as};
     }
   }
   return {};

@@ -6,7 +6,8 @@
 namespace specdec::cli {
 
 struct LlamaFlag {
-  std::string instead;   // a phrase, such as "-t sets the threads of all passes"; "": llama.cpp does not have the name, either
+  std::string
+      instead;  // a phrase, such as "-t sets the threads of all passes"; "": llama.cpp does not have the name, either
   bool is_moot = false;  // the command does what it asks for anyway, or cannot do otherwise: a note is enough
   std::string same_as;   // the option with that meaning; empty: none
 };

@@ -1,7 +1,7 @@
 // specdec: runs the subcommand and turns exceptions into a message and an exit code.
 //
-// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. Results go to standard output, everything
-// else to standard error.
+// Exit codes: 0 done, 1 failed while running, 2 wrong command line, 130 interrupted. Results go to standard output,
+// everything else to standard error.
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -79,9 +79,11 @@ struct Foreign {
   const char* instead;
 };
 constexpr Foreign foreign[] = {
-    {" run chat-cli cli llama-cli ", "`specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation"},
+    {" run chat-cli cli llama-cli ",
+     "`specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation"},
     {" pull download get ", "`specdec chat -hf OWNER/REPO` downloads a model before it uses it"},
-    {" list ls ps models rm delete ", "models are files in the cache of the Hugging Face hub; its program `hf` lists and deletes them"},
+    {" list ls ps models rm delete ",
+     "models are files in the cache of the Hugging Face hub; its program `hf` lists and deletes them"},
     {" show inspect ", "`specdec info FILE.gguf` shows what is in a model's file"},
     {" server start llama-server ", "`specdec serve -m FILE.gguf` serves models over HTTP"},
     {" complete completion prompt ", "`specdec generate -p TEXT` continues a text"},
@@ -95,10 +97,12 @@ constexpr Foreign foreign[] = {
   const bool is_option = word[0] == '-';
   std::string hint;
   for (const Foreign& command : foreign) {
-    if (!is_option && std::string(command.names).find(" " + word + " ") != std::string::npos) hint = std::string("; ") + command.instead;
+    if (!is_option && std::string(command.names).find(" " + word + " ") != std::string::npos)
+      hint = std::string("; ") + command.instead;
   }
   if (hint.empty()) hint = suggestion(word, names);
-  if (is_option && hint.empty()) hint = "; a command comes first: specdec chat " + word + " ..., specdec generate " + word + " ...";
+  if (is_option && hint.empty())
+    hint = "; a command comes first: specdec chat " + word + " ..., specdec generate " + word + " ...";
   throw UsageError((is_option ? "unknown option " : "unknown command ") + word + hint);
 }
 

@@ -59,9 +59,11 @@ std::string help_text(const CommandLine& line, Help help) {
   }
   for (const Group& group : is_brief ? std::vector<Group>() : line.groups) {
     result += "\n" + group.title + ":\n";
-    for (const Option& option : group.options) result += help_line(option.names(), option.flags.placeholder, description(option));
+    for (const Option& option : group.options)
+      result += help_line(option.names(), option.flags.placeholder, description(option));
   }
-  return result + help_line({"-h", "--help"}, "", line.basics.empty() ? "show this help" : "show this help; --help-all: all options");
+  return result + help_line({"-h", "--help"}, "",
+                            line.basics.empty() ? "show this help" : "show this help; --help-all: all options");
 }
 
 }  // namespace specdec::cli

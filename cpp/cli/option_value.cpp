@@ -39,7 +39,8 @@ std::pair<Token, double> logit_bias(const std::string& text) {
   const std::optional<double> number = real_number(bias);
   const bool is_ban = bias == "-inf";
   if (!is_ban && (!number || !Range().contains(*number))) expected(Range().text(), bias);
-  return {static_cast<Token>(std::get<std::int64_t>(*token)), is_ban ? -std::numeric_limits<double>::infinity() : *number};
+  return {static_cast<Token>(std::get<std::int64_t>(*token)),
+          is_ban ? -std::numeric_limits<double>::infinity() : *number};
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -67,11 +68,14 @@ struct Reader {
   }
   Read operator()(const option::Draft&) const {
     if (whole<std::int64_t>(text))
-      throw UsageError("expected a draft model, suffix, ngram or auto, got \"" + text + "\"; -k sets the number of drafts");
+      throw UsageError("expected a draft model, suffix, ngram or auto, got \"" + text +
+                       "\"; -k sets the number of drafts");
     return text;
   }
   Read operator()(const option::Texts&) const { return with(text, std::get<std::vector<std::string>>(option.get())); }
-  Read operator()(const option::Biases&) const { return with(logit_bias(text), std::get<sampling::LogitBias>(option.get())); }
+  Read operator()(const option::Biases&) const {
+    return with(logit_bias(text), std::get<sampling::LogitBias>(option.get()));
+  }
   Read operator()(const option::Addresses&) const { return split(text, ','); }
   template <class Other>  // the text itself
   Read operator()(const Other&) const {

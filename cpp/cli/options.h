@@ -21,14 +21,17 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Names (a long one last; a single dash may have several letters, as in llama.cpp), type, placeholder and help are those of the
-// engine's tables; the option's own name may be empty.
+// Names (a long one last; a single dash may have several letters, as in llama.cpp), type, placeholder and help are
+// those of the engine's tables; the option's own name may be empty.
 struct Option : option::Description {
-  Option(option::Description row, std::function<option::Value()> present, std::function<void(const option::Value&)> setter)
+  Option(option::Description row, std::function<option::Value()> present,
+         std::function<void(const option::Value&)> setter)
       : Description(std::move(row)), get(std::move(present)), set(std::move(setter)), initial(get()) {}
 
-  // What the command line alone has; without a placeholder, a flag. action: throws UsageError that says what it expects.
-  Option(std::vector<std::string> names, std::string placeholder, std::string help, std::function<void(const std::string& text)> action);
+  // What the command line alone has; without a placeholder, a flag. action: throws UsageError that says what it
+  // expects.
+  Option(std::vector<std::string> names, std::string placeholder, std::string help,
+         std::function<void(const std::string& text)> action);
 
   std::function<option::Value()> get;  // the present value, to which lists add
   std::function<void(const option::Value& checked)> set;
@@ -44,12 +47,14 @@ struct Group {
   std::vector<Option> options;
 };
 
-// ---- Options, one line of a table each. The last use on the command line wins, except for lists, which collect all of them.
+// ---- Options, one line of a table each. The last use on the command line wins, except for lists, which collect all of
+// them.
 
 // A row of the engine's tables.
 template <class Owner>
 Option option_of(const option::Option<Owner>& row, Owner& owner) {
-  return {row, [get = row.get, &owner] { return get(owner); }, [set = row.set, &owner](const option::Value& value) { set(owner, value); }};
+  return {row, [get = row.get, &owner] { return get(owner); },
+          [set = row.set, &owner](const option::Value& value) { set(owner, value); }};
 }
 
 // All rows of a table with one heading of the help.
@@ -107,8 +112,8 @@ struct Parsed {
   Help help = Help::none;  // -h, --help or --help-all was given; everything else is ignored
 };
 
-// Sets the options. argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only positionals
-// follow).
+// Sets the options. argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only
+// positionals follow).
 Parsed parse(const CommandLine& line, int argc, const char* const* argv);
 
 // At most 80 columns wide. basics: the basic options, which fit a screen, and of each the first part of its text.

@@ -13,7 +13,8 @@ Json piece_json(const Piece& piece, const Generator& generator) {
                {"draft_source", piece.from_draft() ? Json(name(piece.origin)) : Json(nullptr)},
                {"logprob", piece.logprob}};
   for (const auto& [token, logprob] : piece.top_logprobs) {
-    json["top_logprobs"].push_back({{"token", token}, {"text", generator.detokenize({token}, true)}, {"logprob", logprob}});
+    json["top_logprobs"].push_back(
+        {{"token", token}, {"text", generator.detokenize({token}, true)}, {"logprob", logprob}});
   }
   return json;
 }

@@ -7,7 +7,8 @@
 
 namespace specdec::cli {
 
-// token, text, from_draft, draft_source, logprob and, if any, top_logprobs: [{token, text, logprob}], with names of control tokens.
+// token, text, from_draft, draft_source, logprob and, if any, top_logprobs: [{token, text, logprob}], with names of
+// control tokens.
 nlohmann::ordered_json piece_json(const Piece& piece, const Generator& generator);
 
 }  // namespace specdec::cli

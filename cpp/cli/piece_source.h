@@ -1,5 +1,5 @@
-// The pieces of a request as a command reads them: Ctrl-C ends the request, and a line on the terminal shows how far a long prompt is
-// read.
+// The pieces of a request as a command reads them: Ctrl-C ends the request, and a line on the terminal shows how far a
+// long prompt is read.
 #pragma once
 
 #include <functional>

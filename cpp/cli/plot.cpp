@@ -18,7 +18,8 @@ void run_plot(std::vector<std::string> options, const std::string& file, const s
   } catch (const Error& error) {
     throw Error(std::string("no plot: ") + error.what());
   }
-  if (status != 0) throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
+  if (status != 0)
+    throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ struct PromptSource {
 // The bytes of a file, or of standard input ("-"), without a newline at the end. Throws Error.
 std::string read_file(const std::string& path);
 
-// Without -p and -f: standard input, unless it is a terminal. Drops one newline at the end of a file or of standard input, as
-// llama.cpp does, because editors and `echo` add it. Throws UsageError, or Error for input that cannot be read or is not UTF-8.
+// Without -p and -f: standard input, unless it is a terminal. Drops one newline at the end of a file or of standard
+// input, as llama.cpp does, because editors and `echo` add it. Throws UsageError, or Error for input that cannot be
+// read or is not UTF-8.
 std::string read_prompt(const PromptSource& source);
 
 }  // namespace specdec::cli

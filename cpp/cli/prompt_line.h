@@ -1,5 +1,5 @@
-// A line of a file of prompts: {"prompt": "...", ...} with options of that prompt alone, named as in Python's Generator.stream
-// and null if not given. The prompt is a string or a list of token ids.
+// A line of a file of prompts: {"prompt": "...", ...} with options of that prompt alone, named as in Python's
+// Generator.stream and null if not given. The prompt is a string or a list of token ids.
 #pragma once
 
 #include <nlohmann/json.hpp>

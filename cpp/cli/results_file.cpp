@@ -76,7 +76,8 @@ void ResultsFile::read_earlier(const Json& begun_with) {
         is_other = json != begun_with;
       } else if (is_other) {
         throw Error(part_ +
-                    " was written by a run with other prompts, models or options. Delete it, or give the same ones to finish that run");
+                    " was written by a run with other prompts, models or options. Delete it, or give the same ones to "
+                    "finish that run");
       } else if (!json.is_object() || !json.contains("index") || !json["index"].is_number_integer()) {
         throw Error(part_ + " is damaged at byte " + std::to_string(end_) + "; delete it to start again");
       } else {

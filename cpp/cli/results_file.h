@@ -1,7 +1,7 @@
 // Results of many prompts: each is saved when it is finished, and all are put in order at the end.
 //
-// They are written to "<path>.part", one line each. When all are there, the file becomes `path`: `path` is never incomplete, and an
-// interrupted run can be resumed. One run at a time.
+// They are written to "<path>.part", one line each. When all are there, the file becomes `path`: `path` is never
+// incomplete, and an interrupted run can be resumed. One run at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class ResultsFile {
   // The first line (begun_with) of an interrupted run that left results; null if there is none. Throws Error.
   static nlohmann::ordered_json earlier_run(const std::string& path);
 
-  // begun_with: everything the results depend on. Complete results of an earlier run with an equal begun_with are kept; those of
-  // another run are an error. Throws Error.
+  // begun_with: everything the results depend on. Complete results of an earlier run with an equal begun_with are kept;
+  // those of another run are an error. Throws Error.
   ResultsFile(std::string path, const nlohmann::ordered_json& begun_with);
 
   bool has(std::int64_t index) const { return places_.count(index) != 0; }

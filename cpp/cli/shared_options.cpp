@@ -29,7 +29,8 @@ std::vector<std::string> model_folders() {
   const fs::path folder = executable_path().parent_path();
   std::vector<std::string> folders = {(folder / "models").string(), folder.string()};
   std::error_code ignored;
-  std::vector<fs::path> libraries = {folder.parent_path() / "Lib"};  // on Windows; elsewhere a folder per version of Python
+  std::vector<fs::path> libraries = {folder.parent_path() /
+                                     "Lib"};  // on Windows; elsewhere a folder per version of Python
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.parent_path() / "lib", ignored)) {
     if (entry.path().filename().string().compare(0, 6, "python") == 0) libraries.push_back(entry.path());
   }
@@ -57,7 +58,8 @@ Group model_group(GeneratorOptions& options) {
   const std::vector<Option> from_hub = {
       {{"-hf", "-hfr", "--hf-repo"},
        "OWNER/REPO[:QUANT]",
-       "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT (default QUANT: Q4_K_M). "
+       "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT "
+       "(default QUANT: Q4_K_M). "
        "HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
        [&options](const std::string& name) { options.target = parse_hub_name(name).text(); }},
       {{"-hfd", "-hfrd", "--hf-repo-draft"},
@@ -101,8 +103,9 @@ Option parallel_option(GeneratorOptions& options, const std::string& help) {
 }
 
 Option color_option(std::string& mode) {
-  Option option = choice({"-co", "--color"}, {"on", "off", "auto", "always", "never"}, mode,
-                         "show accepted drafts in green, copies of text in cyan; auto: on a terminal; alone it means on");
+  Option option =
+      choice({"-co", "--color"}, {"on", "off", "auto", "always", "never"}, mode,
+             "show accepted drafts in green, copies of text in cyan; auto: on a terminal; alone it means on");
   option.flags.placeholder = "on|off|auto";
   option.set = [&mode](const option::Value& value) {
     const auto& text = std::get<std::string>(value);
@@ -127,7 +130,8 @@ void resolve_models(GeneratorOptions& options) {
   options.target = local_model(options.target);
   if (const std::string* path = draft_path(options.draft)) options.draft = DraftModel{local_model(*path)};
   options.download = local_model;
-  if (!options.use_mmap && !has_huge_pages()) note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
+  if (!options.use_mmap && !has_huge_pages())
+    note("note: huge pages are not available here, so --no-mmap makes passes no faster\n");
 }
 
 void show_notes(const Generator& generator) {

@@ -19,8 +19,8 @@ Option stop_option(Request& request, const std::string& help = "");
 Option parallel_option(GeneratorOptions& options, const std::string& help = "");
 Option color_option(std::string& mode);  // for use_color()
 
-// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the hub are
-// downloaded. What the draft "auto" means is engine/resolved_draft.h's.
+// After parsing: without a target, the bundled pair; without drafting (-k 0), no draft model is loaded; models of the
+// hub are downloaded. What the draft "auto" means is engine/resolved_draft.h's.
 void resolve_models(GeneratorOptions& options);
 
 // Tells which draft was chosen, and what a loaded generator could not do as asked.

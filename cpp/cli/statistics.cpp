@@ -16,14 +16,16 @@ std::string share(const char* name, double seconds, double all) {
 }
 
 // Time outside passes and sampling: bookkeeping, text and printing.
-double other_seconds(const Stats& stats) { return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds; }
+double other_seconds(const Stats& stats) {
+  return stats.seconds - stats.draft_seconds - stats.target_seconds - stats.sampling_seconds;
+}
 
 // Until drafts were verified, what "auto" expects of them is a guess.
 std::string measured_drafting(const Stats& stats, const std::string& drafting) {
   constexpr std::int64_t enough = 32;
   if (stats.drafted >= enough || drafting.rfind("on: should", 0) != 0) return drafting;
-  return "on: what drafts gain is not measured yet (" + std::to_string(stats.accepted) + " of " + counted(stats.drafted, "draft") +
-         " accepted)";
+  return "on: what drafts gain is not measured yet (" + std::to_string(stats.accepted) + " of " +
+         counted(stats.drafted, "draft") + " accepted)";
 }
 
 }  // namespace
@@ -34,24 +36,29 @@ std::string drafting_text(const std::string& drafting) {
 }
 
 std::string statistics_text(const Stats& stats, const std::string& drafting) {
-  std::string text = "prompt   " + counted(stats.prompt_tokens, "token") +
-                     format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
+  std::string text =
+      "prompt   " + counted(stats.prompt_tokens, "token") +
+      format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
   // The last one is read with the output.
   if (stats.prompt_tokens_read() > 1) text += format(", %.1f tokens/s", stats.prompt_tokens_per_second());
   text += "\n";
-  text += "output   " + counted(stats.tokens, "token") + format(" in %.2f s, %.1f tokens/s\n", stats.seconds, stats.tokens_per_second());
+  text += "output   " + counted(stats.tokens, "token") +
+          format(" in %.2f s, %.1f tokens/s\n", stats.seconds, stats.tokens_per_second());
   if (stats.drafted > 0) {
-    text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted), whole(stats.accepted),
-                   stats.acceptance_rate());
+    text += format("drafts   %lld proposed, %lld accepted: acceptance rate %.2f\n", whole(stats.drafted),
+                   whole(stats.accepted), stats.acceptance_rate());
     if (stats.drafted_copies > 0) {
-      text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies), whole(stats.accepted_copies));
+      text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies),
+                     whole(stats.accepted_copies));
     }
   }
   text += drafting_text(measured_drafting(stats, drafting));
-  text += "target   " + counted(stats.target_calls, "call") + format(", %.2f tokens per call\n", stats.tokens_per_target_call());
+  text += "target   " + counted(stats.target_calls, "call") +
+          format(", %.2f tokens per call\n", stats.tokens_per_target_call());
   return text + "time     " + share("draft", stats.draft_seconds, stats.seconds) + ", " +
-         share("target", stats.target_seconds, stats.seconds) + ", " + share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" +
-         "         " + share("other", other_seconds(stats), stats.seconds) + "\n";
+         share("target", stats.target_seconds, stats.seconds) + ", " +
+         share("sampling", stats.sampling_seconds, stats.seconds) + ",\n" + "         " +
+         share("other", other_seconds(stats), stats.seconds) + "\n";
 }
 
 nlohmann::ordered_json statistics_json(const Stats& stats, const std::string& drafting) {

@@ -16,15 +16,16 @@ Option template_option(std::optional<ChatTemplate>& chat_template) {
     try {
       chat_template = ChatTemplate(text, "--chat-template");
     } catch (const std::invalid_argument&) {
-      throw UsageError("expected the text of a Jinja template or one of " + names + ", got \"" + printable(text) + "\"");
+      throw UsageError("expected the text of a Jinja template or one of " + names + ", got \"" + printable(text) +
+                       "\"");
     }
   };
-  return {
-      {"--chat-template"},
-      "NAME|TEXT",
-      "Jinja template to use instead of the model's own, or one of llama.cpp's built-in formats, which have no default system prompts: " +
-          names,
-      set};
+  return {{"--chat-template"},
+          "NAME|TEXT",
+          "Jinja template to use instead of the model's own, or one of llama.cpp's built-in formats, which have no "
+          "default system prompts: " +
+              names,
+          set};
 }
 
 Option template_file_option(std::optional<ChatTemplate>& chat_template) {
@@ -35,7 +36,8 @@ Option template_file_option(std::optional<ChatTemplate>& chat_template) {
     try {
       chat_template = ChatTemplate(text, path);
     } catch (const std::invalid_argument&) {
-      throw UsageError("expected a file with a Jinja template, got \"" + printable(path) + "\", which has neither {{ nor {%");
+      throw UsageError("expected a file with a Jinja template, got \"" + printable(path) +
+                       "\", which has neither {{ nor {%");
     }
   };
   return {{"--chat-template-file"}, "FILE", "file with a Jinja template to use instead of the model's own", set};
@@ -47,7 +49,10 @@ Option template_variables_option(std::string& variables) {
       throw UsageError("expected a JSON object, got \"" + printable(text) + "\"");
     variables = text;
   };
-  return {{"--chat-template-kwargs"}, "JSON", R"(what the chat template gets besides the messages, as {"enable_thinking": false})", set};
+  return {{"--chat-template-kwargs"},
+          "JSON",
+          R"(what the chat template gets besides the messages, as {"enable_thinking": false})",
+          set};
 }
 
 }  // namespace specdec::cli

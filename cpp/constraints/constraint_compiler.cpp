@@ -19,7 +19,8 @@ class GrammarConstraint final : public sampling::Constraint {
  public:
   GrammarConstraint(const xgrammar::CompiledGrammar& grammar, int vocabulary_size, const std::string& prefix)
       : matcher_(grammar), vocabulary_size_(vocabulary_size) {
-    if (!prefix.empty() && !matcher_.AcceptString(prefix)) throw ArgumentError("grammar", "does not begin with what the prompt ends with");
+    if (!prefix.empty() && !matcher_.AcceptString(prefix))
+      throw ArgumentError("grammar", "does not begin with what the prompt ends with");
   }
 
   int vocabulary_size() const override { return vocabulary_size_; }
@@ -70,17 +71,20 @@ xgrammar::Grammar parsed(const std::string& name, Parse&& parse) {
 
 xgrammar::Grammar parsed_schema(const std::string& schema) {
   constexpr bool any_whitespace = false, is_strict = true;
-  return parsed("json_schema",
-                [&] { return xgrammar::Grammar::FromJSONSchema(schema, any_whitespace, std::nullopt, std::nullopt, is_strict); });
+  return parsed("json_schema", [&] {
+    return xgrammar::Grammar::FromJSONSchema(schema, any_whitespace, std::nullopt, std::nullopt, is_strict);
+  });
 }
 
-// Whether a rule is an automaton. xgrammar makes one of a pattern, which leaves out the characters that a JSON string must escape; patterns
-// that it cannot make one of become rules that do not leave them out, so that an output would not be JSON.
+// Whether a rule is an automaton. xgrammar makes one of a pattern, which leaves out the characters that a JSON string
+// must escape; patterns that it cannot make one of become rules that do not leave them out, so that an output would not
+// be JSON.
 bool is_automaton(const xgrammar::Grammar& grammar) {
   const std::string text = grammar.ToString(), definition = " ::= ", automaton = "Regex(";
   for (std::size_t begin = 0; begin < text.size(); begin = std::min(text.find('\n', begin), text.size() - 1) + 1) {
     const std::size_t body = text.find(definition, begin);
-    if (body != std::string::npos && text.compare(body + definition.size(), automaton.size(), automaton) == 0) return true;
+    if (body != std::string::npos && text.compare(body + definition.size(), automaton.size(), automaton) == 0)
+      return true;
   }
   return false;
 }
@@ -93,7 +97,8 @@ struct ConstraintCompiler::Compiler {
   static constexpr std::int64_t cache_bytes = 64 << 20;
 
   Compiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
-      : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()), std::vector<std::int32_t>(ends.begin(), ends.end())),
+      : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()),
+                   std::vector<std::int32_t>(ends.begin(), ends.end())),
         compiler(vocabulary, num_threads, is_cached, cache_bytes) {}
 
   std::unique_ptr<sampling::Constraint> compiled(const std::string& name, const xgrammar::Grammar& grammar,
@@ -113,7 +118,8 @@ ConstraintCompiler::ConstraintCompiler(const std::vector<std::string>& pieces, c
     : compiler_(std::make_unique<Compiler>(pieces, ends)) {}
 ConstraintCompiler::~ConstraintCompiler() = default;
 
-std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf, const std::string& prefix) const {
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf,
+                                                                  const std::string& prefix) const {
   const std::string text = xgrammar_text_of(gbnf);
   return compiler_->compiled("grammar", parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); }), prefix);
 }
@@ -122,11 +128,11 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std:
   const SupportedSchema supported = supported_schema(schema);
   for (const std::string& pattern : supported.patterns) {
     if (is_automaton(parsed_schema(pattern))) continue;
-    throw ArgumentError(
-        "json_schema",
-        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond ASCII, or counts above 128, "
-        "which is not supported: " +
-            pattern);
+    throw ArgumentError("json_schema",
+                        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond "
+                        "ASCII, or counts above 128, "
+                        "which is not supported: " +
+                            pattern);
   }
   return compiler_->compiled("json_schema", parsed_schema(supported.text));
 }

@@ -28,10 +28,12 @@ std::string xgrammar_text_of(const std::string& gbnf) {
       if (c != '#') last = 'x';
       continue;
     }
-    const bool is_empty = (c == '|' && (last == '=' || last == '|' || last == '(')) || (c == ')' && (last == '|' || last == '('));
+    const bool is_empty =
+        (c == '|' && (last == '=' || last == '|' || last == '(')) || (c == ')' && (last == '|' || last == '('));
     if (is_empty) out += "\"\" ";
     if (std::strchr(" \t\r\n", c) == nullptr) last = c;
-    const bool in_name = (at > 0 && is_name_character(gbnf[at - 1])) || (at + 1 < gbnf.size() && is_name_character(gbnf[at + 1]));
+    const bool in_name =
+        (at > 0 && is_name_character(gbnf[at - 1])) || (at + 1 < gbnf.size() && is_name_character(gbnf[at + 1]));
     if (c == '.' && !in_name) out += "[^\\x00]";
     else out += c;
     ++at;

@@ -19,10 +19,10 @@ constexpr int max_pattern_count = 128;  // xgrammar's kLargeRepeatThreshold
 constexpr int max_schemas = 500;        // each property is one; 1500 optional ones take 5 seconds
 
 // What does not change which values are valid, in JSON Schema or in OpenAPI. "$defs" are checked where they stand.
-const Names annotations = {"title",         "description", "default", "examples",      "example",         "$schema",
-                           "$id",           "$comment",    "$anchor", "deprecated",    "readOnly",        "writeOnly",
-                           "$defs",         "definitions", "xml",     "discriminator", "contentEncoding", "contentMediaType",
-                           "contentSchema", "externalDocs"};
+const Names annotations = {
+    "title",    "description",   "default",         "examples",         "example",       "$schema",     "$id",
+    "$comment", "$anchor",       "deprecated",      "readOnly",         "writeOnly",     "$defs",       "definitions",
+    "xml",      "discriminator", "contentEncoding", "contentMediaType", "contentSchema", "externalDocs"};
 
 bool is_annotation(const std::string& name) { return annotations.count(name) != 0 || name.compare(0, 2, "x-") == 0; }
 
@@ -72,8 +72,8 @@ bool is_always_satisfied(const Json& schema, const std::string& name, const Json
   if (name == "uniqueItems") return value == false || is_at_most_one();
   if (name == "minProperties") return value.is_number_unsigned() && value.get<std::uint64_t>() <= count_of("required");
   if (name == "maxProperties") {
-    const bool is_closed =
-        schema.contains("properties") && (!schema.contains("additionalProperties") || schema.at("additionalProperties") == false);
+    const bool is_closed = schema.contains("properties") &&
+                           (!schema.contains("additionalProperties") || schema.at("additionalProperties") == false);
     return is_closed && value.is_number_unsigned() && value.get<std::uint64_t>() >= count_of("properties");
   }
   if (name == "propertyNames") return value == true || value == Json::object() || value == Json({{"type", "string"}});
@@ -86,7 +86,8 @@ class Checker {
 
   // The schema without what is not enforced. pointer: its place.
   Json checked(const Json& schema, const std::string& pointer, int depth) {
-    if (depth > max_constraint_depth) fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
+    if (depth > max_constraint_depth)
+      fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
     if (++num_schemas_ > max_schemas) fail(pointer, "is one of more than " + std::to_string(max_schemas) + " schemas");
     if (schema.is_boolean()) {
       if (!schema.get<bool>()) fail(pointer, "is false, which no value satisfies");
@@ -131,21 +132,23 @@ class Checker {
     }
   }
 
-  // Whether the schemas are of objects that all require a property whose values, const or enum, are different in each (a discriminated
-  // union): then no value satisfies two of them. Others are left to xgrammar's own proof.
+  // Whether the schemas are of objects that all require a property whose values, const or enum, are different in each
+  // (a discriminated union): then no value satisfies two of them. Others are left to xgrammar's own proof.
   bool are_told_apart(const Json& schemas) const {
     const Json& first = resolved(schemas.at(0));
     if (!first.is_object() || !first.contains("required")) return false;
     const Json& names = first.at("required");
-    return std::any_of(names.begin(), names.end(), [&](const Json& name) { return name.is_string() && tells_apart(schemas, name); });
+    return std::any_of(names.begin(), names.end(),
+                       [&](const Json& name) { return name.is_string() && tells_apart(schemas, name); });
   }
 
   bool tells_apart(const Json& schemas, const std::string& name) const {
     std::set<std::string> seen;
     for (const Json& one : schemas) {
       const Json& schema = resolved(one);
-      const bool is_object = schema.is_object() && schema.value("type", Json()) == "object" && schema.contains("required") &&
-                             schema.contains("properties") && schema.at("properties").contains(name);
+      const bool is_object = schema.is_object() && schema.value("type", Json()) == "object" &&
+                             schema.contains("required") && schema.contains("properties") &&
+                             schema.at("properties").contains(name);
       if (!is_object) return false;
       const Json& required = schema.at("required");
       if (std::find(required.begin(), required.end(), Json(name)) == required.end()) return false;
@@ -198,7 +201,8 @@ class Checker {
     }
     if (form == "allOf" && value.size() > 1) fail(place, "is supported with one schema only");
     Json out = Json::array();
-    for (std::size_t i = 0; i < value.size(); ++i) out.push_back(checked(value[i], place + "/" + std::to_string(i), depth + 1));
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out.push_back(checked(value[i], place + "/" + std::to_string(i), depth + 1));
     return out;
   }
 
@@ -207,7 +211,9 @@ class Checker {
     const Json& type = schema.at("type");
     const Json types = type.is_array() ? type : Json::array({type});
     for (const Json& one : types) {
-      if (one.is_string() && keywords_of(one.get<std::string>()) != nullptr && is_of_type(value, one.get<std::string>())) return;
+      if (one.is_string() && keywords_of(one.get<std::string>()) != nullptr &&
+          is_of_type(value, one.get<std::string>()))
+        return;
     }
     fail(place, "has a value that is not of the schema's type: " + value.dump());
   }
@@ -215,8 +221,10 @@ class Checker {
   // A reference to a schema of the same text. It is checked where it points, once.
   Json checked_reference(const Json& value, const std::string& place, int depth) {
     const std::string reference = value.is_string() ? value.get<std::string>() : "";
-    if (reference != "#" && reference.compare(0, 2, "#/") != 0) fail(place, "must be \"#\" or begin with \"#/\": references are local");
-    if (reference.find_first_of("~%") != std::string::npos || reference.find("//") != std::string::npos || reference.back() == '/') {
+    if (reference != "#" && reference.compare(0, 2, "#/") != 0)
+      fail(place, "must be \"#\" or begin with \"#/\": references are local");
+    if (reference.find_first_of("~%") != std::string::npos || reference.find("//") != std::string::npos ||
+        reference.back() == '/') {
       fail(place, "has an escaped or empty name, which is not supported");
     }
     const Json* target = &root_;
@@ -275,7 +283,8 @@ class Checker {
     const std::string place = pointer + "/" + name;
     if (!schema.at(name).is_object()) fail(place, "must be an object");
     Json out = Json::object();
-    for (const auto& [key, member] : schema.at(name).items()) out[key] = checked(member, place + "/" + escaped(key), depth + 1);
+    for (const auto& [key, member] : schema.at(name).items())
+      out[key] = checked(member, place + "/" + escaped(key), depth + 1);
     return out;
   }
 
@@ -294,7 +303,8 @@ class Checker {
     }
     if (schema.contains("additionalProperties")) {
       const Json& others = schema.at("additionalProperties");
-      out["additionalProperties"] = others == false ? others : checked(others, pointer + "/additionalProperties", depth + 1);
+      out["additionalProperties"] =
+          others == false ? others : checked(others, pointer + "/additionalProperties", depth + 1);
     } else if (!schema.contains("properties")) {
       out["additionalProperties"] = true;
     }
@@ -341,12 +351,13 @@ class Checker {
     patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
   }
 
-  // As a pattern: xgrammar's own form of lengths allows control characters, which JSON does not, and its masks take up to 300 times as
-  // long.
+  // As a pattern: xgrammar's own form of lengths allows control characters, which JSON does not, and its masks take up
+  // to 300 times as long.
   void add_length(const Json& schema, const std::string& pointer, Json& out) {
     for (const char* name : {"pattern", "format"}) {
-      const bool is_enforced = schema.contains(name) && (std::string(name) == "pattern" || !schema.at(name).is_string() ||
-                                                         formats.count(schema.at(name).get<std::string>()) != 0);
+      const bool is_enforced =
+          schema.contains(name) && (std::string(name) == "pattern" || !schema.at(name).is_string() ||
+                                    formats.count(schema.at(name).get<std::string>()) != 0);
       if (is_enforced) fail(pointer + "/" + name, "is not supported together with minLength or maxLength");
     }
     Json counts = Json::object();

@@ -33,7 +33,8 @@ Count count_at(const std::string& text, std::size_t at) {
 void check_constraint_text(const std::string& name, const std::string& text, std::size_t max_bytes) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw ArgumentError(name, "is empty");
   if (text.size() > max_bytes) {
-    throw ArgumentError(name, "has " + std::to_string(text.size()) + " bytes; at most " + std::to_string(max_bytes) + " are allowed");
+    throw ArgumentError(
+        name, "has " + std::to_string(text.size()) + " bytes; at most " + std::to_string(max_bytes) + " are allowed");
   }
   if (text.find('\0') != std::string::npos) throw ArgumentError(name, "has a null character");
   if (valid_utf8(text) != text) throw ArgumentError(name, "is not UTF-8");
@@ -65,7 +66,8 @@ void check_nesting_and_counts(const std::string& name, const std::string& text, 
     } else if (c == '(') {
       places.push_back(0);
       if (static_cast<int>(places.size()) > max_constraint_depth) {
-        throw ArgumentError(name, "has parentheses nested " + std::to_string(max_constraint_depth) + " levels deep or more");
+        throw ArgumentError(name,
+                            "has parentheses nested " + std::to_string(max_constraint_depth) + " levels deep or more");
       }
       ++at;
     } else if (c == ')' && places.size() > 1) {
@@ -83,8 +85,9 @@ void check_nesting_and_counts(const std::string& name, const std::string& text, 
 }
 
 void fail_too_many_places(const std::string& name) {
-  throw ArgumentError(name, "has more than " + std::to_string(max_counted_places) +
-                                " classes of characters, counted as often as they are repeated; use smaller counts, or no upper bound");
+  throw ArgumentError(
+      name, "has more than " + std::to_string(max_counted_places) +
+                " classes of characters, counted as often as they are repeated; use smaller counts, or no upper bound");
 }
 
 }  // namespace specdec

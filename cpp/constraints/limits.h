@@ -1,5 +1,5 @@
-// Bounds on what a caller may ask to be compiled into a constraint. Compiling takes time with the number of places at which any
-// character may stand: for a vocabulary of 152,000 about 50 ms for each place of a counted repetition.
+// Bounds on what a caller may ask to be compiled into a constraint. Compiling takes time with the number of places at
+// which any character may stand: for a vocabulary of 152,000 about 50 ms for each place of a counted repetition.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,15 @@ constexpr std::int64_t max_counted_places = 512;  // in all: classes of characte
 // Each throws ArgumentError of this name.
 
 // For a text that is empty, too long, not UTF-8, or has a null character.
-void check_constraint_text(const std::string& name, const std::string& text, std::size_t max_bytes = max_constraint_bytes);
-// For a grammar or a regular expression: parentheses too deep, or too many places for a class of characters ([...], ., \w). What {n,m}
-// follows counts as often as it may be repeated, also inside of others.
+void check_constraint_text(const std::string& name, const std::string& text,
+                           std::size_t max_bytes = max_constraint_bytes);
+// For a grammar or a regular expression: parentheses too deep, or too many places for a class of characters ([...], .,
+// \w). What {n,m} follows counts as often as it may be repeated, also inside of others.
 void check_nesting_and_counts(const std::string& name, const std::string& text, bool has_literals);
 [[noreturn]] void fail_too_many_places(const std::string& name);
 
-// The end of a literal ("..."), class ([...]) or comment (# ...) that begins at `start`: the index past its last character.
+// The end of a literal ("..."), class ([...]) or comment (# ...) that begins at `start`: the index past its last
+// character.
 std::size_t end_of_quoted(const std::string& text, std::size_t start);
 
 }  // namespace specdec

@@ -18,7 +18,9 @@ namespace xgrammar {
 [[noreturn]] void LogFatalImpl(const std::string& file, int line, const std::string& message);
 void LogMessageImpl(const std::string& file, int line, int level, const std::string& message);
 
-void LogFatalImpl(const std::string& /*file*/, int /*line*/, const std::string& message) { throw specdec::XgrammarError(message); }
+void LogFatalImpl(const std::string& /*file*/, int /*line*/, const std::string& message) {
+  throw specdec::XgrammarError(message);
+}
 
 void LogMessageImpl(const std::string& /*file*/, int /*line*/, int level, const std::string& message) {
   constexpr int warning = 2;

@@ -1,5 +1,5 @@
-// Counts what arrives, so that one thread can wait for news of any of several requests. Listeners share it, because they may outlive
-// whoever waits.
+// Counts what arrives, so that one thread can wait for news of any of several requests. Listeners share it, because
+// they may outlive whoever waits.
 #pragma once
 
 #include <chrono>

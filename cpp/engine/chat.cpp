@@ -32,16 +32,19 @@ std::vector<Token> Chat::tokens(const Conversation& conversation, const std::fun
   return tokenize_prompt(vocabulary_, prompt(conversation), n_ctx_, cancelled);
 }
 
-std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation& conversation, ToolUse tool_use, Request& request) const {
+std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation& conversation, ToolUse tool_use,
+                                                             Request& request) const {
   if (request.constraint() != nullptr) {  // then all text is the content that was asked for
-    if (tool_use.is_required) throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
+    if (tool_use.is_required)
+      throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
     return nullptr;
   }
   std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
   if (!tool_use.is_required) return parser;
   if (!parser || parser->grammar().text.empty()) {
-    throw std::invalid_argument("tool_choice requires a call, but the model's chat template does not say how it writes one");
+    throw std::invalid_argument(
+        "tool_choice requires a call, but the model's chat template does not say how it writes one");
   }
   request.grammar = parser->grammar().text;
   request.grammar_prefix = parser->grammar().prefix;

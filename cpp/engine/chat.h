@@ -22,16 +22,18 @@ class Chat {
   bool has_template() const { return template_.has_value(); }
   void set_template(ChatTemplate chat_template) { template_ = std::move(chat_template); }  // before the first request
 
-  // The conversation as a prompt, and the tokens of that prompt. Throw ModelError, std::invalid_argument; tokens() ContextFull, and
-  // Cancelled once `cancelled` returns true.
+  // The conversation as a prompt, and the tokens of that prompt. Throw ModelError, std::invalid_argument; tokens()
+  // ContextFull, and Cancelled once `cancelled` returns true.
   MarkedText prompt(const Conversation& conversation) const;
   std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
-  // Prepares a request for the answer to a conversation, whose tools are those that may be called: control tokens that mark tool calls
-  // and reasoning appear in its text by name, and a required call becomes its grammar. Returns the parser of the answer; null: all of
-  // it is content, as far as is known (ChatTemplate::output_parser()), or because the request has a constraint of its own. Throws
-  // std::invalid_argument that names tool_choice if a call is required but the template has none, or the request a constraint.
-  std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use, Request& request) const;
+  // Prepares a request for the answer to a conversation, whose tools are those that may be called: control tokens that
+  // mark tool calls and reasoning appear in its text by name, and a required call becomes its grammar. Returns the
+  // parser of the answer; null: all of it is content, as far as is known (ChatTemplate::output_parser()), or because
+  // the request has a constraint of its own. Throws std::invalid_argument that names tool_choice if a call is required
+  // but the template has none, or the request a constraint.
+  std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use,
+                                                         Request& request) const;
 
  private:
   const ChatTemplate& chat_template() const;

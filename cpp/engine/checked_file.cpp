@@ -57,11 +57,13 @@ void CheckedFileWriter::finish() {
   is_finished_ = true;
 }
 
-CheckedFileReader::CheckedFileReader(const std::string& path, const char* magic, std::uint32_t version, const char* what)
+CheckedFileReader::CheckedFileReader(const std::string& path, const char* magic, std::uint32_t version,
+                                     const char* what)
     : path_(path), content_(content_of(path)) {
   std::uint32_t found = 0;
   const std::size_t start = magic_bytes + sizeof found;
-  if (content_.size() < start + hash_bytes || content_.compare(0, magic_bytes, magic) != 0) throw UnusableFile(path + ": is not " + what);
+  if (content_.size() < start + hash_bytes || content_.compare(0, magic_bytes, magic) != 0)
+    throw UnusableFile(path + ": is not " + what);
   std::memcpy(&found, content_.data() + magic_bytes, sizeof found);
   if (found != version) throw UnusableFile(path + ": was written by another version of specdec");
   end_ = content_.size() - hash_bytes;
@@ -100,7 +102,8 @@ CheckedFileStart::CheckedFileStart(const std::string& path, const char* magic, s
   file_.read(0, start, sizeof start);
   file_.read(sizeof start, &found, sizeof found);
   at_ = sizeof start + sizeof found;
-  if (std::memcmp(start, magic, sizeof start) != 0 || found != version) throw UnusableFile(path + ": is of another kind or version");
+  if (std::memcmp(start, magic, sizeof start) != 0 || found != version)
+    throw UnusableFile(path + ": is of another kind or version");
 }
 
 std::string CheckedFileStart::field(std::size_t most_bytes) {

@@ -1,8 +1,8 @@
 // Files of ours that a later process reads again: caches that can be rebuilt.
 //
-// Little-endian: a magic word of 8 characters, u32 version, fields of u64 length and that many bytes; at the end the FNV-1a hash
-// (gguf/fingerprint.h) of all before it, 16 hexadecimal digits. Nothing of a file is used before its hash is right. That finds damage, not
-// malice: a file from someone else deserves the trust of a program.
+// Little-endian: a magic word of 8 characters, u32 version, fields of u64 length and that many bytes; at the end the
+// FNV-1a hash (gguf/fingerprint.h) of all before it, 16 hexadecimal digits. Nothing of a file is used before its hash
+// is right. That finds damage, not malice: a file from someone else deserves the trust of a program.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +47,8 @@ class CheckedFileWriter {
   bool is_finished_ = false;
 };
 
-// Reads the whole file and checks its hash. what: the kind of file, for messages ("a prompt cache"). Throws UnusableFile, or Error if the
-// file cannot be read.
+// Reads the whole file and checks its hash. what: the kind of file, for messages ("a prompt cache"). Throws
+// UnusableFile, or Error if the file cannot be read.
 class CheckedFileReader {
  public:
   CheckedFileReader(const std::string& path, const char* magic, std::uint32_t version, const char* what);
@@ -78,8 +78,8 @@ class CheckedFileReader {
   std::size_t at_ = 0, end_ = 0;
 };
 
-// The first fields of a file, read without its hash: only to decide whether to read all of it. Throws UnusableFile, or Error if the file
-// cannot be read.
+// The first fields of a file, read without its hash: only to decide whether to read all of it. Throws UnusableFile, or
+// Error if the file cannot be read.
 class CheckedFileStart {
  public:
   CheckedFileStart(const std::string& path, const char* magic, std::uint32_t version);

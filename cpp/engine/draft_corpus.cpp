@@ -47,13 +47,15 @@ std::size_t end_of_step(const std::string& text, std::size_t begin) {
 }
 
 // In steps: tokens at their borders may differ from those of the whole.
-std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary, const LoadProgressCallback& progress) {
+std::vector<Token> tokens_of_text(const std::string& text, const Vocabulary& vocabulary,
+                                  const LoadProgressCallback& progress) {
   std::vector<Token> tokens;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     if (progress && !progress({"tokenizing the corpus", static_cast<double>(begin) / static_cast<double>(text.size())}))
       throw Cancelled("the corpus was not read to its end");
     end = end_of_step(text, begin);
-    const std::vector<Token> more = vocabulary.tokenize(text.substr(begin, end - begin), false, Vocabulary::Part::middle);
+    const std::vector<Token> more =
+        vocabulary.tokenize(text.substr(begin, end - begin), false, Vocabulary::Part::middle);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   return tokens;
@@ -71,7 +73,8 @@ std::vector<Token> tokens_of_ids(const std::string& path, const std::string& con
     Token token = 0;
     const auto [next, error] = std::from_chars(at, end, token);
     if (error != std::errc() || token < 0 || token >= vocabulary_size) {
-      throw Error(path + ": \"" + std::string(at, std::find_if(at, std::min(end, at + 20), [](char c) { return c <= ' '; })) +
+      throw Error(path + ": \"" +
+                  std::string(at, std::find_if(at, std::min(end, at + 20), [](char c) { return c <= ' '; })) +
                   "\" is not the id of a token of the target, 0 to " + std::to_string(vocabulary_size - 1));
     }
     tokens.push_back(token);
@@ -106,7 +109,8 @@ DraftCorpus load_corpus(const std::string& path, const Vocabulary& vocabulary, c
   corpus.index = kept_index(kept, key);
   if (corpus.index) return corpus;
   const bool has_ids = path.size() > 4 && path.compare(path.size() - 4, 4, ".ids") == 0;
-  std::vector<Token> tokens = has_ids ? tokens_of_ids(path, content, vocabulary.size()) : tokens_of_text(content, vocabulary, progress);
+  std::vector<Token> tokens =
+      has_ids ? tokens_of_ids(path, content, vocabulary.size()) : tokens_of_text(content, vocabulary, progress);
   const auto indexing = [&](double share) { return !progress || progress({"indexing the corpus", share}); };
   corpus.index = std::make_shared<const CorpusIndex>(std::move(tokens), indexing);
   indexing(1.0);

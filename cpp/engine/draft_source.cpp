@@ -6,8 +6,11 @@ namespace specdec {
 namespace {
 
 // Named sources; any other string is a path.
-const std::pair<const char*, DraftSource> named[] = {
-    {"", NoDraft()}, {"mtp", OwnHead()}, {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
+const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()},
+                                                     {"mtp", OwnHead()},
+                                                     {"ngram", NgramLookup()},
+                                                     {"suffix", SuffixDecoding()},
+                                                     {"auto", AutomaticDraft()}};
 
 }  // namespace
 
@@ -26,6 +29,8 @@ std::string to_text(const DraftSource& source) {
   return "";
 }
 
-std::string draft_file(const std::string& path) { return draft_path(draft_source(path)) != nullptr ? path : "./" + path; }
+std::string draft_file(const std::string& path) {
+  return draft_path(draft_source(path)) != nullptr ? path : "./" + path;
+}
 
 }  // namespace specdec

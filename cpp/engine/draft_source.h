@@ -18,7 +18,8 @@ struct SuffixDecoding {};  // what most often followed the longest match, in the
 struct AutomaticDraft {};
 using DraftSource = std::variant<NoDraft, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// From user input: "" for none, "mtp", "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as "./ngram".
+// From user input: "" for none, "mtp", "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as
+// "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

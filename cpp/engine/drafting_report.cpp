@@ -29,7 +29,8 @@ std::string drafting_report(const DraftingState& state) {
   if (!state.has_draft) return "off: there is no draft";
   if (state.num_draft_tokens == 0) return "off: the number of draft tokens is 0";
   if (state.num_draft_tokens > 0) {
-    return "on: up to " + std::to_string(state.num_draft_tokens) + " per target call, as asked, whether they pay or not";
+    return "on: up to " + std::to_string(state.num_draft_tokens) +
+           " per target call, as asked, whether they pay or not";
   }
   const DraftingOutlook& outlook = state.outlook;
   if (outlook.plain_seconds <= 0.0 || outlook.speedup <= 0.0) return "undecided: too little is measured yet";

@@ -28,7 +28,8 @@ void ExecutorQueue::submit(std::shared_ptr<RequestHandle> handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (is_closed_) std::rethrow_exception(closing_error_);
     if (num_unfinished_ >= max_unfinished_) {
-      throw QueueFull(std::to_string(num_unfinished_) + " requests run or wait already; try again when some have ended");
+      throw QueueFull(std::to_string(num_unfinished_) +
+                      " requests run or wait already; try again when some have ended");
     }
     waiting_.submitted.push_back(std::move(handle));
     ++num_unfinished_;
@@ -112,7 +113,8 @@ Executor::Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_ca
   try {
     worker_ = std::thread([this] { work(); });  // last: nothing may throw while it runs
   } catch (const std::system_error&) {
-    throw Error("cannot start the thread that runs the models: the system has a limit on threads; raise it (ulimit -u)");
+    throw Error(
+        "cannot start the thread that runs the models: the system has a limit on threads; raise it (ulimit -u)");
   }
 }
 
@@ -265,7 +267,8 @@ void Executor::report_drafting(RequestHandle& handle) const {
   }
 }
 
-// The worker's error is everyone's. If the models cannot even be brought back to a known state, no more requests are accepted.
+// The worker's error is everyone's. If the models cannot even be brought back to a known state, no more requests are
+// accepted.
 void Executor::end_all(const std::exception_ptr& error) {
   try {
     scheduler_.cancel_all();
@@ -275,8 +278,8 @@ void Executor::end_all(const std::exception_ptr& error) {
   while (!unfinished_.empty()) end(unfinished_.begin(), error);
 }
 
-// A pass is interrupted for a cancellation if nobody else's work is lost by that: while the request's prompt is read, or if all
-// requests of the pass are cancelled. The others take effect after the pass.
+// A pass is interrupted for a cancellation if nobody else's work is lost by that: while the request's prompt is read,
+// or if all requests of the pass are cancelled. The others take effect after the pass.
 bool Executor::must_interrupt() const {
   if (running_command_ != nullptr && running_command_->cancelled && running_command_->cancelled()) return true;
   if (!queue_->is_urgent()) return false;

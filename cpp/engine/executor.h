@@ -1,5 +1,5 @@
-// Runs all requests of a Generator. One thread, the worker, owns the scheduler: it alone runs models. Any thread submits requests
-// and reads their handles. What happens to one request does not affect the others.
+// Runs all requests of a Generator. One thread, the worker, owns the scheduler: it alone runs models. Any thread
+// submits requests and reads their handles. What happens to one request does not affect the others.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,8 @@ class ExecutorQueue {
   void wake_for_cancellation() noexcept;
   void close() noexcept;  // ends waiting; later submissions throw Cancelled
 
-  // Into `taken`, whose contents are dropped. Waits at most `patience` for something to do. Allocates nothing, so that it cannot fail.
+  // Into `taken`, whose contents are dropped. Waits at most `patience` for something to do. Allocates nothing, so that
+  // it cannot fail.
   void take(std::chrono::milliseconds patience, Taken& taken);
   void finish(Command& command, std::exception_ptr error) noexcept;
   void finish_request();
@@ -81,8 +82,8 @@ class Executor {
     std::function<std::string(const ScheduledRequest&)> drafting;
   };
 
-  // The scheduler and its models belong to the executor until close(). set_cancel_check: sets what models ask regularly while they
-  // run, on the thread that runs them; true makes them throw Cancelled.
+  // The scheduler and its models belong to the executor until close(). set_cancel_check: sets what models ask regularly
+  // while they run, on the thread that runs them; true makes them throw Cancelled.
   Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_cancel_check, const Options& options);
   ~Executor() { close(); }
   Executor(const Executor&) = delete;
@@ -91,16 +92,16 @@ class Executor {
   // On any thread. Dropping the handle cancels the request. Throws QueueFull; Cancelled once closed.
   std::shared_ptr<RequestHandle> submit(std::shared_ptr<ScheduledRequest> request);
 
-  // Runs `work` on the worker's thread between two passes, and waits for it. cancelled: asked while it runs models. Throws what it
-  // throws; Cancelled once closed. Not from a listener.
+  // Runs `work` on the worker's thread between two passes, and waits for it. cancelled: asked while it runs models.
+  // Throws what it throws; Cancelled once closed. Not from a listener.
   void run(const std::function<void()>& work, const CancelCheck& cancelled = {});
 
   std::size_t num_unfinished() const { return queue_->num_unfinished(); }
 
   // Ends all requests with Cancelled, interrupting the running pass, and waits for that.
   void cancel_all() noexcept;
-  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time. In a forked process,
-  // where the worker does not exist, it does nothing.
+  // Ends all requests with Cancelled and the worker. Any thread but the worker may call this, one at a time. In a
+  // forked process, where the worker does not exist, it does nothing.
   void close() noexcept;
   bool is_in_its_process() const { return queue_->is_in_its_process(); }
 

@@ -38,14 +38,17 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
   Executor::Options run;
-  run.max_unfinished = static_cast<std::size_t>(options_.max_sequences) + static_cast<std::size_t>(options_.max_queue_size);
+  run.max_unfinished =
+      static_cast<std::size_t>(options_.max_sequences) + static_cast<std::size_t>(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
-  executor_ = std::make_unique<Executor>(scheduler_, [this](const CancelCheck& check) { models_.set_cancel_check(check); }, run);
+  executor_ = std::make_unique<Executor>(
+      scheduler_, [this](const CancelCheck& check) { models_.set_cancel_check(check); }, run);
 }
 
 Generator::~Generator() {
-  if (!is_in_its_process()) (void)executor_.release();  // its mutexes may be locked by a thread that does not exist here
+  if (!is_in_its_process())
+    (void)executor_.release();  // its mutexes may be locked by a thread that does not exist here
 }
 
 std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const CancelCheck& cancelled) {
@@ -59,7 +62,8 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   const int num_draft_tokens = has_drafts ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
   std::unique_ptr<sampling::Constraint> constraint = constraints_.compile(request);
-  auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, prompt_tokens(request, cancelled), seed, num_draft_tokens);
+  auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, prompt_tokens(request, cancelled), seed,
+                                                      num_draft_tokens);
   scheduled->constrain(std::move(constraint));
   return scheduled;
 }
@@ -79,7 +83,8 @@ void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bi
   std::set<Token> banned;
   for (const auto& [token, bias] : logit_bias) {
     if (!token_ids().contains(token)) {
-      throw ArgumentError("logit_bias", "has the token " + std::to_string(token) + "; it must be " + token_ids().text());
+      throw ArgumentError("logit_bias",
+                          "has the token " + std::to_string(token) + "; it must be " + token_ids().text());
     }
     if (std::isinf(bias)) banned.insert(token);
   }
@@ -100,14 +105,16 @@ std::string Generator::note_of(const Request& request) const {
 DraftingState Generator::drafting_state(const ScheduledRequest* request) const {
   DraftingState state;
   state.has_draft = has_draft(models_.draft_source());
-  state.num_draft_tokens = state.has_draft && request != nullptr ? request->sequence().num_draft_tokens : options_.num_draft_tokens;
+  state.num_draft_tokens =
+      state.has_draft && request != nullptr ? request->sequence().num_draft_tokens : options_.num_draft_tokens;
   state.outlook = draft_length_.outlook();
   return state;
 }
 
 std::string Generator::drafting(const RequestHandle* request) {
   std::string report;
-  executor_->run([&] { report = drafting_report(drafting_state(request != nullptr ? request->request().get() : nullptr)); });
+  executor_->run(
+      [&] { report = drafting_report(drafting_state(request != nullptr ? request->request().get() : nullptr)); });
   return report;
 }
 
@@ -121,7 +128,8 @@ void Generator::set_remembers_outputs(bool remembers) {
   executor_->run([&] { scheduler_.set_remembers_outputs(remembers); });
 }
 
-PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int repeats, const CancelCheck& cancelled) {
+PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int repeats,
+                                 const CancelCheck& cancelled) {
   check_range("max_tokens", max_tokens, whole_numbers(1, max_draft_tokens + 1));
   check_range("repeats", repeats, whole_numbers(1, 1000));
   PassTimes times;
@@ -130,7 +138,8 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
     const ScheduledRequest& request = *after.request();
     if (!scheduler_.is_cached(request)) throw std::logic_error("passes are timed after a request that is still cached");
     const Sequence& s = request.sequence();
-    for (int n = 1; n <= max_tokens; ++n) times.target.push_back(time_pass(models_.target(), s.slot, s.tokens, n, n, repeats));
+    for (int n = 1; n <= max_tokens; ++n)
+      times.target.push_back(time_pass(models_.target(), s.slot, s.tokens, n, n, repeats));
     if (models_.draft() == nullptr) return;
     models_.proposer()->prefill(s, s.num_committed - 1);
     times.draft = time_pass(*models_.draft(), s.slot, s.tokens, 1, 1, repeats);
@@ -142,8 +151,8 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
 // What the cache of a model depends on, besides the tokens.
 std::string Generator::cache_key(const std::string& path) const {
   const Isa* isa = default_isa().isa;
-  return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) + " sequences, " +
-         (isa == nullptr ? "" : feature_names(isa->usable()));
+  return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) +
+         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable()));
 }
 
 std::string Generator::draft_key() const {
@@ -158,7 +167,8 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
     const int count = scheduler_.is_cached(saved) ? scheduler_.num_cached(saved) : 0;
     if (count > 0) prefix = states_.save(saved.sequence().slot, saved.sequence().tokens, count);
   });
-  if (prefix.tokens.empty()) throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
+  if (prefix.tokens.empty())
+    throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
   prefix.target_key = cache_key(options_.target);
   if (prefix.num_draft_tokens > 0) prefix.draft_key = draft_key();
   write_prefix_file(path, prefix);
@@ -167,7 +177,8 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
 
 int Generator::load_prefix(const std::string& path) {
   PrefixFile prefix = read_prefix_file(path);
-  if (prefix.target_key != cache_key(options_.target)) throw UnusableFile(path + ": is of another model, kind of cache or processor");
+  if (prefix.target_key != cache_key(options_.target))
+    throw UnusableFile(path + ": is of another model, kind of cache or processor");
   const int count = static_cast<int>(prefix.tokens.size());
   if (count > n_ctx()) {
     throw UnusableFile(path + ": has " + std::to_string(count) + " tokens, and the context " + std::to_string(n_ctx()));
@@ -180,7 +191,8 @@ int Generator::load_prefix(const std::string& path) {
     const int slot = scheduler_.adopt(holder);
     if (slot < 0) throw Error(path + " cannot be loaded while requests use all slots; wait for one to end");
     if (states_.restore(slot, prefix)) return;
-    throw UnusableFile(path + ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
+    throw UnusableFile(path +
+                       ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
   });
   return count;
 }
@@ -193,7 +205,8 @@ void Generator::keep_prefixes(const KeptPrefixes& options, std::function<void(co
     cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, cache_key(options_.target),
                                                   draft != nullptr ? draft_key() : "", std::move(note));
   }
-  cache.goes_back = !models_.target_context().has_recurrent_layers() && (draft == nullptr || !draft->has_recurrent_layers());
+  cache.goes_back =
+      !models_.target_context().has_recurrent_layers() && (draft == nullptr || !draft->has_recurrent_layers());
   executor_->run([&] {
     prefix_cache_ = std::make_unique<PrefixCache>(std::make_unique<ModelStates>(states_), std::move(cache));
     scheduler_.set_prefix_store(prefix_cache_.get());

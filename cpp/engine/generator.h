@@ -1,5 +1,5 @@
-// The public C++ interface: generates text with a target and a draft. Python, the command line and the server are thin layers over
-// this.
+// The public C++ interface: generates text with a target and a draft. Python, the command line and the server are thin
+// layers over this.
 #pragma once
 
 #include <atomic>
@@ -29,44 +29,47 @@ namespace specdec {
 
 class Generator {
  public:
-  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared by Generators
-  // that do not run at the same time; null: new ones.
+  // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared
+  // by Generators that do not run at the same time; null: new ones.
   explicit Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads = nullptr);
   // Ends all requests. In a forked process the models' thread does not exist, and what it used is not freed.
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // Requests, on any thread. Dropping a handle cancels its request. cancelled: asked while a long prompt is tokenized. Throws
-  // std::invalid_argument, ContextFull, Cancelled; QueueFull if max_queue_size requests wait already.
+  // Requests, on any thread. Dropping a handle cancels its request. cancelled: asked while a long prompt is tokenized.
+  // Throws std::invalid_argument, ContextFull, Cancelled; QueueFull if max_queue_size requests wait already.
   std::shared_ptr<RequestHandle> submit(const Request& request, const CancelCheck& cancelled = {});
   std::size_t num_unfinished() const { return executor_->num_unfinished(); }  // requests that run or wait
-  void cancel_all() noexcept { executor_->cancel_all(); }                     // ends those with Cancelled, and waits for that
+  void cancel_all() noexcept { executor_->cancel_all(); }  // ends those with Cancelled, and waits for that
   // Ends all requests for good: later ones throw Cancelled.
   void close() noexcept { executor_->close(); }
 
   // A sentence about a request's prompt for the user, which does not change the output; empty: none.
   std::string note_of(const Request& request) const;
 
-  // Commands, which run between two passes and are waited for, on any thread. They throw Cancelled once the Generator is closed.
+  // Commands, which run between two passes and are waited for, on any thread. They throw Cancelled once the Generator
+  // is closed.
 
-  // Whether requests like this one use drafts, and if not why, from the costs measured so far. null: requests with the Generator's
-  // own number of drafts.
+  // Whether requests like this one use drafts, and if not why, from the costs measured so far. null: requests with the
+  // Generator's own number of drafts.
   std::string drafting(const RequestHandle* request = nullptr);
   double plain_seconds_per_token();  // what a token takes without drafts, estimated from all passes so far; 0: unknown
 
-  // Times passes of 1 to max_tokens tokens, each `repeats` times, after the tokens of a request that has ended and whose slot was not
-  // used since. cancelled: asked during passes. Throws ModelError, Cancelled; Error while requests run.
+  // Times passes of 1 to max_tokens tokens, each `repeats` times, after the tokens of a request that has ended and
+  // whose slot was not used since. cancelled: asked during passes. Throws ModelError, Cancelled; Error while requests
+  // run.
   PassTimes time_passes(const RequestHandle& after, int max_tokens, int repeats, const CancelCheck& cancelled = {});
 
-  // Writes what is cached of a request: of its prompt, and of its output so far. Returns the number of tokens. Throws Error.
+  // Writes what is cached of a request: of its prompt, and of its output so far. Returns the number of tokens. Throws
+  // Error.
   int save_prefix(const RequestHandle& request, const std::string& path);
-  // Fills the caches of a free slot from a file; a request that begins with its tokens does not read them again, and its output has the
-  // same bits. Returns the number of tokens. Throws UnusableFile for a file that is damaged or of other models or options, Error while
-  // no slot is free.
+  // Fills the caches of a free slot from a file; a request that begins with its tokens does not read them again, and
+  // its output has the same bits. Returns the number of tokens. Throws UnusableFile for a file that is damaged or of
+  // other models or options, Error while no slot is free.
   int load_prefix(const std::string& path);
-  // Keeps prefixes of idle conversations once their slot is needed (engine/prefix_cache.h). note: what could not be kept, on any
-  // thread. Throws Error if there is no such folder and none can be made.
+  // Keeps prefixes of idle conversations once their slot is needed (engine/prefix_cache.h). note: what could not be
+  // kept, on any thread. Throws Error if there is no such folder and none can be made.
   struct KeptPrefixes {
     std::uint64_t memory_bytes = 0;  // 0: none in memory
     std::string folder;              // for later processes; empty: none
@@ -77,20 +80,26 @@ class Generator {
   // Its parts.
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
-  // Sentences about what could not be done as asked but does not change results, such as weights that were not repacked.
+  // Sentences about what could not be done as asked but does not change results, such as weights that were not
+  // repacked.
   const std::vector<std::string>& notes() const { return models_.notes(); }
-  const std::string& draft_choice() const { return models_.draft_choice(); }      // what draft "auto" chose; empty: nothing to say
-  const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
+  const std::string& draft_choice() const {
+    return models_.draft_choice();
+  }                                                                    // what draft "auto" chose; empty: nothing to say
+  const DraftSource& draft() const { return models_.draft_source(); }  // never AutomaticDraft
   void check_rpc_servers() const { models_.target_model().check_rpc_servers(); }  // throws ModelError once one is lost
   // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).
   void set_remembers_outputs(bool remembers);
 
   // special: control tokens written in the text are recognised.
-  std::vector<Token> tokenize(const std::string& text, bool special = true) const { return vocabulary().tokenize(text, special); }
+  std::vector<Token> tokenize(const std::string& text, bool special = true) const {
+    return vocabulary().tokenize(text, special);
+  }
   std::vector<Token> continuation_tokens(const std::string& text) const {
     return vocabulary().tokenize(text, false, Vocabulary::Part::middle);
   }
-  // The text of the tokens, with invalid UTF-8 replaced. special: control tokens appear by name; otherwise they are omitted.
+  // The text of the tokens, with invalid UTF-8 replaced. special: control tokens appear by name; otherwise they are
+  // omitted.
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
   Vocabulary vocabulary() const { return models_.vocabulary(); }
 

@@ -11,10 +11,14 @@ GeneratorOption generator_row(Description description) {
 }
 
 Value draft(const GeneratorOptions& options) { return to_text(options.draft); }
-void set_draft(GeneratorOptions& options, const Value& value) { options.draft = draft_source(std::get<std::string>(value)); }
+void set_draft(GeneratorOptions& options, const Value& value) {
+  options.draft = draft_source(std::get<std::string>(value));
+}
 
 Value num_draft_tokens(const GeneratorOptions& options) { return draft_tokens_value(options.num_draft_tokens); }
-void set_num_draft_tokens(GeneratorOptions& options, const Value& value) { options.num_draft_tokens = draft_tokens_of(value); }
+void set_num_draft_tokens(GeneratorOptions& options, const Value& value) {
+  options.num_draft_tokens = draft_tokens_of(value);
+}
 
 }  // namespace
 
@@ -23,16 +27,21 @@ const Table<GeneratorOptions>& generator_options() {
   constexpr bool changes_texts = true;
   static const Table<GeneratorOptions> table = {
       generator_row<&GeneratorOptions::target>(
-          {"target", Path{}, {"Models", {"-m", "--model"}, "FILE", "target model, GGUF file (default: the bundled pair)"}}),
+          {"target",
+           Path{},
+           {"Models", {"-m", "--model"}, "FILE", "target model, GGUF file (default: the bundled pair)"}}),
       row<GeneratorOptions>(
           {"draft",
            Draft{},
            {"Models",
             {"-md", "--model-draft", "--draft", "--spec-draft-model"},
             "FILE",
-            "draft model, a GGUF file with the target's vocabulary; or \"mtp\": multi-token prediction layers of the target's file; or "
-            "\"suffix\": what followed the longest match of the last tokens in the prompt, the output or earlier outputs; or "
-            "\"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; or \"auto\": \"mtp\", else a small model of the "
+            "draft model, a GGUF file with the target's vocabulary; or \"mtp\": multi-token prediction layers of the "
+            "target's file; or "
+            "\"suffix\": what followed the longest match of the last tokens in the prompt, the output or earlier "
+            "outputs; or "
+            "\"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; or \"auto\": \"mtp\", else a "
+            "small model of the "
             "target's family from the Hugging Face hub, else \"suffix\" (default with -m: \"mtp\" or none)"}},
           draft, set_draft),
       generator_row<&GeneratorOptions::draft_corpus>(
@@ -41,39 +50,46 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--draft-corpus"},
             "FILE",
-            "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are copied from it, too; its "
+            "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are "
+            "copied from it, too; its "
             "index is kept next to it (default: none)"}}),
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
-      generator_row<&GeneratorOptions::suffix>({"suffix",
-                                                Flag{},
-                                                {"Models",
-                                                 {"--no-suffix"},
-                                                 "",
-                                                 "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
-                                                 "as with -md suffix, where that is faster"}}),
-      row<GeneratorOptions>({"num_draft_tokens",
-                             DraftTokens{},
-                             {"Models",
-                              {"-k", "--draft-max", "--spec-draft-n-max"},
-                              "N",
-                              "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
-                                  "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
-                            num_draft_tokens, set_num_draft_tokens),
+      generator_row<&GeneratorOptions::suffix>(
+          {"suffix",
+           Flag{},
+           {"Models",
+            {"--no-suffix"},
+            "",
+            "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
+            "as with -md suffix, where that is faster"}}),
+      row<GeneratorOptions>(
+          {"num_draft_tokens",
+           DraftTokens{},
+           {"Models",
+            {"-k", "--draft-max", "--spec-draft-n-max"},
+            "N",
+            "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
+                "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
+          num_draft_tokens, set_num_draft_tokens),
       generator_row<&GeneratorOptions::n_ctx>(
           {"n_ctx",
            Whole{whole_numbers(1, 1 << 24)},
            {"Models",
             {"-c", "--ctx-size"},
             "N",
-            "context size in tokens (default: the model's training context, at most " + std::to_string(default_context) + ")",
+            "context size in tokens (default: the model's training context, at most " +
+                std::to_string(default_context) + ")",
             "0"},
            is_optional}),
-      generator_row<&GeneratorOptions::n_threads>(
-          {"n_threads",
-           Whole{whole_numbers(1, 512)},
-           {"Models", {"-t", "--threads"}, "N", "threads (default: one per physical core, performance cores only)", "0"},
-           is_optional,
-           !changes_texts}),
+      generator_row<&GeneratorOptions::n_threads>({"n_threads",
+                                                   Whole{whole_numbers(1, 512)},
+                                                   {"Models",
+                                                    {"-t", "--threads"},
+                                                    "N",
+                                                    "threads (default: one per physical core, performance cores only)",
+                                                    "0"},
+                                                   is_optional,
+                                                   !changes_texts}),
       generator_row<&GeneratorOptions::n_batch>(
           {"n_batch",
            Whole{whole_numbers(max_draft_tokens + 1, 1 << 16)},
@@ -89,7 +105,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--no-mmap"},
             "",
-            "read the weights into memory instead of mapping the files, into huge pages if available: passes are as fast or "
+            "read the weights into memory instead of mapping the files, into huge pages if available: passes are as "
+            "fast or "
             "faster, but the start is slower and the memory is not shared with other processes"},
            !is_optional,
            !changes_texts}),
@@ -99,7 +116,8 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"-nr", "--no-repack"},
             "",
-            "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the kernels: "
+            "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of "
+            "the kernels: "
             "a faster start and memory shared with other processes, slower passes, the same logits of the target"}}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
@@ -107,30 +125,33 @@ const Table<GeneratorOptions>& generator_options() {
            {"Models",
             {"--draft-weights"},
             "auto|4-bit|file",
-            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 too), for faster "
-            "drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but floats in 8.5 bits and others as they "
-            "are in models of less than 200M weights. Of a large vocabulary (also a drafting head's) all but \"file\" multiply the rows "
+            "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 "
+            "too), for faster "
+            "drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but floats in 8.5 "
+            "bits and others as they "
+            "are in models of less than 200M weights. Of a large vocabulary (also a drafting head's) all but \"file\" "
+            "multiply the rows "
             "of likely tokens only"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},
            {"Models", {"--kv-type"}, "f16|q8_0", "type of the KV caches of both models: 16 or 8.5 bits per value"}}),
-      generator_row<&GeneratorOptions::rpc_servers>(
-          {"rpc",
-           Addresses{},
-           {"Models",
-            {"--rpc"},
-            "HOST:PORT",
-            "run the target's layers on machines that run `specdec rpc-server`; a comma-separated list (docs/distributed.md)"}}),
-      generator_row<&GeneratorOptions::n_gpu_layers>(
-          {"n_gpu_layers",
-           Whole{whole_numbers(-1, 100000)},
-           {"Models",
-            {"-ngl", "--gpu-layers", "--n-gpu-layers"},
-            "N",
-            "number of layers to offload, counted from the last: to the --rpc servers, or to a GPU in builds with such a "
-            "backend; -1: all (default: all with --rpc, else 0)"},
-           is_optional}),
+      generator_row<&GeneratorOptions::rpc_servers>({"rpc",
+                                                     Addresses{},
+                                                     {"Models",
+                                                      {"--rpc"},
+                                                      "HOST:PORT",
+                                                      "run the target's layers on machines that run `specdec "
+                                                      "rpc-server`; a comma-separated list (docs/distributed.md)"}}),
+      generator_row<&GeneratorOptions::n_gpu_layers>({"n_gpu_layers",
+                                                      Whole{whole_numbers(-1, 100000)},
+                                                      {"Models",
+                                                       {"-ngl", "--gpu-layers", "--n-gpu-layers"},
+                                                       "N",
+                                                       "number of layers to offload, counted from the last: to the "
+                                                       "--rpc servers, or to a GPU in builds with such a "
+                                                       "backend; -1: all (default: all with --rpc, else 0)"},
+                                                      is_optional}),
       generator_row<&GeneratorOptions::max_sequences>(
           {"max_sequences",
            Whole{whole_numbers(1, 256)},

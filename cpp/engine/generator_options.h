@@ -22,21 +22,21 @@ struct GeneratorOptions {
   std::optional<int> n_threads;          // none: one per physical core
   int n_batch = 512;                     // tokens per pass while reading a prompt
   std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
-  // Number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1: all; none: all with
-  // rpc_servers, otherwise 0.
+  // Number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1: all; none:
+  // all with rpc_servers, otherwise 0.
   std::optional<int> n_gpu_layers;
-  bool use_mmap = true;                      // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
-  bool repack = true;                        // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
-  std::string draft_weights = "auto";        // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
-  std::string kv_type = "f16";               // of both models' caches: f16, q8_0
-  std::string draft_corpus;                  // a file that suffix decoding copies from, too (engine/draft_corpus.h)
+  bool use_mmap = true;  // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
+  bool repack = true;    // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
+  std::string draft_weights = "auto";  // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file
+  std::string kv_type = "f16";         // of both models' caches: f16, q8_0
+  std::string draft_corpus;            // a file that suffix decoding copies from, too (engine/draft_corpus.h)
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (chat/chat_template.h)
   bool suffix = true;                        // with a draft model, copies of text are drafts too
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
   int max_queue_size = 1024;                 // requests that may wait for an Executor
   LoadProgressCallback progress;             // of the load
-  // Downloads a model of the hub, "hf:OWNER/REPOSITORY:QUANT", and returns its path; throws Error or Cancelled. For the draft "auto";
-  // null: no downloads.
+  // Downloads a model of the hub, "hf:OWNER/REPOSITORY:QUANT", and returns its path; throws Error or Cancelled. For the
+  // draft "auto"; null: no downloads.
   std::function<std::string(const std::string&)> download;
   int num_draft_tokens = auto_draft_tokens;  // or K, 0 .. max_draft_tokens; a request may choose its own
 };

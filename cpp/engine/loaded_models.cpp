@@ -19,7 +19,8 @@
 namespace specdec {
 namespace {
 
-// Snapshots of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a checkpoint.
+// Snapshots of recurrent layers, where the number of drafts is not fixed: longer drafts (copies) are rolled back from a
+// checkpoint.
 constexpr int default_snapshots = 8;
 constexpr int max_rows = 512;  // rows of logits per pass: 300 MB for a vocabulary of 152,000
 
@@ -48,7 +49,8 @@ Model::Options LoadedModels::model_options() const {
   return model;
 }
 
-// With the target's own head if that drafts. If it was found, not asked for, a file whose head cannot be loaded is loaded without.
+// With the target's own head if that drafts. If it was found, not asked for, a file whose head cannot be loaded is
+// loaded without.
 void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
   Model::Options model = model_options();
   model.num_gpu_layers = options_.n_gpu_layers.value_or(options_.rpc_servers.empty() ? 0 : -1);
@@ -67,14 +69,16 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
     note("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
   if (options_.n_ctx && *options_.n_ctx > target_model_->trained_context()) {
-    note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " + printable(options_.target) +
-         " was trained for, " + std::to_string(target_model_->trained_context()) + ": text beyond that is likely to be poor");
+    note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
+         printable(options_.target) + " was trained for, " + std::to_string(target_model_->trained_context()) +
+         ": text beyond that is likely to be poor");
   }
 }
 
 void LoadedModels::make_target_context() {
   Context::Options context;
-  context.context_length = options_.n_ctx ? *options_.n_ctx : std::min(default_context, target_model_->trained_context());
+  context.context_length =
+      options_.n_ctx ? *options_.n_ctx : std::min(default_context, target_model_->trained_context());
   context.batch_size = options_.n_batch;
   context.num_slots = options_.max_sequences;
   const int rows = max_draft_tokens + 1;  // of one sequence
@@ -92,9 +96,11 @@ void LoadedModels::make_target_context() {
     target_ = std::make_unique<Context>(target_model_, threads_, context);
   }
   if (!target_->lacks_snapshots()) return;
-  note(printable(options_.target) + ": there is no memory for snapshots of the recurrent state (" + std::to_string(context.num_snapshots) +
+  note(printable(options_.target) + ": there is no memory for snapshots of the recurrent state (" +
+       std::to_string(context.num_snapshots) +
        " for each sequence), so rejected drafts are rolled back by a copy of it, " +
-       "which takes longer. Ask for fewer sequences, a shorter context (n_ctx, -c), or fewer drafts (num_draft_tokens, -k)");
+       "which takes longer. Ask for fewer sequences, a shorter context (n_ctx, -c), or fewer drafts (num_draft_tokens, "
+       "-k)");
 }
 
 void LoadedModels::load_draft() {
@@ -123,10 +129,12 @@ void LoadedModels::load_draft_model() {
   // With RPC servers the draft runs on this machine: network latency would dominate its short passes.
   model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
   draft_model_ = std::make_shared<Model>(resolved_.parts, model);
-  if (const auto difference = Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {
-    throw VocabularyMismatch("the draft " + draft_model_->path() + " cannot propose tokens for the target " + options_.target + ": " +
-                             *difference +
-                             (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
+  if (const auto difference =
+          Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {
+    throw VocabularyMismatch(
+        "the draft " + draft_model_->path() + " cannot propose tokens for the target " + options_.target + ": " +
+        *difference +
+        (is_head ? ". Use a head that was made for this target" : ". Use a draft of the same model family"));
   }
   const std::uint64_t target = target_model_->weight_bytes(), draft = draft_model_->weight_bytes();
   if (draft <= target) return;  // a pass takes about as long as reading its weights
@@ -150,7 +158,8 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
   context.context_length = target_->context_length();
   context.batch_size = options_.n_batch;
   // llama.cpp makes logits of every token that such a head reads.
-  if (model->head_kind() == HeadKind::eagle3) context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
+  if (model->head_kind() == HeadKind::eagle3)
+    context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
   std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, *head_target_);
@@ -168,7 +177,8 @@ void LoadedModels::draft_from(LanguageModel& draft) {
 void LoadedModels::repack() {
   const TileWeights draft_weights = parse_tile_weights(options_.draft_weights);
   const int threads = threads_->size();
-  note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0, options_.progress));
+  note(target_model_->repack(TileWeights::exact, threads, draft_model_ ? draft_model_->weight_bytes() : 0,
+                             options_.progress));
   if (draft_model_) note(draft_model_->repack(draft_weights, threads, 0, options_.progress));
   if (!head_ || draft_weights == TileWeights::exact) return;
   Model& head = draft_model_ ? *draft_model_ : *target_model_;

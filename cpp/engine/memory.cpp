@@ -24,8 +24,9 @@ std::uint64_t trained_context(const GgufFile& file) {
 
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  const std::uint64_t context = options.n_ctx ? static_cast<std::uint64_t>(*options.n_ctx)
-                                              : std::min<std::uint64_t>(default_context, trained_context(target.front()));
+  const std::uint64_t context = options.n_ctx
+                                    ? static_cast<std::uint64_t>(*options.n_ctx)
+                                    : std::min<std::uint64_t>(default_context, trained_context(target.front()));
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
   const auto caches = [&](const GgufFile& file, std::uint64_t tokens) {

@@ -8,9 +8,9 @@
 
 namespace specdec {
 
-// The memory of a generator, in bytes. Weights are mapped files (unless options.use_mmap is false); if they do not fit into
-// memory, every pass reads them from disk again. The models' scratch memory is not included; it is small unless the models are
-// tiny.
+// The memory of a generator, in bytes. Weights are mapped files (unless options.use_mmap is false); if they do not fit
+// into memory, every pass reads them from disk again. The models' scratch memory is not included; it is small unless
+// the models are tiny.
 struct MemoryNeed {
   std::uint64_t weights = 0;  // of target and draft
   std::uint64_t caches = 0;   // keys and values of full contexts

@@ -51,7 +51,8 @@ struct Text {
   }
   std::string operator()(const sampling::LogitBias& biases) const {
     std::string result;
-    for (const auto& [token, bias] : biases) result += (result.empty() ? "" : ", ") + std::to_string(token) + ": " + number_text(bias);
+    for (const auto& [token, bias] : biases)
+      result += (result.empty() ? "" : ", ") + std::to_string(token) + ": " + number_text(bias);
     return result;
   }
 };
@@ -60,7 +61,9 @@ struct Text {
 class Valid {
  public:
   explicit Valid(const Value& value) : value_(value) {}
-  bool operator()(const Whole& type) const { return type.range.contains(static_cast<double>(std::get<std::int64_t>(value_))); }
+  bool operator()(const Whole& type) const {
+    return type.range.contains(static_cast<double>(std::get<std::int64_t>(value_)));
+  }
   bool operator()(const Number& type) const { return type.range.contains(std::get<double>(value_)); }
   bool operator()(const DraftTokens&) const {
     if (const auto* word = std::get_if<std::string>(&value_)) return *word == automatic;

@@ -1,5 +1,5 @@
-// An option as a row of a table, with everything that the command line, JSON and Python need to read, check, describe and save
-// it. The tables are request_options.h and generator_options.h.
+// An option as a row of a table, with everything that the command line, JSON and Python need to read, check, describe
+// and save it. The tables are request_options.h and generator_options.h.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace specdec::option {
 
 // The value of an option, independent of its source. monostate: not given.
-using Value =
-    std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>, sampling::LogitBias>;
+using Value = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string,
+                           std::vector<std::string>, sampling::LogitBias>;
 
 // Types, and what a Value of each holds.
 struct Flag {};  // bool; on the command line it turns the default around
@@ -38,7 +38,8 @@ struct Draft {};      // string, see draft_source()
 struct Texts {};      // strings; on the command line one each time it is given
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
-using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses, Biases>;
+using Type =
+    std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses, Biases>;
 
 // The option on the command line.
 struct Flags {

@@ -12,7 +12,8 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
-double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text, int num_tokens, int num_rows, int repeats) {
+double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text, int num_tokens, int num_rows,
+                 int repeats) {
   std::vector<Token> tokens;
   for (std::size_t i = 0; i < static_cast<std::size_t>(num_tokens); ++i) tokens.push_back(text[i % text.size()]);
   // If the sequence fills the context, the pass is timed at an earlier position, where it fits.

@@ -14,8 +14,9 @@ struct PassTimes {
 
 double median(std::vector<double> values);  // values must not be empty
 
-// Median seconds of passes that append `num_tokens` tokens (`text`, repeated) to the slot's cache and compute `num_rows` rows,
-// after one pass that is not timed. The cache is unchanged afterwards, also after exceptions.
-double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text, int num_tokens, int num_rows, int repeats);
+// Median seconds of passes that append `num_tokens` tokens (`text`, repeated) to the slot's cache and compute
+// `num_rows` rows, after one pass that is not timed. The cache is unchanged afterwards, also after exceptions.
+double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text, int num_tokens, int num_rows,
+                 int repeats);
 
 }  // namespace specdec

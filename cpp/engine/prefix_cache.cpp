@@ -17,11 +17,14 @@ bool begins_with(const std::vector<Token>& tokens, const std::vector<Token>& pre
   return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
-std::vector<Token> first(const std::vector<Token>& tokens, int length) { return {tokens.begin(), tokens.begin() + length}; }
+std::vector<Token> first(const std::vector<Token>& tokens, int length) {
+  return {tokens.begin(), tokens.begin() + length};
+}
 
 }  // namespace
 
-PrefixCache::PrefixCache(std::unique_ptr<SlotStates> states, Options options) : states_(std::move(states)), options_(std::move(options)) {}
+PrefixCache::PrefixCache(std::unique_ptr<SlotStates> states, Options options)
+    : states_(std::move(states)), options_(std::move(options)) {}
 
 int PrefixCache::usable_prefix(const std::vector<Token>& kept, const std::vector<Token>& prompt, int usable) const {
   const int length = common_prefix(kept, prompt, usable);
@@ -43,7 +46,9 @@ PrefixCache::Best PrefixCache::best_prefix(const std::vector<Token>& prompt, int
   return best;
 }
 
-int PrefixCache::longest_prefix(const std::vector<Token>& prompt, int usable) { return best_prefix(prompt, usable).length; }
+int PrefixCache::longest_prefix(const std::vector<Token>& prompt, int usable) {
+  return best_prefix(prompt, usable).length;
+}
 
 bool PrefixCache::restore(const std::vector<Token>& prompt, int usable, int slot) {
   Best best = best_prefix(prompt, usable);
@@ -79,7 +84,8 @@ void PrefixCache::keep_in_memory(const Kept& prefix) {
 }
 
 bool PrefixCache::is_in_memory(const std::vector<Token>& tokens) {
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return begins_with(kept->tokens, tokens); });
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return begins_with(kept->tokens, tokens); });
   if (found == kept_.end()) return false;
   kept_.splice(kept_.begin(), kept_, found);
   return true;
@@ -87,7 +93,8 @@ bool PrefixCache::is_in_memory(const std::vector<Token>& tokens) {
 
 bool PrefixCache::is_in_folder(const std::vector<Token>& tokens) {
   const auto& prefixes = options_.folder->prefixes();
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return begins_with(prefix.second, tokens); });
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const auto& prefix) { return begins_with(prefix.second, tokens); });
 }
 
 void PrefixCache::overwritten(int slot, const std::vector<Token>& tokens, int length) noexcept {

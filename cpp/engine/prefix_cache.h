@@ -1,8 +1,9 @@
-// More prefixes than slots: the states of conversations whose slot went to another request, in memory and, for later processes, in a
-// folder. A prefix that is restored gives the same bits as one that was read.
+// More prefixes than slots: the states of conversations whose slot went to another request, in memory and, for later
+// processes, in a folder. A prefix that is restored gives the same bits as one that was read.
 //
-// Not kept are prefixes of models with sliding windows that are longer than the window (llama.cpp saves the last window only). A prefix of
-// a model with recurrent layers is used only where the prompt has all of it: their state cannot go back.
+// Not kept are prefixes of models with sliding windows that are longer than the window (llama.cpp saves the last window
+// only). A prefix of a model with recurrent layers is used only where the prompt has all of it: their state cannot go
+// back.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,8 @@ PrefixFile read_prefix_file(const std::string& path) {
   return prefix;
 }
 
-std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key, const std::string& draft_key) {
+std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key,
+                                      const std::string& draft_key) {
   try {
     CheckedFileStart file(path, magic, version);
     if (file.field(target_key.size()) != target_key || file.field(draft_key.size()) != draft_key) return {};

@@ -1,6 +1,6 @@
-// A file with the KV caches of a prompt that was read, so that a later process need not read it again (engine/checked_file.h). Its
-// fields: the target's key, the draft's key, the tokens (i32), the target's cache, the draft's tokens in the cache (u64), the draft's
-// cache. Caches are in llama.cpp's format, which checks little.
+// A file with the KV caches of a prompt that was read, so that a later process need not read it again
+// (engine/checked_file.h). Its fields: the target's key, the draft's key, the tokens (i32), the target's cache, the
+// draft's tokens in the cache (u64), the draft's cache. Caches are in llama.cpp's format, which checks little.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,9 @@ void write_prefix_file(const std::string& path, const PrefixFile& prefix);
 // Throws UnusableFile, or Error if the file cannot be read.
 PrefixFile read_prefix_file(const std::string& path);
 
-// Its tokens alone, without the check of the whole file; none if it is damaged so far, has other keys, or cannot be read.
-std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key, const std::string& draft_key);
+// Its tokens alone, without the check of the whole file; none if it is damaged so far, has other keys, or cannot be
+// read.
+std::vector<Token> read_prefix_tokens(const std::string& path, const std::string& target_key,
+                                      const std::string& draft_key);
 
 }  // namespace specdec

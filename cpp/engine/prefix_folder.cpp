@@ -25,7 +25,9 @@ bool begins_with(const std::vector<Token>& tokens, const std::vector<Token>& pre
   return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
 
-bool is_temporary(const fs::path& path) { return path.extension().string().rfind(".part", 0) == 0 && path.stem().extension() == extension; }
+bool is_temporary(const fs::path& path) {
+  return path.extension().string().rfind(".part", 0) == 0 && path.stem().extension() == extension;
+}
 
 struct FoundFile {
   fs::path path;
@@ -48,7 +50,8 @@ std::vector<FoundFile> files_in(const std::string& folder) {
 
 }  // namespace
 
-PrefixFolder::PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key, Note note)
+PrefixFolder::PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key,
+                           Note note)
     : folder_(std::move(folder)),
       most_bytes_(most_bytes),
       target_key_(std::move(target_key)),
@@ -59,12 +62,14 @@ PrefixFolder::PrefixFolder(std::string folder, std::uint64_t most_bytes, std::st
   fs::create_directories(folder_, error);
   if (error) throw Error(folder_ + ": cannot be made a folder for prompts: " + error.message());
   for (const FoundFile& file : files_in(folder_)) {
-    if (is_temporary(file.path) && fs::file_time_type::clock::now() - file.used > abandoned_after) fs::remove(file.path, error);
+    if (is_temporary(file.path) && fs::file_time_type::clock::now() - file.used > abandoned_after)
+      fs::remove(file.path, error);
   }
   try {
     writer_ = std::thread([this] { work(); });
   } catch (const std::system_error&) {
-    throw Error("cannot start a thread that writes prompts to " + folder_ + ": the system has a limit; raise it (ulimit -u)");
+    throw Error("cannot start a thread that writes prompts to " + folder_ +
+                ": the system has a limit; raise it (ulimit -u)");
   }
 }
 
@@ -87,7 +92,8 @@ const std::map<std::string, std::vector<Token>>& PrefixFolder::prefixes() {
     const std::string name = file.path.filename().string();
     if (name.rfind(key_hash_ + "-", 0) != 0 || file.path.extension() != extension) continue;
     const auto known = prefixes_.find(name);
-    found[name] = known != prefixes_.end() ? std::move(known->second) : read_prefix_tokens(file.path.string(), target_key_, draft_key_);
+    found[name] = known != prefixes_.end() ? std::move(known->second)
+                                           : read_prefix_tokens(file.path.string(), target_key_, draft_key_);
   }
   prefixes_ = std::move(found);
   return prefixes_;
@@ -98,7 +104,8 @@ std::optional<PrefixFile> PrefixFolder::read(const std::string& name) {
   std::error_code ignored;
   try {
     PrefixFile prefix = read_prefix_file(path);
-    if (prefix.target_key != target_key_ || prefix.draft_key != draft_key_) throw UnusableFile(path + ": is of another model");
+    if (prefix.target_key != target_key_ || prefix.draft_key != draft_key_)
+      throw UnusableFile(path + ": is of another model");
     fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
     return prefix;
   } catch (const Error& error) {
@@ -151,9 +158,11 @@ void PrefixFolder::write_now(const PrefixFile& prefix) {
   for (const FoundFile& file : files_in(folder_)) {
     const std::string other = file.path.filename().string();
     if (other.rfind(key_hash_ + "-", 0) != 0 || file.path.extension() != extension) continue;
-    if (begins_with(prefix.tokens, read_prefix_tokens(file.path.string(), target_key_, draft_key_))) older.push_back(other);
+    if (begins_with(prefix.tokens, read_prefix_tokens(file.path.string(), target_key_, draft_key_)))
+      older.push_back(other);
   }
-  const std::uint64_t bytes = prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);
+  const std::uint64_t bytes =
+      prefix.target_state.size() + prefix.draft_state.size() + prefix.tokens.size() * sizeof(Token);
   if (!make_room(bytes)) return;
   write_prefix_file(path_of(name).string(), prefix);
   for (const std::string& other : older) fs::remove(path_of(other), ignored);
@@ -163,7 +172,8 @@ void PrefixFolder::write_now(const PrefixFile& prefix) {
 bool PrefixFolder::make_room(std::uint64_t bytes) {
   if (bytes > most_bytes_) return false;
   std::vector<FoundFile> files = files_in(folder_);
-  files.erase(std::remove_if(files.begin(), files.end(), [](const FoundFile& file) { return file.path.extension() != extension; }),
+  files.erase(std::remove_if(files.begin(), files.end(),
+                             [](const FoundFile& file) { return file.path.extension() != extension; }),
               files.end());
   std::sort(files.begin(), files.end(), [](const FoundFile& a, const FoundFile& b) { return a.used < b.used; });
   std::uint64_t sum = bytes;

@@ -1,8 +1,9 @@
-// Prefixes in a folder, for later processes and for others of the same model: one file each (engine/prefix_file.h), named after a hash of
-// its keys and of its tokens.
+// Prefixes in a folder, for later processes and for others of the same model: one file each (engine/prefix_file.h),
+// named after a hash of its keys and of its tokens.
 //
-// Several processes may use the folder at once: files appear under their name when they are complete, and a file that another process
-// removes meanwhile is a prefix that is not there. The total size is limited; the files that were not used for the longest go first.
+// Several processes may use the folder at once: files appear under their name when they are complete, and a file that
+// another process removes meanwhile is a prefix that is not there. The total size is limited; the files that were not
+// used for the longest go first.
 #pragma once
 
 #include <condition_variable>
@@ -25,8 +26,8 @@ class PrefixFolder {
  public:
   using Note = std::function<void(const std::string&)>;
 
-  // Makes the folder if there is none. keys: prefixes with others are not found. note: called with what could not be read or written, on
-  // any thread. Throws Error.
+  // Makes the folder if there is none. keys: prefixes with others are not found. note: called with what could not be
+  // read or written, on any thread. Throws Error.
   PrefixFolder(std::string folder, std::uint64_t most_bytes, std::string target_key, std::string draft_key, Note note);
   ~PrefixFolder();  // writes what waits
   PrefixFolder(const PrefixFolder&) = delete;

@@ -20,11 +20,12 @@ std::string prefix(const std::string& text, std::size_t bytes) {
 
 void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx) {
   const std::string count = (is_all ? "" : "at least ") + std::to_string(num_tokens);
-  throw ContextFull("the prompt has " + count + " tokens, the context holds " + std::to_string(n_ctx), num_tokens, n_ctx);
+  throw ContextFull("the prompt has " + count + " tokens, the context holds " + std::to_string(n_ctx), num_tokens,
+                    n_ctx);
 }
 
-// Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing prefixes are
-// tokenized, and their tokens are only counted.
+// Tokenizing cannot be interrupted, and tokenizing a text in pieces gives other tokens at their borders. So growing
+// prefixes are tokenized, and their tokens are only counted.
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled) {
   const std::string& text = prompt.text;

@@ -9,9 +9,9 @@
 
 namespace specdec {
 
-// vocabulary.tokenize(prompt). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long only the
-// beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true: it is asked between the steps of a
-// long text.
+// vocabulary.tokenize(prompt). Throws ContextFull if these are more than n_ctx tokens; of a text that is much too long
+// only the beginning is tokenized. Throws Cancelled once cancelled(), which may be empty, returns true: it is asked
+// between the steps of a long text.
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled);
 

@@ -54,16 +54,22 @@ const char* name(FinishReason reason) {
   }
 }
 
-const char* Request::constraint() const { return grammar ? "grammar" : json_schema ? "json_schema" : regex ? "regex" : nullptr; }
+const char* Request::constraint() const {
+  return grammar ? "grammar" : json_schema ? "json_schema" : regex ? "regex" : nullptr;
+}
 
 void Request::validate() const {
   option::check(request_options(), *this);
   if (grammar.has_value() + json_schema.has_value() + regex.has_value() > 1) {
-    throw ArgumentError(constraint(), std::string("is given with ") + (regex ? "regex" : "json_schema") + "; at most one of them can be");
+    throw ArgumentError(constraint(), std::string("is given with ") + (regex ? "regex" : "json_schema") +
+                                          "; at most one of them can be");
   }
-  if (prompt.empty() && prompt_tokens.empty()) throw std::invalid_argument("the prompt is empty; give at least one character or token");
+  if (prompt.empty() && prompt_tokens.empty())
+    throw std::invalid_argument("the prompt is empty; give at least one character or token");
 }
 
-Verification Request::verification_in_use() const { return verification.value_or(seed ? Verification::invariant : Verification::block); }
+Verification Request::verification_in_use() const {
+  return verification.value_or(seed ? Verification::invariant : Verification::block);
+}
 
 }  // namespace specdec

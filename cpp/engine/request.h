@@ -16,14 +16,14 @@ struct Request {
   std::string prompt;                // UTF-8; special tokens written out are recognised
   std::vector<Token> prompt_tokens;  // used instead of `prompt` if not empty
   sampling::SamplingParams sampling;
-  std::vector<std::string> stop;             // the output ends before the first occurrence of any of these
-  std::optional<std::uint64_t> seed;         // none: a random one
-  std::optional<int> num_draft_tokens;       // none: the generator's
-  int max_tokens = 224;                      // 0 produces nothing
-  int top_logprobs = 0;                      // most likely tokens to report with each token, see Piece and Score
-  std::vector<Token> control_tokens;         // control tokens rendered by name; all others are omitted
-  bool score_prompt = false;                 // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
-  bool read_prompt = false;                  // also with max_tokens 0: the prompt is read into the caches and stays there
+  std::vector<std::string> stop;        // the output ends before the first occurrence of any of these
+  std::optional<std::uint64_t> seed;    // none: a random one
+  std::optional<int> num_draft_tokens;  // none: the generator's
+  int max_tokens = 224;                 // 0 produces nothing
+  int top_logprobs = 0;                 // most likely tokens to report with each token, see Piece and Score
+  std::vector<Token> control_tokens;    // control tokens rendered by name; all others are omitted
+  bool score_prompt = false;  // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
+  bool read_prompt = false;   // also with max_tokens 0: the prompt is read into the caches and stays there
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
@@ -36,8 +36,8 @@ struct Request {
 
   void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong
 
-  // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same output with
-  // any draft, any number of drafts, or none.
+  // The requested mode; if none, block, which accepts most, but with a seed invariant, so that the seed gives the same
+  // output with any draft, any number of drafts, or none.
   Verification verification_in_use() const;
 };
 
@@ -51,7 +51,8 @@ const char* name(DraftOrigin origin);  // "model", "suffix", "ngram", "constrain
 enum class FinishReason { stop, length, context };  // end of generation or a stop string; max_tokens; no room left
 const char* name(FinishReason reason);
 
-// One token of the output. `text` is the text that became final with it: it may be empty, or include text of earlier tokens.
+// One token of the output. `text` is the text that became final with it: it may be empty, or include text of earlier
+// tokens.
 struct Piece {
   Token token = 0;
   std::string text;

@@ -15,9 +15,11 @@ const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>&
     pieces[static_cast<std::size_t>(token)] = vocabulary_.piece(token);
     if (vocabulary_.is_end_of_generation(token)) ends.push_back(token);
   }
-  if (ends.empty()) throw ModelError(target_ + " has no end-of-generation token, so a constrained output could not end");
+  if (ends.empty())
+    throw ModelError(target_ + " has no end-of-generation token, so a constrained output could not end");
   for (const Token token : control_tokens) {
-    if (!vocabulary_.is_end_of_generation(token)) pieces.at(static_cast<std::size_t>(token)) = vocabulary_.piece(token, true);
+    if (!vocabulary_.is_end_of_generation(token))
+      pieces.at(static_cast<std::size_t>(token)) = vocabulary_.piece(token, true);
   }
   compiler = std::make_unique<ConstraintCompiler>(pieces, ends);
   return *compiler;

@@ -19,8 +19,8 @@ class RequestConstraints {
   RequestConstraints(Vocabulary vocabulary, int vocabulary_size, std::string target)
       : vocabulary_(vocabulary), vocabulary_size_(vocabulary_size), target_(std::move(target)) {}
 
-  // The constraint of a request; null: it has none. On any thread. Throws std::invalid_argument for one that cannot be compiled,
-  // ModelError if the vocabulary has no end of generation.
+  // The constraint of a request; null: it has none. On any thread. Throws std::invalid_argument for one that cannot be
+  // compiled, ModelError if the vocabulary has no end of generation.
   std::unique_ptr<sampling::Constraint> compile(const Request& request);
 
  private:
@@ -30,7 +30,8 @@ class RequestConstraints {
   const int vocabulary_size_;
   const std::string target_;
   std::mutex mutex_;
-  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>> compilers_;  // by Request::control_tokens, made when needed
+  std::map<std::vector<Token>, std::unique_ptr<ConstraintCompiler>>
+      compilers_;  // by Request::control_tokens, made when needed
 };
 
 }  // namespace specdec

@@ -47,15 +47,17 @@ class RequestHandle {
   std::exception_ptr error() const;  // what ended it early, Cancelled after cancel(); null: nothing (so far)
   Stats stats() const;               // so far
   PromptProgress prompt_progress() const;
-  std::string drafting() const;  // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
-  // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and otherwise.
+  std::string drafting()
+      const;  // at the end: whether drafts were used, and if not why (drafting_report.h); empty before
+  // For Request::score_prompt: from the first piece on, or the end of a request without pieces; null before, and
+  // otherwise.
   std::shared_ptr<const Score> prompt_score() const;
 
   // Asks the executor to end the request, without waiting for that. Does nothing if it has ended. Allocates nothing.
   void cancel() noexcept;
 
-  // Called after every new piece and at the end, on the executor's thread: it must return soon and throw nothing. Called at once,
-  // on this thread, if there are pieces already or the request has ended.
+  // Called after every new piece and at the end, on the executor's thread: it must return soon and throw nothing.
+  // Called at once, on this thread, if there are pieces already or the request has ended.
   void set_listener(std::function<void()> listener);
 
   bool is_in_its_process() const;  // false: in a forked process, where it never ends

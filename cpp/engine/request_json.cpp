@@ -54,10 +54,13 @@ class Reader {
 
  private:
   std::optional<Value> whole() const {
-    const bool fits = json_.is_number_integer() && !(json_.is_number_unsigned() && json_.get<std::uint64_t>() > INT64_MAX);
+    const bool fits =
+        json_.is_number_integer() && !(json_.is_number_unsigned() && json_.get<std::uint64_t>() > INT64_MAX);
     return fits ? std::optional<Value>(json_.get<std::int64_t>()) : std::nullopt;
   }
-  std::optional<Value> string() const { return json_.is_string() ? std::optional<Value>(json_.get<std::string>()) : std::nullopt; }
+  std::optional<Value> string() const {
+    return json_.is_string() ? std::optional<Value>(json_.get<std::string>()) : std::nullopt;
+  }
   std::optional<Value> strings() const {
     if (json_.is_string()) return std::vector<std::string>{json_.get<std::string>()};
     std::vector<std::string> strings;

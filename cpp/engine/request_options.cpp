@@ -31,44 +31,59 @@ void set_num_draft_tokens(Request& request, const Value& value) {
   if (!std::holds_alternative<std::monostate>(value)) request.num_draft_tokens = draft_tokens_of(value);
 }
 
-Value verification(const Request& request) { return std::string(request.verification ? name(*request.verification) : "auto"); }
-void set_verification(Request& request, const Value& value) { request.verification = verification_named(std::get<std::string>(value)); }
+Value verification(const Request& request) {
+  return std::string(request.verification ? name(*request.verification) : "auto");
+}
+void set_verification(Request& request, const Value& value) {
+  request.verification = verification_named(std::get<std::string>(value));
+}
 
 Value drafting(const Request& request) { return std::string(name(request.drafting)); }
-void set_drafting(Request& request, const Value& value) { request.drafting = drafting_named(std::get<std::string>(value)); }
+void set_drafting(Request& request, const Value& value) {
+  request.drafting = drafting_named(std::get<std::string>(value));
+}
 
 }  // namespace
 
 const Table<Request>& request_options() {
   static const Table<Request> table = {
-      request_row<&Request::max_tokens>({"max_tokens",
-                                         Whole{whole_numbers(0, max_int)},
-                                         {"Text",
-                                          {"-n", "--predict", "--n-predict"},
-                                          "N",
-                                          "maximum number of tokens; -1: until the model ends its output or the context is full",
-                                          "-1",
-                                          to_value(max_int)}}),
-      request_row<&Request::stop>(
-          {"stop",
-           Texts{},
-           {"Text", {"-r", "--stop", "--reverse-prompt"}, "TEXT", "stop string: ends the output, which does not include it; repeatable"}}),
-      request_row<&Request::seed>({"seed",
-                                   Seed{},
-                                   {"Sampling",
-                                    {"-s", "--seed"},
-                                    "N",
-                                    "random seed; the same seed repeats the output with any draft or none (default: -1, a random one)",
-                                    "-1"},
-                                   true}),
+      request_row<&Request::max_tokens>(
+          {"max_tokens",
+           Whole{whole_numbers(0, max_int)},
+           {"Text",
+            {"-n", "--predict", "--n-predict"},
+            "N",
+            "maximum number of tokens; -1: until the model ends its output or the context is full",
+            "-1",
+            to_value(max_int)}}),
+      request_row<&Request::stop>({"stop",
+                                   Texts{},
+                                   {"Text",
+                                    {"-r", "--stop", "--reverse-prompt"},
+                                    "TEXT",
+                                    "stop string: ends the output, which does not include it; repeatable"}}),
+      request_row<&Request::seed>(
+          {"seed",
+           Seed{},
+           {"Sampling",
+            {"-s", "--seed"},
+            "N",
+            "random seed; the same seed repeats the output with any draft or none (default: -1, a random one)",
+            "-1"},
+           true}),
       sampling_row<&SamplingParams::temperature>(
-          {"temperature", Number{ranges::temperature}, {"Sampling", {"--temp", "--temperature"}, "X", "temperature; 0: greedy decoding"}}),
+          {"temperature",
+           Number{ranges::temperature},
+           {"Sampling", {"--temp", "--temperature"}, "X", "temperature; 0: greedy decoding"}}),
       sampling_row<&SamplingParams::top_k>(
           {"top_k", Whole{ranges::top_k}, {"Sampling", {"--top-k"}, "N", "keep the N most likely tokens; 0: off"}}),
       sampling_row<&SamplingParams::top_p>(
           {"top_p",
            Number{ranges::top_p},
-           {"Sampling", {"--top-p"}, "X", "keep the fewest most likely tokens whose probabilities sum to at least X; 1: off"}}),
+           {"Sampling",
+            {"--top-p"},
+            "X",
+            "keep the fewest most likely tokens whose probabilities sum to at least X; 1: off"}}),
       sampling_row<&SamplingParams::min_p>(
           {"min_p",
            Number{ranges::min_p},
@@ -76,7 +91,10 @@ const Table<Request>& request_options() {
       sampling_row<&SamplingParams::repeat_penalty>(
           {"repeat_penalty",
            Number{ranges::repeat_penalty},
-           {"Sampling", {"--repeat-penalty"}, "X", "divide positive logits of recent tokens by X, multiply negative ones; 1: off"}}),
+           {"Sampling",
+            {"--repeat-penalty"},
+            "X",
+            "divide positive logits of recent tokens by X, multiply negative ones; 1: off"}}),
       sampling_row<&SamplingParams::presence_penalty>(
           {"presence_penalty",
            Number{ranges::presence_penalty},
@@ -84,11 +102,17 @@ const Table<Request>& request_options() {
       sampling_row<&SamplingParams::frequency_penalty>(
           {"frequency_penalty",
            Number{ranges::frequency_penalty},
-           {"Sampling", {"--frequency-penalty"}, "X", "subtract X from the logits of recent tokens once per occurrence; 0: off"}}),
+           {"Sampling",
+            {"--frequency-penalty"},
+            "X",
+            "subtract X from the logits of recent tokens once per occurrence; 0: off"}}),
       sampling_row<&SamplingParams::penalty_last_n>(
           {"penalty_last_n",
            Whole{ranges::penalty_last_n},
-           {"Sampling", {"--repeat-last-n"}, "N", "how many of the last tokens are \"recent\" for the penalties; -1: all, 0: off"}}),
+           {"Sampling",
+            {"--repeat-last-n"},
+            "N",
+            "how many of the last tokens are \"recent\" for the penalties; -1: all, 0: off"}}),
       sampling_row<&SamplingParams::logit_bias>(
           {"logit_bias",
            Biases{},
@@ -99,22 +123,32 @@ const Table<Request>& request_options() {
       request_row<&Request::top_logprobs>(
           {"top_logprobs",
            Whole{whole_numbers(0, max_top_logprobs)},
-           {"Output", {"--top-logprobs"}, "N", "with every token the N most likely ones in its place and their log-probabilities"}}),
+           {"Output",
+            {"--top-logprobs"},
+            "N",
+            "with every token the N most likely ones in its place and their log-probabilities"}}),
       request_row<&Request::grammar>(
           {"grammar",
            String{},
-           {constraints, {"--grammar"}, "TEXT", "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
+           {constraints,
+            {"--grammar"},
+            "TEXT",
+            "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
            true}),
-      request_row<&Request::json_schema>({"json_schema",
-                                          Schema{},
-                                          {constraints,
-                                           {"-j", "--json-schema"},
-                                           "JSON",
-                                           "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
-                                           "not enforced are an error"},
-                                          true}),
+      request_row<&Request::json_schema>(
+          {"json_schema",
+           Schema{},
+           {constraints,
+            {"-j", "--json-schema"},
+            "JSON",
+            "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
+            "not enforced are an error"},
+           true}),
       request_row<&Request::regex>(
-          {"regex", String{}, {constraints, {"--regex"}, "TEXT", "the whole output matches this regular expression"}, true}),
+          {"regex",
+           String{},
+           {constraints, {"--regex"}, "TEXT", "the whole output matches this regular expression"},
+           true}),
       // On the command line it is the Generator's.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",
@@ -122,17 +156,20 @@ const Table<Request>& request_options() {
                     {"Sampling",
                      {"--verification"},
                      "MODE",
-                     "how drafts are verified; in every mode the output is distributed exactly as the target's. block: jointly, which "
-                     "accepts the most; token: one by one; invariant: a seed gives the same output for any draft and any -k, with 8 % "
+                     "how drafts are verified; in every mode the output is distributed exactly as the target's. block: "
+                     "jointly, which "
+                     "accepts the most; token: one by one; invariant: a seed gives the same output for any draft and "
+                     "any -k, with 8 % "
                      "fewer tokens per target call than block (12 % at worst); auto: invariant with -s, else block"}},
                    verification, set_verification),
-      row<Request>({"drafting",
-                    Choice{{"sampled", "argmax"}},
-                    {"Sampling",
-                     {"--drafting"},
-                     "MODE",
-                     "sampled: sample drafts from the draft model's distribution; argmax: propose its most likely tokens"}},
-                   drafting, set_drafting),
+      row<Request>(
+          {"drafting",
+           Choice{{"sampled", "argmax"}},
+           {"Sampling",
+            {"--drafting"},
+            "MODE",
+            "sampled: sample drafts from the draft model's distribution; argmax: propose its most likely tokens"}},
+          drafting, set_drafting),
   };
   return table;
 }

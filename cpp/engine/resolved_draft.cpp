@@ -53,11 +53,13 @@ void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
 
 }  // namespace
 
-ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target, bool can_use_own_head) {
+ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+                            bool can_use_own_head) {
   const bool is_remote = !options.rpc_servers.empty();
   const auto reject_remote_head = [&](const std::string& value) {
     if (!is_remote) return;
-    throw WrongValue("draft", value, "another kind of draft with RPC servers: each head pass would wait for the network");
+    throw WrongValue("draft", value,
+                     "another kind of draft with RPC servers: each head pass would wait for the network");
   };
   ResolvedDraft draft;
   draft.source = options.draft;
@@ -66,7 +68,8 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   if (is_open && options.num_draft_tokens != 0 && !is_remote) {
     const OwnHeadInfo head = own_head(target);
     if (head.is_damaged) {
-      draft.notes.push_back("drafts do not come from the model's own head: " + printable(options.target) + ": " + head.problem);
+      draft.notes.push_back("drafts do not come from the model's own head: " + printable(options.target) + ": " +
+                            head.problem);
     }
     if (head.problem.empty() && can_use_own_head) draft.source = OwnHead();
   }

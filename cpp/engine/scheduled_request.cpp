@@ -23,19 +23,21 @@ bool repeats(Verification verification, int num_draft_tokens) {
   return num_draft_tokens != auto_draft_tokens || verification == Verification::invariant;
 }
 
-// The request word of the text's random numbers. "auto" draft lengths have learnt from this generator's earlier texts: a seed that
-// is given again must not decide by the same numbers that they were learnt from, so each text has its own. Otherwise lengths do not
-// depend on what was learnt, or the text does not depend on lengths (invariant verification), and the seed alone decides.
+// The request word of the text's random numbers. "auto" draft lengths have learnt from this generator's earlier texts:
+// a seed that is given again must not decide by the same numbers that they were learnt from, so each text has its own.
+// Otherwise lengths do not depend on what was learnt, or the text does not depend on lengths (invariant verification),
+// and the seed alone decides.
 std::uint64_t request_word(std::int64_t id, const Request& request, int num_draft_tokens) {
   return repeats(request.verification_in_use(), num_draft_tokens) ? 0 : static_cast<std::uint64_t>(id);
 }
 
 }  // namespace
 
-ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed,
-                                   int num_draft_tokens)
+ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt,
+                                   std::uint64_t seed, int num_draft_tokens)
     : id_(id),
-      sequence_(-1, request.sampling, std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
+      sequence_(-1, request.sampling,
+                std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
       stream_(request.stop),
       control_tokens_(request.control_tokens),
       seed_(seed),
@@ -62,7 +64,8 @@ std::shared_ptr<const Score> ScheduledRequest::prompt_score() const {
 }
 
 void ScheduledRequest::constrain(std::unique_ptr<sampling::Constraint> constraint) {
-  if (constraint) sequence_.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), num_delivered_);
+  if (constraint)
+    sequence_.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), num_delivered_);
 }
 
 Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
@@ -75,7 +78,8 @@ Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
   piece.origin = emission.origin;
   piece.logprob = emission.logprob;
   piece.top_logprobs.assign(top, top + static_cast<std::ptrdiff_t>(each));
-  const bool is_named = std::find(control_tokens_.begin(), control_tokens_.end(), emission.token) != control_tokens_.end();
+  const bool is_named =
+      std::find(control_tokens_.begin(), control_tokens_.end(), emission.token) != control_tokens_.end();
   vocabulary.piece(emission.token, token_bytes_, is_named);
   piece.text = stream_.push(token_bytes_);
   if (stream_.stopped()) {

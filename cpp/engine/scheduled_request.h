@@ -17,15 +17,16 @@ namespace specdec {
 
 class ScheduledRequest {
  public:
-  // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for an empty stop
-  // string.
-  ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed, int num_draft_tokens);
+  // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for
+  // an empty stop string.
+  ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed,
+                   int num_draft_tokens);
 
   // The output obeys the constraint; null: none. Before it begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);
 
-  // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order throw
-  // std::logic_error.
+  // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order
+  // throw std::logic_error.
   enum class State { waiting, reading, running, over };  // waiting for a slot; reading its prompt; generating
   void begin_reading(int slot);
   void begin_running();
@@ -44,8 +45,8 @@ class ScheduledRequest {
   std::int64_t id() const { return id_; }
   std::uint64_t seed() const { return seed_; }
   Verification verification() const { return sequence_.verification; }
-  // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft lengths that
-  // depend on measured times.
+  // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft
+  // lengths that depend on measured times.
   bool is_repeatable() const { return is_repeatable_; }
 
   // Whether its prompt is read although it generates nothing.

@@ -22,7 +22,10 @@ int num_usable(const ScheduledRequest& request) {
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder), vocabulary_(vocabulary), slots_(static_cast<std::size_t>(num_slots)), slot_choice_(num_slots) {}
+    : decoder_(decoder),
+      vocabulary_(vocabulary),
+      slots_(static_cast<std::size_t>(num_slots)),
+      slot_choice_(num_slots) {}
 
 void Scheduler::add(std::shared_ptr<ScheduledRequest> request) {
   if (request->sequence().remaining == 0 && !request->reads_prompt()) {
@@ -41,12 +44,16 @@ std::optional<Event> Scheduler::next() {
 }
 
 const ScheduledRequest* Scheduler::reading() const {
-  const auto is_reading = [](const auto& request) { return request && request->state() == ScheduledRequest::State::reading; };
+  const auto is_reading = [](const auto& request) {
+    return request && request->state() == ScheduledRequest::State::reading;
+  };
   const auto found = std::find_if(slots_.begin(), slots_.end(), is_reading);
   return found == slots_.end() ? nullptr : found->get();
 }
 
-bool Scheduler::is_idle() const { return waiting_.empty() && ended_.empty() && std::none_of(slots_.begin(), slots_.end(), is_active); }
+bool Scheduler::is_idle() const {
+  return waiting_.empty() && ended_.empty() && std::none_of(slots_.begin(), slots_.end(), is_active);
+}
 
 std::optional<Event> Scheduler::take_event() {
   if (!ended_.empty()) {
@@ -74,16 +81,19 @@ bool Scheduler::step(int max_prompt_tokens) {
 }
 
 bool Scheduler::any_is(ScheduledRequest::State state) const {
-  return std::any_of(slots_.begin(), slots_.end(), [state](const auto& request) { return request && request->state() == state; });
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [state](const auto& request) { return request && request->state() == state; });
 }
 
-// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: of a prompt that no
-// running request waits for. Returns false if there was none to read.
+// Reads one prompt after another, so that each can reuse the prefix it shares with earlier ones. max_tokens: of a
+// prompt that no running request waits for. Returns false if there was none to read.
 bool Scheduler::read_prompts(int max_tokens) {
   bool any = false;
   for (int left = reading_chunk; left > 0; any = true) {
     if (!any_is(ScheduledRequest::State::reading)) begin_next_request();
-    const auto is_reading = [](const auto& request) { return request && request->state() == ScheduledRequest::State::reading; };
+    const auto is_reading = [](const auto& request) {
+      return request && request->state() == ScheduledRequest::State::reading;
+    };
     const auto reading = std::find_if(slots_.begin(), slots_.end(), is_reading);
     if (reading == slots_.end()) break;
     left -= read_prompt(**reading, any_is(ScheduledRequest::State::running) ? left : max_tokens);
@@ -91,7 +101,9 @@ bool Scheduler::read_prompts(int max_tokens) {
   return any;
 }
 
-int Scheduler::num_cached(std::size_t slot) const { return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0; }
+int Scheduler::num_cached(std::size_t slot) const {
+  return slots_[slot] ? decoder_.num_cached(static_cast<int>(slot)) : 0;
+}
 
 std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest& request, int stored) {
   std::vector<SlotChoice::Slot> slots;
@@ -121,8 +133,8 @@ void Scheduler::begin_next_request() {
   slot_choice_.use(slot);
 }
 
-// Of an idle slot all but the first num_kept tokens are overwritten next. A few that are lost, as those of a retried answer, are not worth
-// the copy.
+// Of an idle slot all but the first num_kept tokens are overwritten next. A few that are lost, as those of a retried
+// answer, are not worth the copy.
 void Scheduler::keep_what_is_lost(std::size_t slot, int num_kept) {
   const int cached = num_cached(slot);
   if (store_ == nullptr || 2 * num_kept > cached) return;
@@ -163,7 +175,9 @@ void Scheduler::cycle() {
   const auto most = static_cast<std::size_t>(decoder_.capacity(running_));
   const std::size_t num_groups = (running_.size() + most - 1) / most;
   for (std::size_t group = 0; group < num_groups; ++group) {
-    const auto place = [&](std::size_t i) { return running_.begin() + static_cast<std::ptrdiff_t>(running_.size() * i / num_groups); };
+    const auto place = [&](std::size_t i) {
+      return running_.begin() + static_cast<std::ptrdiff_t>(running_.size() * i / num_groups);
+    };
     group_.assign(place(group), place(group + 1));
     run_cycle();
   }
@@ -185,7 +199,8 @@ void Scheduler::run_cycle() {
   }
 }
 
-// If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the fastest.
+// If requests have ended and none is waiting, moves the others to adjacent slots: a pass over adjacent slots is the
+// fastest.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
   for (auto gap = static_cast<std::size_t>(first - slots_.begin()); gap < slots_.size(); ++gap) {
@@ -201,7 +216,8 @@ void Scheduler::close_gaps() {
   }
 }
 
-// Copies what an idle slot caches, which another request overwrites next, to an empty slot, or else leaves it to the store.
+// Copies what an idle slot caches, which another request overwrites next, to an empty slot, or else leaves it to the
+// store.
 void Scheduler::keep_elsewhere(std::size_t gap) {
   if (num_cached(gap) == 0) return;
   for (std::size_t i = slots_.size(); i-- > 0;) {
@@ -219,7 +235,8 @@ void Scheduler::finish(ScheduledRequest& request) {
   request.end();
   decoder_.truncate(request.sequence(), request.num_delivered());
   slot_choice_.use(request.sequence().slot);
-  if (remembers_outputs_) decoder_.remember(request.sequence(), static_cast<int>(request.sequence().stats.prompt_tokens));
+  if (remembers_outputs_)
+    decoder_.remember(request.sequence(), static_cast<int>(request.sequence().stats.prompt_tokens));
 }
 
 void Scheduler::fail(ScheduledRequest& request, std::exception_ptr error) {
@@ -233,7 +250,9 @@ void Scheduler::end_without_piece(ScheduledRequest& request) {
 }
 
 void Scheduler::cancel(std::int64_t id) {
-  const auto is_request = [id](const std::shared_ptr<ScheduledRequest>& request) { return request && request->id() == id; };
+  const auto is_request = [id](const std::shared_ptr<ScheduledRequest>& request) {
+    return request && request->id() == id;
+  };
   const auto running = std::find_if(slots_.begin(), slots_.end(), is_request);
   if (running != slots_.end() && is_active(*running)) finish(**running);
   for (auto* queue : {&waiting_, &ended_}) {

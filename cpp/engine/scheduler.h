@@ -1,8 +1,9 @@
-// Continuous batching. Requests wait for one of a fixed number of slots (places in the caches), read their prompts one after
-// another, and then generate together, with one target pass per cycle for all. Each leaves its slot when it is finished.
+// Continuous batching. Requests wait for one of a fixed number of slots (places in the caches), read their prompts one
+// after another, and then generate together, with one target pass per cycle for all. Each leaves its slot when it is
+// finished.
 //
-// The output of a request does not depend on the others: models compute the same bits for any batch, and every request has its
-// own random numbers. `ScheduledRequest` is the state of one request.
+// The output of a request does not depend on the others: models compute the same bits for any batch, and every request
+// has its own random numbers. `ScheduledRequest` is the state of one request.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +31,12 @@ class Scheduler {
   Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots);
 
   void add(std::shared_ptr<ScheduledRequest> request);
-  // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that request.
-  // Throws Cancelled; then all requests can continue.
+  // The next event; runs the models as needed. Nullopt when no request is left. An error of one request ends only that
+  // request. Throws Cancelled; then all requests can continue.
   std::optional<Event> next();
-  // next() in parts: an event that is ready; and running the models once, for one cycle of all requests and at most max_prompt_tokens
-  // of prompts (fewer while other requests generate). step() returns false if nothing is left to do, and throws as next() does.
+  // next() in parts: an event that is ready; and running the models once, for one cycle of all requests and at most
+  // max_prompt_tokens of prompts (fewer while other requests generate). step() returns false if nothing is left to do,
+  // and throws as next() does.
   std::optional<Event> take_event();
   bool step(int max_prompt_tokens);
   // The request whose prompt is being read; null: none.
@@ -49,8 +51,8 @@ class Scheduler {
 
   // Whether its slot's cache is still that of this request, which may have ended.
   bool is_cached(const ScheduledRequest& request) const;
-  // Gives a free slot to a request that is over at once, so that its tokens can be put into the slot's cache from outside: the
-  // slot's caches are emptied first. Returns the slot; -1: none is free.
+  // Gives a free slot to a request that is over at once, so that its tokens can be put into the slot's cache from
+  // outside: the slot's caches are emptied first. Returns the slot; -1: none is free.
   int adopt(std::shared_ptr<ScheduledRequest> request);
 
   // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
@@ -83,7 +85,8 @@ class Scheduler {
   Decoder& decoder_;
   Vocabulary vocabulary_;
   std::deque<std::shared_ptr<ScheduledRequest>> waiting_;
-  std::vector<std::shared_ptr<ScheduledRequest>> slots_;  // the running request, or the last one, whose tokens are still cached; or null
+  std::vector<std::shared_ptr<ScheduledRequest>>
+      slots_;  // the running request, or the last one, whose tokens are still cached; or null
   SlotChoice slot_choice_;
   PrefixStore* store_ = nullptr;
   std::deque<std::shared_ptr<ScheduledRequest>> ended_;  // ended without a last piece, not reported yet

@@ -29,20 +29,22 @@ int common_prefix(const std::vector<Token>& a, const std::vector<Token>& b, int 
   return static_cast<int>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
 }
 
-std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots,
-                                                     int stored) {
+std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& prompt, int usable,
+                                                     const std::vector<Slot>& slots, int stored) {
   std::vector<int> prefixes;
   for (const Slot& slot : slots) prefixes.push_back(prefix_in(slot, prompt, usable));
   const auto source = std::max_element(prefixes.begin(), prefixes.end());
   const int longest = std::max(*source, stored);
 
-  using Cost = std::tuple<std::int64_t, bool, std::int64_t>;  // equal costs: an empty slot, then the least recently used
+  using Cost =
+      std::tuple<std::int64_t, bool, std::int64_t>;  // equal costs: an empty slot, then the least recently used
   std::optional<Chosen> chosen;
   std::int64_t ages_to = lost_;
   Cost least;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].is_free) continue;
-    const std::int64_t lost = slots[i].length - std::min(slots[i].length, std::max(prefixes[i], held_elsewhere(slots, i)));
+    const std::int64_t lost =
+        slots[i].length - std::min(slots[i].length, std::max(prefixes[i], held_elsewhere(slots, i)));
     const std::int64_t value = std::max<std::int64_t>(0, uses_[i].lost + lost - lost_);
     const Cost cost(value + std::min(longest - prefixes[i], worth_copying), slots[i].length > 0, uses_[i].number);
     if (chosen && cost >= least) continue;

@@ -1,10 +1,10 @@
-// Which slot a request takes. Each idle slot still caches the tokens of its last request, which the next turn of that conversation would
-// have to read again if they were overwritten.
+// Which slot a request takes. Each idle slot still caches the tokens of its last request, which the next turn of that
+// conversation would have to read again if they were overwritten.
 //
-// A slot is chosen by what that costs: the tokens that are lost, plus the work of giving the slot the longest cached prefix of the prompt.
-// What is lost counts less the longer the slot was not used: it ages by as much as was lost since in slots that were older or held less
-// (the GreedyDual policy of Young, 1994). A side request so takes an empty slot, or that of the last side request, and no conversation
-// keeps a slot for ever because it is long.
+// A slot is chosen by what that costs: the tokens that are lost, plus the work of giving the slot the longest cached
+// prefix of the prompt. What is lost counts less the longer the slot was not used: it ages by as much as was lost since
+// in slots that were older or held less (the GreedyDual policy of Young, 1994). A side request so takes an empty slot,
+// or that of the last side request, and no conversation keeps a slot for ever because it is long.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,10 @@ class SlotChoice {
 
   explicit SlotChoice(int num_slots) : uses_(static_cast<std::size_t>(num_slots)) {}
 
-  // For a prompt of which at most `usable` tokens need not be read. stored: the length of its longest prefix that is kept outside of the
-  // slots. Nullopt: no slot is free.
-  std::optional<Chosen> choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots, int stored = 0);
+  // For a prompt of which at most `usable` tokens need not be read. stored: the length of its longest prefix that is
+  // kept outside of the slots. Nullopt: no slot is free.
+  std::optional<Chosen> choose(const std::vector<Token>& prompt, int usable, const std::vector<Slot>& slots,
+                               int stored = 0);
 
   // The slot's tokens were used: its request begins, or has ended.
   void use(int slot);

@@ -28,7 +28,8 @@ bool ModelStates::restore(int slot, const PrefixFile& prefix) {
 // Otherwise the draft reads the prompt.
 void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
   const auto length = static_cast<int>(prefix.num_draft_tokens);
-  if (draft_ == nullptr || length < 1 || length > draft_->context_length() || prefix.draft_state.size() < row_bytes()) return;
+  if (draft_ == nullptr || length < 1 || length > draft_->context_length() || prefix.draft_state.size() < row_bytes())
+    return;
   const std::size_t size = prefix.draft_state.size() - row_bytes();
   if (!draft_->restore(slot, prefix.draft_state.substr(0, size), length) || head_ == nullptr) return;
   std::vector<float> row(static_cast<std::size_t>(head_->target_row_size()));

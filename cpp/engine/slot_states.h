@@ -14,7 +14,8 @@ class SlotStates {
  public:
   virtual ~SlotStates() = default;
 
-  // What the slot caches, of the first `length` of these tokens. Its keys are empty; without a usable draft state num_draft_tokens is 0.
+  // What the slot caches, of the first `length` of these tokens. Its keys are empty; without a usable draft state
+  // num_draft_tokens is 0.
   virtual PrefixFile save(int slot, const std::vector<Token>& tokens, int length) = 0;
   // Returns false, with an empty slot, if the target's state does not suit this context.
   virtual bool restore(int slot, const PrefixFile& prefix) = 0;
@@ -30,7 +31,9 @@ class ModelStates final : public SlotStates {
   bool restore(int slot, const PrefixFile& prefix) override;
 
  private:
-  std::size_t row_bytes() const { return head_ == nullptr ? 0 : static_cast<std::size_t>(head_->target_row_size()) * sizeof(float); }
+  std::size_t row_bytes() const {
+    return head_ == nullptr ? 0 : static_cast<std::size_t>(head_->target_row_size()) * sizeof(float);
+  }
   void restore_draft(int slot, const PrefixFile& prefix);
 
   Decoder& decoder_;

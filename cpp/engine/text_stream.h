@@ -11,8 +11,8 @@ class TextStream {
   // Throws ArgumentError for an empty stop string.
   explicit TextStream(std::vector<std::string> stop);
 
-  // Adds the bytes of one token and returns the text that is now final. Holds back an incomplete character, and a suffix that
-  // may become a stop string. Bytes that are not UTF-8 become U+FFFD.
+  // Adds the bytes of one token and returns the text that is now final. Holds back an incomplete character, and a
+  // suffix that may become a stop string. Bytes that are not UTF-8 become U+FFFD.
   std::string push(const std::string& bytes);
 
   // Returns the text held back, at the end of generation.

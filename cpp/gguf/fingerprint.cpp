@@ -10,8 +10,8 @@
 namespace specdec {
 namespace {
 
-// Samples of every tensor, evenly spaced from its first byte to its last. Versions of a model may differ in a few tensors, but
-// a changed tensor usually differs in most of its weights.
+// Samples of every tensor, evenly spaced from its first byte to its last. Versions of a model may differ in a few
+// tensors, but a changed tensor usually differs in most of its weights.
 constexpr std::uint64_t num_pieces = 4, piece_bytes = 256;
 
 // Bytes at an offset in a file.
@@ -49,7 +49,8 @@ std::string model_fingerprint(const std::vector<GgufFile>& parts) {
     add(0, std::min(part.data_offset, part.file_size));  // a file without tensors may lack the padding
     for (const GgufTensor& tensor : part.tensors) {
       const std::uint64_t bytes = std::min(piece_bytes, tensor.bytes);
-      for (std::uint64_t i = 0; i < num_pieces; ++i) add(tensor.offset + (tensor.bytes - bytes) * i / (num_pieces - 1), bytes);
+      for (std::uint64_t i = 0; i < num_pieces; ++i)
+        add(tensor.offset + (tensor.bytes - bytes) * i / (num_pieces - 1), bytes);
     }
   }
   return fingerprint.text();

@@ -20,8 +20,8 @@ class Fingerprint {
 
 class GgufFile;
 
-// The fingerprint of a model in one file or several parts, independent of its path: the whole headers and 1 KB of every tensor.
-// Throws ModelError.
+// The fingerprint of a model in one file or several parts, independent of its path: the whole headers and 1 KB of every
+// tensor. Throws ModelError.
 std::string model_fingerprint(const std::vector<GgufFile>& parts);
 std::string model_fingerprint(const std::string& path);
 

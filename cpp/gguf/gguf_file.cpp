@@ -124,7 +124,8 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), size_(regular_file_size(path)) {
     file_.reset(std::fopen(path.c_str(), "rb"));
-    if (!file_) fail_file(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
+    if (!file_)
+      fail_file(path, "cannot be opened (" + std::generic_category().message(errno) + ")", "check its permissions");
   }
 
   std::uint64_t size() const { return size_; }
@@ -148,7 +149,8 @@ class Reader {
 
   void read(char* to, std::uint64_t bytes, const std::string& what) {
     check_room(bytes, 1, what);
-    if (position_ + bytes > max_header_bytes) damaged("the header has more than " + to_string(max_header_bytes) + " bytes");
+    if (position_ + bytes > max_header_bytes)
+      damaged("the header has more than " + to_string(max_header_bytes) + " bytes");
     if (std::fread(to, 1, bytes, file_.get()) != bytes) {
       fail_file(path_, what + " cannot be read (" + std::generic_category().message(errno) + ")", "check the disk");
     }
@@ -171,7 +173,8 @@ class Reader {
 
  private:
   static std::uint64_t regular_file_size(const std::string& path) {
-    if (path.find('\0') != std::string::npos) fail_file(printable(path), "is not a path: it has a NUL character", "check the path");
+    if (path.find('\0') != std::string::npos)
+      fail_file(printable(path), "is not a path: it has a NUL character", "check the path");
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (status.type() == fs::file_type::not_found) fail_file(path, "no such file", "check the path");
@@ -233,7 +236,8 @@ std::uint32_t read_version(Reader& reader, const std::string& path) {
   }
   if (version == 1) fail_file(path, "is GGUF version 1, which llama.cpp no longer reads", convert_again);
   if (version == 0 || version > 3) {
-    fail_file(path, "has GGUF version " + to_string(version) + ", this program reads 2 and 3", "get version 3 or a newer program");
+    fail_file(path, "has GGUF version " + to_string(version) + ", this program reads 2 and 3",
+              "get version 3 or a newer program");
   }
   return version;
 }
@@ -245,7 +249,8 @@ GgufType read_type(Reader& reader, const std::string& what) {
 }
 
 // Appends an array's elements to `bytes` as they are stored.
-void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth, const std::string& what, std::string& bytes) {
+void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth, const std::string& what,
+                   std::string& bytes) {
   reader.check_room(count, min_size(type), what);
   if (fixed_size(type) > 0) {
     bytes += reader.bytes(count * fixed_size(type), what);
@@ -257,7 +262,8 @@ void read_elements(Reader& reader, GgufType type, std::uint64_t count, int depth
       bytes += reader.bytes(load<std::uint64_t>(bytes.data() + bytes.size() - 8), what);
       continue;
     }
-    if (depth == max_array_depth) reader.damaged(what + " is nested more than " + to_string(max_array_depth) + " levels deep");
+    if (depth == max_array_depth)
+      reader.damaged(what + " is nested more than " + to_string(max_array_depth) + " levels deep");
     bytes += reader.bytes(4 + 8, what);
     const auto inner = load<std::uint32_t>(bytes.data() + bytes.size() - 12);
     const auto inner_count = load<std::uint64_t>(bytes.data() + bytes.size() - 8);
@@ -286,7 +292,8 @@ GgufValue read_value(Reader& reader, GgufType type, const std::string& what) {
 std::string read_name(Reader& reader, const std::string& what) {
   const auto length = reader.value<std::uint64_t>(what);
   if (length == 0 || length > max_key_bytes) {
-    reader.damaged("the length of " + what + " is " + to_string(length) + ", expected 1 to " + to_string(max_key_bytes));
+    reader.damaged("the length of " + what + " is " + to_string(length) + ", expected 1 to " +
+                   to_string(max_key_bytes));
   }
   return reader.bytes(length, what);
 }
@@ -316,10 +323,12 @@ std::vector<std::uint64_t> read_shape(Reader& reader, const std::string& what) {
 }
 
 // Bytes of a tensor; checks its shape against its type.
-std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor, const std::string& what) {
+std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const GgufTensor& tensor,
+                           const std::string& what) {
   const GgmlType* type = find_ggml_type(tensor.type);
   if (type == nullptr) {
-    fail_file(path, what + " has unknown type " + to_string(tensor.type), "the file is damaged or needs a newer program");
+    fail_file(path, what + " has unknown type " + to_string(tensor.type),
+              "the file is damaged or needs a newer program");
   }
   if (type->id == type_id::mxfp6_e3m2) {
     fail_file(path, what + " has type MXFP6_E3M2, which only earlier versions read",
@@ -328,13 +337,13 @@ std::uint64_t tensor_bytes(const Reader& reader, const std::string& path, const 
   if (type->block == 0) fail_file(path, what + " has type " + type->name + ", which llama.cpp dropped", quantize_again);
   const std::uint64_t columns = tensor.shape[0];
   if (columns % type->block != 0) {
-    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) + " as " + type->name +
-                   " needs");
+    reader.damaged(what + " has " + to_string(columns) + " columns, not a multiple of " + to_string(type->block) +
+                   " as " + type->name + " needs");
   }
   const std::uint64_t rows = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
   if (is_mxfp6(tensor.type) && rows % mxfp6_rows_multiple != 0) {
-    reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of " + to_string(mxfp6_rows_multiple) + " as " + type->name +
-                   " needs");
+    reader.damaged(what + " has " + to_string(rows) + " rows, not a multiple of " + to_string(mxfp6_rows_multiple) +
+                   " as " + type->name + " needs");
   }
   std::uint64_t bytes = tensor.elements() / type->block;
   if (!multiply(bytes, type->bytes)) reader.damaged("the size of " + what + " overflows");
@@ -391,7 +400,8 @@ void check_apart(const Reader& reader, const std::vector<GgufTensor>& tensors) {
   std::vector<const GgufTensor*> sorted;
   sorted.reserve(tensors.size());
   for (const GgufTensor& tensor : tensors) sorted.push_back(&tensor);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     if (sorted[i]->offset - sorted[i - 1]->offset < sorted[i - 1]->bytes) {
       reader.damaged("tensors " + shown(sorted[i - 1]->name) + " and " + shown(sorted[i]->name) + " overlap");
@@ -404,7 +414,8 @@ void check_mxfp6_layout(const GgufFile& first, const GgufFile& part) {
   const auto tiled = [](const GgufTensor& tensor) { return is_mxfp6(tensor.type); };
   if (std::none_of(part.tensors.begin(), part.tensors.end(), tiled)) return;
   if (first.integer(mxfp6_layout_key) == mxfp6_layout) return;
-  fail_file(part.path, std::string("has MXFP6 tensors but not the metadata ") + mxfp6_layout_key + " = " + to_string(mxfp6_layout),
+  fail_file(part.path,
+            std::string("has MXFP6 tensors but not the metadata ") + mxfp6_layout_key + " = " + to_string(mxfp6_layout),
             quantize_again);
 }
 
@@ -427,8 +438,10 @@ std::string part_prefix(const GgufFile& file, std::uint64_t count) {
   const std::string suffix = part_suffix(index, count);
   const std::size_t length = file.path.size() - std::min(file.path.size(), suffix.size());
   if (file.path.compare(length, std::string::npos, suffix) != 0) {
-    fail_file(file.path, "is part " + to_string(index + 1) + " of " + to_string(count) + ", but its name does not end in " + suffix,
-              "give all parts their original names");
+    fail_file(
+        file.path,
+        "is part " + to_string(index + 1) + " of " + to_string(count) + ", but its name does not end in " + suffix,
+        "give all parts their original names");
   }
   return file.path.substr(0, length);
 }
@@ -436,10 +449,12 @@ std::string part_prefix(const GgufFile& file, std::uint64_t count) {
 GgufFile read_part(const std::string& prefix, std::uint64_t index, std::uint64_t count) {
   const std::string path = prefix + part_suffix(index, count);
   std::error_code error;
-  if (!fs::exists(path, error)) fail_file(path, "no such file, but the model has " + to_string(count) + " parts", get_all_parts);
+  if (!fs::exists(path, error))
+    fail_file(path, "no such file, but the model has " + to_string(count) + " parts", get_all_parts);
   GgufFile part = GgufFile::read(path);
   if (part.integer("split.count") != count || part.integer("split.no") != index) {
-    fail_file(path, "its metadata does not say that it is part " + to_string(index + 1) + " of " + to_string(count), get_all_parts);
+    fail_file(path, "its metadata does not say that it is part " + to_string(index + 1) + " of " + to_string(count),
+              get_all_parts);
   }
   return part;
 }
@@ -456,14 +471,16 @@ void check_parts(const std::vector<GgufFile>& parts) {
     }
   }
   if (first.integer("split.tensors.count").value_or(names.size()) != names.size()) {
-    fail_file(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise", get_all_parts);
+    fail_file(first.path, "the parts have " + to_string(names.size()) + " tensors, split.tensors.count says otherwise",
+              get_all_parts);
   }
 }
 
 }  // namespace
 
 const char* gguf_type_name(GgufType type) {
-  constexpr const char* names[] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"};
+  constexpr const char* names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                   "bool", "string", "array", "u64", "i64", "f64"};
   return names[static_cast<std::uint32_t>(type)];
 }
 
@@ -493,7 +510,8 @@ GgufFile GgufFile::read(const std::string& path) {
   const auto num_entries = reader.value<std::uint64_t>("the number of metadata entries");
   reader.check_room(num_entries, min_entry_bytes, "the metadata");
   if (num_entries > max_entries)
-    reader.damaged("the metadata has " + to_string(num_entries) + " entries, expected at most " + to_string(max_entries));
+    reader.damaged("the metadata has " + to_string(num_entries) + " entries, expected at most " +
+                   to_string(max_entries));
   for (std::uint64_t i = 0; i < num_entries; ++i) file.metadata.push_back(read_entry(reader, i));
   check_unique(reader, file.metadata, &GgufEntry::key, "metadata keys");
   file.alignment = read_alignment(reader, file);

@@ -54,13 +54,14 @@ struct GgufTensor {
 
 class GgufFile {
  public:
-  // Reads the header only. The result is consistent: every tensor has a known type, is inside the file, aligned, and does not
-  // overlap others; keys and names are unique. Memory is proportional to the header's length. Throws ModelError.
+  // Reads the header only. The result is consistent: every tensor has a known type, is inside the file, aligned, and
+  // does not overlap others; keys and names are unique. Memory is proportional to the header's length. Throws
+  // ModelError.
   static GgufFile read(const std::string& path);
 
-  // All parts of a model in order, given any of them (one part for a single file). The parts must be in one folder, with the names
-  // that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks the metadata that llama.cpp asserts, so that bad values are
-  // reported instead of aborting the process.
+  // All parts of a model in order, given any of them (one part for a single file). The parts must be in one folder,
+  // with the names that llama.cpp expects: <prefix>-00001-of-00003.gguf. Also checks the metadata that llama.cpp
+  // asserts, so that bad values are reported instead of aborting the process.
   static std::vector<GgufFile> read_parts(const std::string& path);
   static std::vector<GgufFile> with_other_parts(GgufFile file);  // the same for a part that is read already
 

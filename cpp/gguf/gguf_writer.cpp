@@ -18,7 +18,9 @@ constexpr std::uint32_t gguf_version = 3;
 
 [[noreturn]] void fail(const std::string& path, const std::string& problem) { throw Error(path + ": " + problem); }
 
-std::uint64_t aligned(std::uint64_t value, std::uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+std::uint64_t aligned(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 // Little-endian, as is every machine that llama.cpp maps such a file into.
 template <typename T>
@@ -105,13 +107,15 @@ void check_room(const std::string& path, std::uint64_t bytes) {
   const fs::space_info space = fs::space(folder_of(path), error);
   if (error) fail(path, "its folder cannot be used: " + error.message());
   if (space.available < bytes) {
-    fail(path, "the disk has " + std::to_string(space.available) + " bytes free, the result needs " + std::to_string(bytes));
+    fail(path,
+         "the disk has " + std::to_string(space.available) + " bytes free, the result needs " + std::to_string(bytes));
   }
 }
 
 }  // namespace
 
-std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors, std::uint64_t alignment) {
+std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors,
+                        std::uint64_t alignment) {
   std::string header = "GGUF";
   append(header, gguf_version);
   append(header, std::uint64_t{tensors.size()});
@@ -128,13 +132,14 @@ std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<Gguf
   return header;
 }
 
-GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata, std::vector<GgufTensor> tensors,
-                       std::uint64_t alignment)
+GgufWriter::GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata,
+                       std::vector<GgufTensor> tensors, std::uint64_t alignment)
     : path_(path), overwrite_(overwrite), tensors_(std::move(tensors)) {
   const std::string header = gguf_header(metadata, tensors_, alignment);
   file_size_ = tensors_.empty() ? header.size() : aligned(tensors_.back().offset + tensors_.back().bytes, alignment);
   std::error_code error;
-  if (fs::is_symlink(path_, error) && fs::exists(path_, error)) path_ = fs::canonical(path_).string();  // replace what it points to
+  if (fs::is_symlink(path_, error) && fs::exists(path_, error))
+    path_ = fs::canonical(path_).string();  // replace what it points to
   check_replaceable(path_, overwrite_);
   check_room(path_, file_size_);
   create();
@@ -158,12 +163,13 @@ void GgufWriter::discard() {
 // Never opens the file of another process. Old files may remain from a crash.
 void GgufWriter::create() {
   for (int attempt = 0; attempt < 100 && !file_; ++attempt) {
-    temporary_ = path_ + ".partial-" + std::to_string(process_id()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
+    temporary_ =
+        path_ + ".partial-" + std::to_string(process_id()) + (attempt == 0 ? "" : "-" + std::to_string(attempt));
     file_ = File::create_new(temporary_.string());
   }
   if (file_) return;
-  throw Error(path_ + ": its folder has too many old temporary files such as " + std::exchange(temporary_, fs::path()).string() +
-              "; remove them");
+  throw Error(path_ + ": its folder has too many old temporary files such as " +
+              std::exchange(temporary_, fs::path()).string() + "; remove them");
 }
 
 void GgufWriter::write(std::uint64_t offset, const void* data, std::size_t bytes) { file_->write(offset, data, bytes); }

@@ -13,17 +13,18 @@
 
 namespace specdec {
 
-// The header's bytes, padded to the alignment. Places the tensors one after another, aligned, and sets their offsets: relative to
-// the data section in the header, from the start of the file in `tensors`.
-std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors, std::uint64_t alignment);
+// The header's bytes, padded to the alignment. Places the tensors one after another, aligned, and sets their offsets:
+// relative to the data section in the header, from the start of the file in `tensors`.
+std::string gguf_header(const std::vector<GgufEntry>& metadata, std::vector<GgufTensor>& tensors,
+                        std::uint64_t alignment);
 
 // The data goes to a temporary file next to `path`; publish() renames it, the destructor removes it otherwise.
 // All functions throw specdec::Error.
 class GgufWriter {
  public:
   // Fails if `path` exists (unless `overwrite`), is not a regular file, or if the disk lacks space for the result.
-  GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata, std::vector<GgufTensor> tensors,
-             std::uint64_t alignment);
+  GgufWriter(const std::string& path, bool overwrite, const std::vector<GgufEntry>& metadata,
+             std::vector<GgufTensor> tensors, std::uint64_t alignment);
   ~GgufWriter();
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;

@@ -87,7 +87,8 @@ std::string number_text(const GgufValue& value) {
   return to_string(std::get<std::uint64_t>(value));
 }
 
-void check_range(const GgufFile& file, const std::string& key, const GgufValue& value, std::uint64_t low, std::uint64_t high) {
+void check_range(const GgufFile& file, const std::string& key, const GgufValue& value, std::uint64_t low,
+                 std::uint64_t high) {
   const std::string expected = ", expected " + to_string(low) + " to " + to_string(high);
   if (!std::holds_alternative<std::uint64_t>(value) && !std::holds_alternative<std::int64_t>(value)) {
     reject(file, key, "is not a whole number" + expected);
@@ -97,7 +98,8 @@ void check_range(const GgufFile& file, const std::string& key, const GgufValue& 
 }
 
 // The value in its range, or `missing`.
-std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high, std::uint64_t missing) {
+std::uint64_t checked(const GgufFile& file, const std::string& key, std::uint64_t low, std::uint64_t high,
+                      std::uint64_t missing) {
   const GgufValue* value = file.find(key);
   if (value == nullptr) return missing;
   check_range(file, key, *value, low, high);
@@ -114,12 +116,14 @@ void check_ranges(const GgufFile& file, const std::string& prefix) {
       check_range(file, key, *value, h.low, h.high);
       continue;
     }
-    if (layers->count > max_layers) reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
+    if (layers->count > max_layers)
+      reject(file, key, "has " + to_string(layers->count) + " elements, expected one for each layer");
     for (const GgufValue& one : layers->elements()) check_range(file, key, one, h.low, h.high);
   }
   // Layers that predict further tokens come after those that llama.cpp runs; an assistant has no others.
   const std::uint64_t others = prefix == "gemma4-assistant." ? 0 : 1;
-  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - others, 0);
+  checked(file, prefix + "nextn_predict_layers", 0, file.integer(prefix + "block_count").value_or(max_layers) - others,
+          0);
 }
 
 // The largest element of an array, or the number itself.
@@ -135,7 +139,8 @@ std::uint64_t largest(const GgufFile& file, const std::string& key) {
 void check_heads(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "attention.head_count_kv";
   const std::uint64_t heads = largest(file, prefix + "attention.head_count"), kv_heads = largest(file, key);
-  if (heads > 0 && kv_heads > heads) reject(file, key, "is " + to_string(kv_heads) + " with " + to_string(heads) + " query heads");
+  if (heads > 0 && kv_heads > heads)
+    reject(file, key, "is " + to_string(kv_heads) + " with " + to_string(heads) + " query heads");
 }
 
 // The numbers of a key; 0: there is no attention.
@@ -145,7 +150,8 @@ std::uint64_t head_size(const GgufFile& file, const std::string& prefix) {
   return file.integer(prefix + "attention.key_length").value_or(of_width);
 }
 
-// Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed number.
+// Rotated dimensions come in pairs and lie inside a head; ggml counts them in steps of two from an unchecked signed
+// number.
 void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
   const std::uint64_t head = head_size(file, prefix);
   if (head == 0) return;  // no attention: nothing is rotated
@@ -165,9 +171,11 @@ void check_rotated_dimensions(const GgufFile& file, const std::string& prefix) {
 void check_wkv_heads(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "wkv.head_size";
   if (file.find(key) == nullptr) return;
-  const std::uint64_t size = checked(file, key, 1, 1 << 16, 0), width = file.integer(prefix + "embedding_length").value_or(size);
+  const std::uint64_t size = checked(file, key, 1, 1 << 16, 0),
+                      width = file.integer(prefix + "embedding_length").value_or(size);
   if (size % 64 != 0) reject(file, key, "is " + to_string(size) + ", expected a multiple of 64");
-  if (width % size != 0) reject(file, key, "is " + to_string(size) + ", which does not divide the width " + to_string(width));
+  if (width % size != 0)
+    reject(file, key, "is " + to_string(size) + ", which does not divide the width " + to_string(width));
 }
 
 // The number, or the first element of an array; 0 if it is missing.
@@ -177,8 +185,8 @@ std::uint64_t first(const GgufFile& file, const std::string& key) {
   return elements->count == 0 ? 0 : natural(elements->elements(1).front()).value_or(0);
 }
 
-// What these architectures need, though llama.cpp takes it for optional, and then divides by it or aborts. Instead of the number of
-// experts that are used, the width of an expert will do.
+// What these architectures need, though llama.cpp takes it for optional, and then divides by it or aborts. Instead of
+// the number of experts that are used, the width of an expert will do.
 struct Need {
   const char* name;
   const char* instead;
@@ -189,7 +197,8 @@ const std::vector<Need>& needs() {
       {"attention.head_count", nullptr, {"olmo2", "phimoe", "gemma2", "gemma3", "deepseek2", "deepseek2-ocr"}},
       {"expert_used_count",
        "expert_feed_forward_length",
-       {"qwen2moe", "qwen3moe", "qwen3next", "qwen3vlmoe", "qwen35moe", "qwen4exp", "glm4moe", "grovemoe", "llada-moe", "mellum", "rnd1"}},
+       {"qwen2moe", "qwen3moe", "qwen3next", "qwen3vlmoe", "qwen35moe", "qwen4exp", "glm4moe", "grovemoe", "llada-moe",
+        "mellum", "rnd1"}},
       {"rope.dimension_sections", nullptr, {"paddleocr"}},
   };
   return table;
@@ -198,14 +207,16 @@ const std::vector<Need>& needs() {
 void check_needs(const GgufFile& file, const std::string& architecture) {
   const std::string prefix = architecture + ".";
   for (const Need& need : needs()) {
-    if (std::find(need.architectures.begin(), need.architectures.end(), architecture) == need.architectures.end()) continue;
-    if (first(file, prefix + need.name) > 0 || (need.instead != nullptr && first(file, prefix + need.instead) > 0)) continue;
+    if (std::find(need.architectures.begin(), need.architectures.end(), architecture) == need.architectures.end())
+      continue;
+    if (first(file, prefix + need.name) > 0 || (need.instead != nullptr && first(file, prefix + need.instead) > 0))
+      continue;
     reject(file, prefix + need.name, "is missing or 0");
   }
 }
 
-// The sections of multi-dimensional positions. ggml needs one of the first three, divides by the sum, and aborts the process in the
-// middle of a pass if the sum exceeds the head.
+// The sections of multi-dimensional positions. ggml needs one of the first three, divides by the sum, and aborts the
+// process in the middle of a pass if the sum exceeds the head.
 void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "rope.dimension_sections";
   if (file.find(key) == nullptr) return;
@@ -224,7 +235,8 @@ void check_rope_sections(const GgufFile& file, const std::string& prefix) {
   const std::uint64_t in_windows = file.integer(prefix + "rope.dimension_count_swa").value_or(rotated);
   const std::uint64_t most = std::min(rotated, in_windows);
   if (head > 0 && sum > most) {
-    reject(file, key, "adds up to " + to_string(sum) + " dimensions, more than the " + to_string(most) + " that are rotated");
+    reject(file, key,
+           "adds up to " + to_string(sum) + " dimensions, more than the " + to_string(most) + " that are rotated");
   }
 }
 
@@ -237,7 +249,8 @@ void check_experts(const GgufFile& file, const std::string& prefix) {
   const std::string key = prefix + "expert_group_count";
   const std::uint64_t groups = checked(file, key, 0, experts == 0 ? 0 : experts - 1, 0);
   if (groups <= 1) return;
-  if (experts % groups != 0) reject(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
+  if (experts % groups != 0)
+    reject(file, key, "is " + to_string(groups) + ", which does not divide " + to_string(experts) + " experts");
   const std::uint64_t groups_used = file.integer(prefix + "expert_group_used_count").value_or(0);
   if (groups_used == 0 || groups_used >= groups)
     reject(file, prefix + "expert_group_used_count", "is not between 1 and the number of groups");
@@ -288,7 +301,8 @@ void check_tokens_are_short(const GgufFile& file) {
   for_each_token(file, [&](std::string_view text, std::uint64_t id) {
     if (text.size() <= max_token_bytes) return;
     reject(file, tokens_key,
-           "has " + to_string(text.size()) + " bytes for token " + to_string(id) + ", expected at most " + to_string(max_token_bytes));
+           "has " + to_string(text.size()) + " bytes for token " + to_string(id) + ", expected at most " +
+               to_string(max_token_bytes));
   });
 }
 
@@ -303,7 +317,8 @@ void check_tokens_differ(const GgufFile& file) {
 
 int hexadecimal_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
-// Texts of RWKV's tokens are escaped: \t, \n, \r, \xHH, and a backslash before any other character. The byte of a text of one byte.
+// Texts of RWKV's tokens are escaped: \t, \n, \r, \xHH, and a backslash before any other character. The byte of a text
+// of one byte.
 std::optional<std::uint8_t> single_rwkv_byte(std::string_view text) {
   if (text.size() == 1 && text[0] != '\\') return static_cast<std::uint8_t>(text[0]);
   if (text.size() == 2 && text[0] == '\\' && text[1] != 'x') {
@@ -327,7 +342,8 @@ void check_rwkv_bytes(const GgufFile& file) {
     if (bytes[byte]) continue;
     constexpr const char* digits = "0123456789abcdef";
     reject(file, tokens_key,
-           std::string("has no token for byte 0x") + digits[byte / 16] + digits[byte % 16] + ", which RWKV vocabularies need");
+           std::string("has no token for byte 0x") + digits[byte / 16] + digits[byte % 16] +
+               ", which RWKV vocabularies need");
   }
 }
 

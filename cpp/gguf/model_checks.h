@@ -5,8 +5,9 @@
 
 namespace specdec {
 
-// Throws ModelError for what would make llama.cpp abort, loop for ever or read outside its tensors: hyperparameters outside their
-// range or inconsistent with each other, tokens given twice, vocabularies that its tokenizer cannot work with.
+// Throws ModelError for what would make llama.cpp abort, loop for ever or read outside its tensors: hyperparameters
+// outside their range or inconsistent with each other, tokens given twice, vocabularies that its tokenizer cannot work
+// with.
 void check_model_metadata(const GgufFile& file);
 
 }  // namespace specdec

@@ -24,7 +24,8 @@ constexpr int mxfp6_e3m2 = 97;  // earlier versions wrote it, none reads it any 
 
 constexpr bool is_mxfp6(int type) { return type == type_id::mxfp6_e2m3; }
 
-// MXFP6 matrices are stored in tiles (weights/mxfp6/format.h): rows come in bands, and a file says which order of tiles it has.
+// MXFP6 matrices are stored in tiles (weights/mxfp6/format.h): rows come in bands, and a file says which order of tiles
+// it has.
 constexpr std::uint64_t mxfp6_block = 32, mxfp6_block_bytes = 25, mxfp6_rows_multiple = 16;
 constexpr const char* mxfp6_layout_key = "mxfp6.layout";
 constexpr std::uint64_t mxfp6_layout = 1;

@@ -16,11 +16,14 @@ namespace {
 
 using attention::Problem;
 
-float parameter(const ggml_tensor* op, int index) { return ggml_get_op_params_f32(op, index); }  // scale, max bias, soft cap
+float parameter(const ggml_tensor* op, int index) {
+  return ggml_get_op_params_f32(op, index);
+}  // scale, max bias, soft cap
 
 bool row_fits(const ggml_tensor* t) {
   const bool type = t->type == GGML_TYPE_F16 || (t->type == GGML_TYPE_Q8_0 && t->ne[0] % 32 == 0);
-  return type && t->nb[0] == ggml_type_size(t->type) && t->ne[0] % attention::lanes == 0 && t->ne[0] <= attention::max_head_size;
+  return type && t->nb[0] == ggml_type_size(t->type) && t->ne[0] % attention::lanes == 0 &&
+         t->ne[0] <= attention::max_head_size;
 }
 
 bool is_supported(const ggml_tensor* op) {
@@ -36,8 +39,8 @@ int value_size(const ggml_tensor* op) { return static_cast<int>(op->src[2]->ne[0
 
 // Division of an operation among threads. Results do not depend on it.
 //
-// By cells, if the states of all chunks are not too large: a unit is a chunk, a part of the rows and one head (heads innermost),
-// and a thread gets consecutive units. Otherwise by rows: a unit is a head and a part of the rows.
+// By cells, if the states of all chunks are not too large: a unit is a chunk, a part of the rows and one head (heads
+// innermost), and a thread gets consecutive units. Otherwise by rows: a unit is a head and a part of the rows.
 struct Division {
   Division(const ggml_tensor* op, int num_threads) {
     const ggml_tensor *q = op->src[0], *k = op->src[1];
@@ -52,7 +55,8 @@ struct Division {
     const std::int64_t wanted = (num_threads + others - 1) / others;  // so that every thread has a unit
     parts = std::max((rows + attention::max_rows - 1) / attention::max_rows, std::min(wanted, rows));
     states = by_cells ? groups * chunks * rows * state : 2 * num_threads * attention::max_rows * state;
-    scratch = static_cast<std::int64_t>((attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)) + 15) / 16 * 16);
+    scratch = static_cast<std::int64_t>((attention::scratch_floats(static_cast<int>(k->ne[0]), value_size(op)) + 15) /
+                                        16 * 16);
   }
 
   std::int64_t part_begin(std::int64_t part) const { return rows * part / parts; }
@@ -75,8 +79,8 @@ struct Division {
   std::int64_t states, scratch;  // floats: of all states; of a thread's scratch memory
 };
 
-// q f32 [size, queries, heads, streams]; k, v f16 or q8_0 [size, cells, kv heads, streams]; mask f16 [cells, queries, 1, streams
-// or 1]; dst f32 [value size, heads, queries, streams].
+// q f32 [size, queries, heads, streams]; k, v f16 or q8_0 [size, cells, kv heads, streams]; mask f16 [cells, queries,
+// 1, streams or 1]; dst f32 [value size, heads, queries, streams].
 class Attention final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
@@ -109,7 +113,8 @@ class Attention final : public ggml::cpu::tensor_traits {
   }
 
   // states[chunk][group][row]
-  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
+  static void read_by_cells(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
+                            float* scratch) {
     const std::int64_t end = d.first_unit(params->ith + 1, params->nth);
     for (std::int64_t unit = d.first_unit(params->ith, params->nth), count = 0; unit < end; unit += count) {
       const std::int64_t group = unit % d.groups, part = unit / d.groups % d.parts, chunk = unit / d.groups / d.parts;
@@ -134,7 +139,8 @@ class Attention final : public ggml::cpu::tensor_traits {
     }
   }
 
-  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states, float* scratch) {
+  static void read_by_rows(const Division& d, const ggml_compute_params* params, ggml_tensor* op, float* states,
+                           float* scratch) {
     float* later = states + attention::max_rows * d.state;
     for (std::int64_t unit = params->ith; unit < d.groups * d.parts; unit += params->nth) {
       const std::int64_t part = unit % d.parts, group = unit / d.parts, head = group % d.heads;
@@ -152,7 +158,9 @@ class Attention final : public ggml::cpu::tensor_traits {
   static Problem problem_of(ggml_tensor* op, std::int64_t stream) {
     const ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
     const auto stride = [](std::size_t bytes) { return static_cast<std::int64_t>(bytes); };
-    const auto start = [&](const ggml_tensor* t, std::int64_t i3) { return static_cast<const char*>(t->data) + i3 * stride(t->nb[3]); };
+    const auto start = [&](const ggml_tensor* t, std::int64_t i3) {
+      return static_cast<const char*>(t->data) + i3 * stride(t->nb[3]);
+    };
     Problem p{};
     p.queries = start(q, stream);
     p.query_stride = stride(q->nb[1]);

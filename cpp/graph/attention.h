@@ -9,8 +9,9 @@ class tensor_traits;
 
 namespace specdec {
 
-// The implementation; null for other operations and for attention that our kernels do not support (caches other than F16 and
-// Q8_0, attention sinks, soft-capping, position biases). The choice depends only on the model, not on the batch.
+// The implementation; null for other operations and for attention that our kernels do not support (caches other than
+// F16 and Q8_0, attention sinks, soft-capping, position biases). The choice depends only on the model, not on the
+// batch.
 ggml::cpu::tensor_traits* attention_traits(const ggml_tensor* op);
 
 }  // namespace specdec

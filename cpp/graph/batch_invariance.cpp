@@ -16,7 +16,9 @@ bool depends_on_batch(const ggml_tensor* op) {
   }
 }
 
-bool is_hadamard(const ggml_tensor* op) { return op->op == GGML_OP_MUL_MAT && ggml_get_op_params_i32(op, 1) == GGML_HINT_SRC0_IS_HADAMARD; }
+bool is_hadamard(const ggml_tensor* op) {
+  return op->op == GGML_OP_MUL_MAT && ggml_get_op_params_i32(op, 1) == GGML_HINT_SRC0_IS_HADAMARD;
+}
 
 bool wants_reference(const ggml_tensor* op) { return !is_hadamard(op); }
 

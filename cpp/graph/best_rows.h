@@ -1,6 +1,7 @@
-// The logits of a draft in two passes: the signs of all rows, 1.1 bits per weight, tell roughly how large each logit is, and the rows
-// with the largest ones are multiplied again as they are. The other logits stay rough: a draft with an unlikely token costs a rejection
-// at worst, and verification is exact for any proposal. A column's logits depend neither on other columns nor on threads.
+// The logits of a draft in two passes: the signs of all rows, 1.1 bits per weight, tell roughly how large each logit
+// is, and the rows with the largest ones are multiplied again as they are. The other logits stay rough: a draft with an
+// unlikely token costs a rejection at worst, and verification is exact for any proposal. A column's logits depend
+// neither on other columns nor on threads.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,9 @@
 
 namespace specdec {
 
-// Tiles of 16 rows that are multiplied again, those with the largest rough logits, and those as large as the last of them. On a real
-// 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places, and among the first 64 in 99 %.
+// Tiles of 16 rows that are multiplied again, those with the largest rough logits, and those as large as the last of
+// them. On a real 0.5B draft the likeliest token was among the first 256 rows by rough logits in all of 1370 places,
+// and among the first 64 in 99 %.
 constexpr std::int64_t num_best_tiles = 256;
 
 // Column c of activations or of a product.

@@ -50,7 +50,8 @@ inline std::optional<blocks::Type> type_of(int type) {
 // Also 8-bit keys and values of attention without flash attention. Rows may lie apart in any way.
 struct BlockFormat {
   explicit BlockFormat(const ggml_tensor* t)
-      : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type, tiles_of(t) != nullptr ? tiles_of(t)->data : nullptr) {}
+      : BlockFormat(t, tiles_of(t) != nullptr ? tiles_of(t)->type : t->type,
+                    tiles_of(t) != nullptr ? tiles_of(t)->data : nullptr) {}
   BlockFormat(const ggml_tensor* t, int ggml_type, const std::uint8_t* with_tiles)
       : tiles(with_tiles), type(*type_of(ggml_type)), k(t->ne[0]), rows(t->ne[1]), tensor(t) {}
 
@@ -65,11 +66,12 @@ struct BlockFormat {
   std::size_t panel_bytes(std::int64_t n) const { return blocks::panel_bytes(n, k); }
   std::size_t scratch_bytes(std::int64_t n) const { return blocks::scratch_bytes(n); }
 
-  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
+  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+            void* panel) const {
     kernels().pack(type, x, n, k, column, block_begin, block_end, static_cast<blocks::PanelBlock*>(panel));
   }
-  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
-                float* out, std::int64_t ldo, void* scratch) const {
+  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin,
+                std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) const {
     const auto* weights = reinterpret_cast<const std::uint8_t*>(row_of(tensor, 0, i2, i3));
     const std::uint8_t* copy = tiles != nullptr ? tiles + i2 * blocks::tiles_bytes(type, rows, k) : nullptr;
     const blocks::Matrix matrix{type, weights, static_cast<std::int64_t>(tensor->nb[1]), k, copy};

@@ -12,10 +12,13 @@
 namespace specdec {
 namespace {
 
-bool can_decode(const ggml_tensor* weights) { return is_mxfp6(weights) || ggml_get_type_traits(weights->type)->to_float != nullptr; }
+bool can_decode(const ggml_tensor* weights) {
+  return is_mxfp6(weights) || ggml_get_type_traits(weights->type)->to_float != nullptr;
+}
 
 // values [count, k]: rows of one of the matrices.
-void decode_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values) {
+void decode_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count,
+                 float* values) {
   if (is_mxfp6(weights)) return decode_mxfp6_rows(weights, matrix, first, count, values);
   ggml_get_type_traits(weights->type)->to_float(row_of(weights, first, matrix, 0), values, count * weights->ne[0]);
 }
@@ -31,19 +34,24 @@ bool can_have_tiles(const ggml_tensor* weights, int type) {
 }
 
 bool has_our_products(const ggml_tensor* weights) {
-  return is_block_type(weights->type) || is_mxfp6(weights) || weights->type == GGML_TYPE_F16 || weights->type == GGML_TYPE_BF16;
+  return is_block_type(weights->type) || is_mxfp6(weights) || weights->type == GGML_TYPE_F16 ||
+         weights->type == GGML_TYPE_BF16;
 }
 
 bool finds_best_rows(const ggml_tensor* weights) {
-  constexpr std::int64_t least_tiles = 8 * num_best_tiles;  // a quarter of the bytes for signs, an eighth for the best rows
-  return weights->type != GGML_TYPE_Q1_0 && has_our_products(weights) && can_have_tiles(weights, GGML_TYPE_Q1_0) && weights->ne[2] == 1 &&
-         num_tiles(weights) >= least_tiles;
+  constexpr std::int64_t least_tiles =
+      8 * num_best_tiles;  // a quarter of the bytes for signs, an eighth for the best rows
+  return weights->type != GGML_TYPE_Q1_0 && has_our_products(weights) && can_have_tiles(weights, GGML_TYPE_Q1_0) &&
+         weights->ne[2] == 1 && num_tiles(weights) >= least_tiles;
 }
 
-std::int64_t num_tiles(const ggml_tensor* weights) { return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2]; }
+std::int64_t num_tiles(const ggml_tensor* weights) {
+  return (weights->ne[1] + blocks::tile_rows - 1) / blocks::tile_rows * weights->ne[2];
+}
 
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type) {
-  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(type), weights->ne[1], weights->ne[0]) * weights->ne[2]);
+  return static_cast<std::uint64_t>(blocks::tiles_bytes(*type_of(type), weights->ne[1], weights->ne[0]) *
+                                    weights->ne[2]);
 }
 
 void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::int64_t last, std::uint8_t* tiles) {
@@ -53,11 +61,13 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
   std::vector<float> values(idx(rounds ? blocks::tile_rows * k : 0));
   std::vector<std::uint8_t> rounded(idx(rounds ? blocks::tile_rows * row_bytes : 0));
   for (std::int64_t tile = first; tile < last; ++tile) {
-    const std::int64_t row = tile % per_matrix * blocks::tile_rows, count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
+    const std::int64_t row = tile % per_matrix * blocks::tile_rows,
+                       count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
     const void* from = row_of(weights, row, tile / per_matrix, 0);
     if (rounds) {
       decode_rows(weights, tile / per_matrix, row, count, values.data());
-      if (blocks::can_round_to(*type_of(type))) blocks::round_rows(*type_of(type), values.data(), count, k, rounded.data());
+      if (blocks::can_round_to(*type_of(type)))
+        blocks::round_rows(*type_of(type), values.data(), count, k, rounded.data());
       else ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);
       from = rounded.data();
     }

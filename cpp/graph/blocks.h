@@ -11,23 +11,25 @@ class tensor_traits;
 
 namespace specdec {
 
-// Whether our kernels multiply weights of this type (a ggml_type). Rounding then does not depend on the number of columns.
+// Whether our kernels multiply weights of this type (a ggml_type). Rounding then does not depend on the number of
+// columns.
 bool is_block_type(int ggml_type);
 bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F16 and BF16
 
-// The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32 activations; null for
-// any other operation. Types, strides and tiles alone decide, never the number of tokens.
+// The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32
+// activations; null for any other operation. Types, strides and tiles alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights: of their own type it
-// changes no bit, a copy of another type is a rounded one. Where there are signs, of a draft's output matrix, a product reads them first
-// and then the best rows of `data` or of the weights (best_rows.h).
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights: of
+// their own type it changes no bit, a copy of another type is a rounded one. Where there are signs, of a draft's output
+// matrix, a product reads them first and then the best rows of `data` or of the weights (best_rows.h).
 struct BlockTiles {
   int type;                             // of data, a ggml_type; without data that of the weights
   const std::uint8_t* data;             // or null
   const std::uint8_t* signs = nullptr;  // as Q1_0
 };
-bool can_have_tiles(const ggml_tensor* weights, int type);  // whether it can have a copy of this type; its views do without
+bool can_have_tiles(const ggml_tensor* weights,
+                    int type);  // whether it can have a copy of this type; its views do without
 std::int64_t num_tiles(const ggml_tensor* weights);
 std::uint64_t tiles_bytes(const ggml_tensor* weights, int type);
 // Writes tiles [first, last). Throws std::bad_alloc if the type is not that of the weights.

@@ -9,8 +9,8 @@ class tensor_traits;
 
 namespace specdec {
 
-// The implementation for a product of such a matrix (src[0], in any buffer) and F32 activations; null for any other operation.
-// The choice depends only on types, not on the number of tokens.
+// The implementation for a product of such a matrix (src[0], in any buffer) and F32 activations; null for any other
+// operation. The choice depends only on types, not on the number of tokens.
 ggml::cpu::tensor_traits* float_traits(const ggml_tensor* op);
 
 }  // namespace specdec

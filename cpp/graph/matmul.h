@@ -1,12 +1,12 @@
-// Matrix products with our kernels in ggml's graphs: distributes an operation's columns, matrices and rows over threads. One
-// template per operation, parametrised by a format of weights that packs and multiplies activations:
+// Matrix products with our kernels in ggml's graphs: distributes an operation's columns, matrices and rows over
+// threads. One template per operation, parametrised by a format of weights that packs and multiplies activations:
 //
 //   explicit Format(const ggml_tensor* weights);  count matrices [rows, k]
 //   std::int64_t k, rows;  const ggml_tensor* tensor;
 //   const char* rejection(const ggml_tensor* x)   why these weights and activations cannot be multiplied, or null
 //   std::int64_t blocks()                         blocks per column, the unit of packing
-//   std::int64_t chunk_rows(num_threads)          rows that a thread takes at a time; small enough to balance unequal cores
-//   std::int64_t expert_rows()                    rows multiplied at a time by the columns of one expert
+//   std::int64_t chunk_rows(num_threads)          rows that a thread takes at a time; small enough to balance unequal
+//   cores std::int64_t expert_rows()                    rows multiplied at a time by the columns of one expert
 //   std::size_t panel_bytes(n)                    bytes of n packed columns; linear in n
 //   std::size_t scratch_bytes(n)                  bytes of scratch memory per thread
 //   void pack(const float* x, n, column, block_begin, block_end, void* panel)
@@ -27,7 +27,8 @@
 namespace specdec {
 
 inline const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] + idx(i3) * t->nb[3]);
+  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] +
+                                        idx(i3) * t->nb[3]);
 }
 inline float* row_of(ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
   return const_cast<float*>(row_of(static_cast<const ggml_tensor*>(t), i1, i2, i3));
@@ -75,15 +76,16 @@ void pack_share(const Format& w, std::int64_t n, void* panel, int thread, int nu
   }
 }
 
-// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. If W is a single matrix, all of x is one product; otherwise
-// every (i2, i3) is one. All columns are packed first, so that there is only one barrier.
+// MUL_MAT: dst [rows, n, ...] = W [k, rows, ...] * x [k, n, ...]. If W is a single matrix, all of x is one product;
+// otherwise every (i2, i3) is one. All columns are packed first, so that there is only one barrier.
 template <class Format>
 class MatMul final : public ggml::cpu::tensor_traits {
  public:
   bool work_size(int num_threads, const ggml_tensor* op, size_t& size) override {
     const Format w(op->src[0]);
     const std::int64_t n = columns(op);
-    size = Workspace::padded(idx(products(op)) * w.panel_bytes(n)) + idx(num_threads) * Workspace::padded(w.scratch_bytes(n));
+    size = Workspace::padded(idx(products(op)) * w.panel_bytes(n)) +
+           idx(num_threads) * Workspace::padded(w.scratch_bytes(n));
     return true;
   }
 
@@ -110,9 +112,11 @@ class MatMul final : public ggml::cpu::tensor_traits {
     const std::int64_t stride = static_cast<std::int64_t>(op->nb[1] / sizeof(float));
     const std::int64_t chunk_rows = w.chunk_rows(params->nth), chunks = (w.rows + chunk_rows - 1) / chunk_rows;
     for (std::int64_t at = params->ith; at < count * chunks; at = ggml_threadpool_chunk_add(params->threadpool, 1)) {
-      const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2], i3 = product / x->ne[2];
+      const std::int64_t product = at / chunks, row = at % chunks * chunk_rows, i2 = product % x->ne[2],
+                         i3 = product / x->ne[2];
       const std::int64_t w2 = i2 / (x->ne[2] / w.tensor->ne[2]), w3 = i3 / (x->ne[3] / w.tensor->ne[3]);
-      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3) + row, stride, scratch);
+      w.multiply(w2, w3, panel(product), n, row, std::min(w.rows, row + chunk_rows), row_of(op, 0, i2, i3) + row,
+                 stride, scratch);
     }
     return true;
   }
@@ -120,10 +124,13 @@ class MatMul final : public ggml::cpu::tensor_traits {
  private:
   static bool is_one_matrix(const ggml_tensor* weights) { return ggml_nrows(weights) == weights->ne[1]; }
   static std::int64_t products(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? 1 : op->ne[2] * op->ne[3]; }
-  static std::int64_t columns(const ggml_tensor* op) { return is_one_matrix(op->src[0]) ? ggml_nrows(op->src[1]) : op->src[1]->ne[1]; }
+  static std::int64_t columns(const ggml_tensor* op) {
+    return is_one_matrix(op->src[0]) ? ggml_nrows(op->src[1]) : op->src[1]->ne[1];
+  }
 };
 
-// MUL_MAT_ID: dst [rows, used, tokens]: row (u, t) = W[ids[u, t]] [k, rows] * x [k, u or 0, t]; ids int32 [used, tokens].
+// MUL_MAT_ID: dst [rows, used, tokens]: row (u, t) = W[ids[u, t]] [k, rows] * x [k, u or 0, t]; ids int32 [used,
+// tokens].
 template <class Format>
 class MatMulExperts final : public ggml::cpu::tensor_traits {
  public:
@@ -198,7 +205,8 @@ class MatMulExperts final : public ggml::cpu::tensor_traits {
     each_pair([&](std::int64_t used, std::int64_t token, std::int32_t e) {
       pairs[starts[e]++] = {static_cast<std::int32_t>(used), static_cast<std::int32_t>(token)};
     });
-    for (std::int64_t e = experts; e > 0; --e) starts[e] = starts[e - 1];  // each start had advanced to the next expert's
+    for (std::int64_t e = experts; e > 0; --e)
+      starts[e] = starts[e - 1];  // each start had advanced to the next expert's
     starts[0] = 0;
   }
 };

@@ -38,16 +38,19 @@ struct Mxfp6Format {
   std::size_t panel_bytes(std::int64_t n) const { return mxfp6::panel_bytes(n, k); }
   std::size_t scratch_bytes(std::int64_t n) const { return mxfp6::scratch_bytes(n, k); }
 
-  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end, void* panel) const {
+  void pack(const float* x, std::int64_t n, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
+            void* panel) const {
     kernels().quantize(x, n, k, column, block_begin, block_end, panel);
   }
-  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
-                float* out, std::int64_t ldo, void* scratch) const {
-    kernels().matmul(matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo, scratch);
+  void multiply(std::int64_t i2, std::int64_t i3, const void* panel, std::int64_t n, std::int64_t row_begin,
+                std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) const {
+    kernels().matmul(matrix(i2, i3), k, panel, n, row_begin / mxfp6::tile_rows, row_end / mxfp6::tile_rows, out, ldo,
+                     scratch);
   }
 
   static constexpr const char* unsupported =
-      "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations). Use the model in "
+      "this use of an MXFP6 tensor is not supported (rows viewed within a band of 16, or transposed activations). Use "
+      "the model in "
       "F16 or Q8_0, or quantize it without this tensor (--keep)";
 
   std::int64_t k, rows;
@@ -71,7 +74,8 @@ class GetRows final : public ggml::cpu::tensor_traits {
     const ggml_tensor* ids = op->src[1];
     for (std::int64_t i = params->ith; i < ggml_nelements(ids); i += params->nth) {
       const std::int64_t i0 = i % ids->ne[0], i1 = i / ids->ne[0] % ids->ne[1], i2 = i / (ids->ne[0] * ids->ne[1]);
-      const char* at = static_cast<const char*>(ids->data) + idx(i0) * ids->nb[0] + idx(i1) * ids->nb[1] + idx(i2) * ids->nb[2];
+      const char* at =
+          static_cast<const char*>(ids->data) + idx(i0) * ids->nb[0] + idx(i1) * ids->nb[1] + idx(i2) * ids->nb[2];
       mxfp6::dequantize_row(w.matrix(i1, i2), w.k, *reinterpret_cast<const std::int32_t*>(at), row_of(op, i0, i1, i2));
     }
     return true;
@@ -82,7 +86,8 @@ class GetRows final : public ggml::cpu::tensor_traits {
 
 bool is_mxfp6(const ggml_tensor* t) { return t->type == GGML_TYPE_MXFP6_E2M3; }
 
-void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values) {
+void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count,
+                       float* values) {
   const Mxfp6Format w(weights);
   for (std::int64_t i = 0; i < count; ++i) mxfp6::dequantize_row(w.matrix(matrix), w.k, first + i, values + i * w.k);
 }

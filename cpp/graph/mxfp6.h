@@ -11,11 +11,13 @@ class tensor_traits;
 
 namespace specdec {
 
-// The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in any buffer; null for any other operation.
+// The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in any buffer; null for any other
+// operation.
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
 
 bool is_mxfp6(const ggml_tensor* weights);
 // values F32 [count, k]: rows of one of the matrices.
-void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count, float* values);
+void decode_mxfp6_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count,
+                       float* values);
 
 }  // namespace specdec

@@ -34,11 +34,13 @@ std::string first_line(const fs::path& path) {
 }
 
 bool is_hexadecimal(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char digit) { return std::isxdigit(static_cast<unsigned char>(digit)) != 0; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char digit) { return std::isxdigit(static_cast<unsigned char>(digit)) != 0; });
 }
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what, const std::error_code& error) {
-  throw Error(path.string() + ": " + what + ": " + error.message() + "; check its permissions, or set HF_HOME to another folder");
+  throw Error(path.string() + ": " + what + ": " + error.message() +
+              "; check its permissions, or set HF_HOME to another folder");
 }
 
 std::string folder_name(const std::string& repository) {
@@ -76,7 +78,8 @@ std::string hub_token() {
     token = first_line(path.empty() ? hub_home() / "token" : with_home(path));
   }
   while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back())) != 0) token.pop_back();
-  const bool is_printable = std::all_of(token.begin(), token.end(), [](char letter) { return letter > ' ' && letter < '\x7f'; });
+  const bool is_printable =
+      std::all_of(token.begin(), token.end(), [](char letter) { return letter > ' ' && letter < '\x7f'; });
   if (!is_printable) throw Error("HF_TOKEN contains blanks or control characters; check it");
   return token;
 }
@@ -87,9 +90,12 @@ bool is_hub_offline() {
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
 }
 
-CachedRepository::CachedRepository(const std::string& repository) : root_(hub_cache()), folder_(root_ / folder_name(repository)) {}
+CachedRepository::CachedRepository(const std::string& repository)
+    : root_(hub_cache()), folder_(root_ / folder_name(repository)) {}
 
-fs::path CachedRepository::lock(const std::string& etag) const { return root_ / ".locks" / folder_.filename() / (etag + ".lock"); }
+fs::path CachedRepository::lock(const std::string& etag) const {
+  return root_ / ".locks" / folder_.filename() / (etag + ".lock");
+}
 
 std::optional<std::string> CachedRepository::main_commit() const {
   const std::string commit = first_line(folder_ / "refs" / "main");
@@ -102,7 +108,8 @@ std::vector<std::string> CachedRepository::paths(const std::string& commit) cons
   const fs::path root = snapshot(commit);
   for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (fs::is_regular_file(entry->path(), ignored)) paths.push_back(entry->path().lexically_relative(root).generic_string());
+    if (fs::is_regular_file(entry->path(), ignored))
+      paths.push_back(entry->path().lexically_relative(root).generic_string());
   }
   return paths;
 }

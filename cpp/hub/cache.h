@@ -1,4 +1,5 @@
-// The Hugging Face cache on disk, as the Python package huggingface_hub lays it out, so that both use each other's downloads:
+// The Hugging Face cache on disk, as the Python package huggingface_hub lays it out, so that both use each other's
+// downloads:
 //
 //   $HF_HUB_CACHE, or $HF_HOME/hub, or ~/.cache/huggingface/hub
 //     models--OWNER--NAME/refs/main               the commit that "main" was when it was last asked for
@@ -35,7 +36,8 @@ class CachedRepository {
 
   // Throw Error.
   void set_main_commit(const std::string& commit) const;
-  void link(const std::string& commit, const std::string& path, const std::string& etag) const;  // replaces a broken one
+  void link(const std::string& commit, const std::string& path,
+            const std::string& etag) const;  // replaces a broken one
   static void make_folder_of(const std::filesystem::path& path);
 
  private:

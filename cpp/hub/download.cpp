@@ -50,21 +50,24 @@ class Download {
       : name_(name), callbacks_(callbacks), cache_(name.repository), endpoint_(hub_endpoint()), token_(hub_token()) {}
 
   std::string run() {
-    if (is_hub_offline()) return from_cache("HF_HUB_OFFLINE is set; unset it, or download the model where there is a network");
+    if (is_hub_offline())
+      return from_cache("HF_HUB_OFFLINE is set; unset it, or download the model where there is a network");
     std::optional<RemoteRepository> remote;
     try {
       remote = ask();
     } catch (const ConnectionError& error) {
-      const std::string path =
-          from_cache("the hub cannot be reached (" + std::string(error.what()) + "); check the network, HTTPS_PROXY and SSL_CERT_FILE");
-      tell("the hub cannot be reached (" + std::string(error.what()) + "); using " + name_.text() + " as the cache has it");
+      const std::string path = from_cache("the hub cannot be reached (" + std::string(error.what()) +
+                                          "); check the network, HTTPS_PROXY and SSL_CERT_FILE");
+      tell("the hub cannot be reached (" + std::string(error.what()) + "); using " + name_.text() +
+           " as the cache has it");
       return path;
     }
     std::vector<std::string> paths;
     for (const RemoteFile& file : remote->files) paths.push_back(file.path);
     std::vector<RemoteFile> files;
     for (const std::string& path : choose_model_files(name_, paths)) {
-      files.push_back(*std::find_if(remote->files.begin(), remote->files.end(), [&](const RemoteFile& file) { return file.path == path; }));
+      files.push_back(*std::find_if(remote->files.begin(), remote->files.end(),
+                                    [&](const RemoteFile& file) { return file.path == path; }));
     }
     check_space(files, remote->commit);
     commit_ = remote->commit;
@@ -127,8 +130,8 @@ class Download {
         problem = "HTTP " + std::to_string(response.status);
         const int asked = std::atoi(response.header("retry-after").c_str());
         if (asked > max_wait_s)
-          throw Error("the hub asks to wait " + std::to_string(asked) + " seconds (HTTP " + std::to_string(response.status) +
-                      "); try again then, or set HF_TOKEN");
+          throw Error("the hub asks to wait " + std::to_string(asked) + " seconds (HTTP " +
+                      std::to_string(response.status) + "); try again then, or set HF_TOKEN");
         wait = std::max(wait, asked);
       } catch (const ConnectionError& error) {
         if (made_progress()) failures = 0;
@@ -175,12 +178,14 @@ class Download {
           file.etag = entry.value("blobId", "");
         }
         const std::string inside = "/" + file.path + "/";
-        const bool is_inside = inside.find("/../") == std::string::npos && inside.find("//") == std::string::npos && !file.path.empty();
+        const bool is_inside =
+            inside.find("/../") == std::string::npos && inside.find("//") == std::string::npos && !file.path.empty();
         if (is_inside && is_etag(file.etag)) repository.files.push_back(file);
       }
       if (!is_commit(repository.commit)) throw Error("no commit");
     } catch (const std::exception& error) {
-      throw Error(endpoint_ + ": the description of " + name_.repository + " cannot be read (" + error.what() + "); is HF_ENDPOINT a hub?");
+      throw Error(endpoint_ + ": the description of " + name_.repository + " cannot be read (" + error.what() +
+                  "); is HF_ENDPOINT a hub?");
     }
     return repository;
   }
@@ -205,8 +210,8 @@ class Download {
     while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
     const fs::space_info space = fs::space(folder, error);
     if (error || wanted <= space.available) return;
-    throw Error(name_.text() + " needs " + gigabytes(wanted) + ", and " + folder.string() + " has " + gigabytes(space.available) +
-                " free; free some, or set HF_HOME to a folder on another disk");
+    throw Error(name_.text() + " needs " + gigabytes(wanted) + ", and " + folder.string() + " has " +
+                gigabytes(space.available) + " free; free some, or set HF_HOME to a folder on another disk");
   }
 
   // The file among the blobs.
@@ -225,10 +230,12 @@ class Download {
     }
     if (fs::exists(blob, ignored)) return;  // by the other process
     if (!receive(file)) {
-      tell(file.path + ": what was received has another size or checksum than the hub states; downloading it once more");
+      tell(file.path +
+           ": what was received has another size or checksum than the hub states; downloading it once more");
       if (!receive(file)) {
         throw Error(file.path +
-                    ": what was received has another size or checksum than the hub states, twice; try again later, or check proxies");
+                    ": what was received has another size or checksum than the hub states, twice; try again later, or "
+                    "check proxies");
       }
     }
     replace_file(partial(file), blob.string());
@@ -244,13 +251,15 @@ class Download {
     while (done < file.bytes) {
       bool is_longer = false, is_shorter = false, is_first = true;
       const auto take = [&](const HttpResponse& response, const char* data, std::size_t bytes) {
-        if (response.status != 200 && response.status != 206) return response.status >= 300;  // reads the rest of an error's page
-        if (is_first && response.status == 200 && done > 0) {                                 // the server sends everything again
+        if (response.status != 200 && response.status != 206)
+          return response.status >= 300;                       // reads the rest of an error's page
+        if (is_first && response.status == 200 && done > 0) {  // the server sends everything again
           done = 0;
           hash.finish();
         }
         const std::string expected = "bytes " + std::to_string(done) + "-";
-        if (is_first && response.status == 206 && response.header("content-range").compare(0, expected.size(), expected) != 0) {
+        if (is_first && response.status == 206 &&
+            response.header("content-range").compare(0, expected.size(), expected) != 0) {
           throw ConnectionError(endpoint_ + ": the server sends another part than it was asked for");
         }
         is_first = false;
@@ -271,7 +280,8 @@ class Download {
             if (done > 0) part.range = std::to_string(done) + "-";
             HttpResponse answer = http_get(part, take, [&] { return !goes_on({file.path, done, file.bytes}); });
             is_shorter = !is_longer && done < file.bytes && (answer.status == 200 || answer.status == 206);
-            if (is_shorter && answer.header("content-length").empty()) throw ConnectionError(endpoint_ + ": the connection ended early");
+            if (is_shorter && answer.header("content-length").empty())
+              throw ConnectionError(endpoint_ + ": the connection ended early");
             return answer;
           },
           [&] { return done != done_before; });
@@ -311,7 +321,8 @@ class Download {
   static std::string escaped(const std::string& path) {
     std::string text;
     for (const char letter : path) {
-      const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 || std::string("/-_.~").find(letter) != std::string::npos;
+      const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+                            std::string("/-_.~").find(letter) != std::string::npos;
       const auto byte = static_cast<unsigned char>(letter);
       if (is_plain) text += letter;
       else text += {'%', "0123456789ABCDEF"[byte / 16], "0123456789ABCDEF"[byte % 16]};
@@ -322,7 +333,9 @@ class Download {
   void tell(const std::string& sentence) const {
     if (callbacks_.note) callbacks_.note(sentence);
   }
-  bool goes_on(const HubProgress& progress = {"", 0, 0}) const { return !callbacks_.progress || callbacks_.progress(progress); }
+  bool goes_on(const HubProgress& progress = {"", 0, 0}) const {
+    return !callbacks_.progress || callbacks_.progress(progress);
+  }
   template <class Duration>
   void sleep(Duration duration) const {
     const auto end = std::chrono::steady_clock::now() + duration;
@@ -341,6 +354,8 @@ class Download {
 
 }  // namespace
 
-std::string download_model(const HubName& name, const HubCallbacks& callbacks) { return Download(name, callbacks).run(); }
+std::string download_model(const HubName& name, const HubCallbacks& callbacks) {
+  return Download(name, callbacks).run();
+}
 
 }  // namespace specdec

@@ -7,13 +7,14 @@ namespace specdec {
 namespace {
 
 constexpr double draft_bits = 4.5, small_draft_bits = 8.5, sign_bits = 1.0;  // per weight
-constexpr double small_draft = 200e6;                                        // weights; of fewer only floats are rounded
-constexpr double cost_of_token = 0.03;                                       // of one more token in the target's pass, in passes
+constexpr double small_draft = 200e6;   // weights; of fewer only floats are rounded
+constexpr double cost_of_token = 0.03;  // of one more token in the target's pass, in passes
 constexpr int most_drafts = 16;
 
 double used_experts(const GgufFile& file) {
   const std::string prefix = file.string("general.architecture").value_or("") + ".";
-  const double all = file.number(prefix + "expert_count").value_or(0.0), used = file.number(prefix + "expert_used_count").value_or(0.0);
+  const double all = file.number(prefix + "expert_count").value_or(0.0),
+               used = file.number(prefix + "expert_used_count").value_or(0.0);
   return all > 0.0 && used > 0.0 ? std::min(1.0, used / all) : 1.0;
 }
 
@@ -21,7 +22,10 @@ double used_experts(const GgufFile& file) {
 double draft_bytes(const GgufTensor& tensor, bool is_output, bool is_small) {
   const auto elements = static_cast<double>(tensor.elements()), bytes = static_cast<double>(tensor.bytes);
   const bool is_float = bytes >= 2.0 * elements;
-  const double bits = is_output ? sign_bits : !is_small ? draft_bits : is_float ? small_draft_bits : 8.0 * bytes / elements;
+  const double bits = is_output   ? sign_bits
+                      : !is_small ? draft_bits
+                      : is_float  ? small_draft_bits
+                                  : 8.0 * bytes / elements;
   return std::min(bytes, elements * bits / 8.0);
 }
 
@@ -40,7 +44,8 @@ double pass_bytes(const std::vector<GgufFile>& parts, bool as_draft) {
       if (is_embedding && has_output) continue;
       const bool is_output = is_embedding || tensor.name == "output.weight";
       const bool is_expert = tensor.name.find("_exps.") != std::string::npos;
-      const double bytes = as_draft ? draft_bytes(tensor, is_output, elements < small_draft) : static_cast<double>(tensor.bytes);
+      const double bytes =
+          as_draft ? draft_bytes(tensor, is_output, elements < small_draft) : static_cast<double>(tensor.bytes);
       sum += bytes * (is_expert ? share : 1.0);
     }
   }

@@ -60,7 +60,8 @@ Part part_of(const std::string& path) {
   if (part.prefix.size() <= length) return part;
   const std::string end = part.prefix.substr(part.prefix.size() - length);
   int index = 0, count = 0, used = 0;
-  if (std::sscanf(end.c_str(), "-%5d-of-%5d%n", &index, &count, &used) != 2 || used != static_cast<int>(length)) return part;
+  if (std::sscanf(end.c_str(), "-%5d-of-%5d%n", &index, &count, &used) != 2 || used != static_cast<int>(length))
+    return part;
   if (index < 1 || count < index) return part;
   return {part.prefix.substr(0, part.prefix.size() - length), index, count};
 }
@@ -89,8 +90,9 @@ bool is_hub_name(const std::string& text) { return text.compare(0, 3, scheme) ==
 HubName parse_hub_name(const std::string& text) {
   const std::string rest = is_hub_name(text) ? text.substr(3) : text;
   const auto fail = [&] {
-    throw std::invalid_argument("\"" + text + "\" is not a model's name; it must be hf:OWNER/REPOSITORY, hf:OWNER/REPOSITORY:QUANT or " +
-                                "hf:OWNER/REPOSITORY/FILE.gguf");
+    throw std::invalid_argument(
+        "\"" + text + "\" is not a model's name; it must be hf:OWNER/REPOSITORY, hf:OWNER/REPOSITORY:QUANT or " +
+        "hf:OWNER/REPOSITORY/FILE.gguf");
   };
   HubName name;
   const std::size_t first = rest.find('/');
@@ -99,7 +101,9 @@ HubName parse_hub_name(const std::string& text) {
   if (end != std::string::npos) {
     name.file = rest.substr(end + 1);
     const std::string inside = "/" + name.file + "/";
-    if (!ends_with(name.file, extension) || inside.find("/../") != std::string::npos || inside.find("//") != std::string::npos) fail();
+    if (!ends_with(name.file, extension) || inside.find("/../") != std::string::npos ||
+        inside.find("//") != std::string::npos)
+      fail();
   } else if (end = rest.find(':'); end != std::string::npos) {
     name.quant = rest.substr(end + 1);
     if (name.quant.empty()) fail();
@@ -112,7 +116,9 @@ HubName parse_hub_name(const std::string& text) {
   return name;
 }
 
-std::string HubName::text() const { return scheme + repository + (file.empty() ? "" : "/" + file) + (quant.empty() ? "" : ":" + quant); }
+std::string HubName::text() const {
+  return scheme + repository + (file.empty() ? "" : "/" + file) + (quant.empty() ? "" : ":" + quant);
+}
 
 std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths) {
   std::sort(paths.begin(), paths.end());
@@ -122,8 +128,9 @@ std::vector<std::string> choose_model_files(const HubName& name, std::vector<std
     if (is_model(path) && part_of(path).index == 1) models.push_back(path);
   }
   if (models.empty()) {
-    throw ModelError(name.repository +
-                     " has no GGUF files; look for a repository with -GGUF in its name, or convert the model (docs/models.md)");
+    throw ModelError(
+        name.repository +
+        " has no GGUF files; look for a repository with -GGUF in its name, or convert the model (docs/models.md)");
   }
   std::string chosen;
   if (!name.file.empty()) {
@@ -132,14 +139,16 @@ std::vector<std::string> choose_model_files(const HubName& name, std::vector<std
     const std::vector<std::string> quants =
         name.quant.empty() ? std::vector<std::string>{"Q4_K_M", "Q8_0"} : std::vector<std::string>{name.quant};
     for (const std::string& quant : quants) {
-      const auto found = std::find_if(models.begin(), models.end(), [&](const std::string& path) { return has_quant(path, quant); });
+      const auto found =
+          std::find_if(models.begin(), models.end(), [&](const std::string& path) { return has_quant(path, quant); });
       if (chosen.empty() && found != models.end()) chosen = *found;
     }
     if (chosen.empty() && name.quant.empty()) chosen = models.front();
   }
   if (chosen.empty()) {
-    throw ModelError(name.repository + " has no file " + (name.file.empty() ? "with " + name.quant + " in its name" : name.file) +
-                     "; it has " + list_of(models));
+    throw ModelError(name.repository + " has no file " +
+                     (name.file.empty() ? "with " + name.quant + " in its name" : name.file) + "; it has " +
+                     list_of(models));
   }
   const Part first = part_of(chosen);
   std::vector<std::string> files;
@@ -149,8 +158,8 @@ std::vector<std::string> choose_model_files(const HubName& name, std::vector<std
     if (part.prefix == first.prefix && part.count == first.count) files.push_back(path);
   }
   if (files.size() != static_cast<std::size_t>(first.count)) {
-    throw ModelError(name.repository + " has " + std::to_string(files.size()) + " of the " + std::to_string(first.count) + " parts of " +
-                     chosen + "; choose another file");
+    throw ModelError(name.repository + " has " + std::to_string(files.size()) + " of the " +
+                     std::to_string(first.count) + " parts of " + chosen + "; choose another file");
   }
   return files;
 }

@@ -19,9 +19,10 @@ bool is_hub_name(const std::string& text);  // begins with "hf:"
 // With or without "hf:". Throws std::invalid_argument.
 HubName parse_hub_name(const std::string& text);
 
-// The model's files among a repository's paths, all parts of a split model in order. The rule is that of llama.cpp's -hf: the first
-// file in alphabetical order that has the quant in its name, without regard to case; Q4_K_M or else Q8_0 or else the first file where
-// none is chosen. Projectors, importance matrices and heads are not models. Throws ModelError that names what there is.
+// The model's files among a repository's paths, all parts of a split model in order. The rule is that of llama.cpp's
+// -hf: the first file in alphabetical order that has the quant in its name, without regard to case; Q4_K_M or else Q8_0
+// or else the first file where none is chosen. Projectors, importance matrices and heads are not models. Throws
+// ModelError that names what there is.
 std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths);
 
 }  // namespace specdec

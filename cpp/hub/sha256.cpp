@@ -11,7 +11,9 @@ struct Sha256::State : sha256_t {};
 Sha256::Sha256() : state_(std::make_unique<State>()) { sha256_init(state_.get()); }
 Sha256::~Sha256() = default;
 
-void Sha256::add(const void* data, std::size_t bytes) { sha256_update(state_.get(), static_cast<const unsigned char*>(data), bytes); }
+void Sha256::add(const void* data, std::size_t bytes) {
+  sha256_update(state_.get(), static_cast<const unsigned char*>(data), bytes);
+}
 
 std::string Sha256::finish() {
   unsigned char digest[SHA256_DIGEST_SIZE];

@@ -11,7 +11,8 @@
 namespace specdec {
 namespace {
 
-// What the assertion says: "no tensor for FUNCTION with 'OTHER'", the other operand, which llama.cpp may have named "...-LAYER".
+// What the assertion says: "no tensor for FUNCTION with 'OTHER'", the other operand, which llama.cpp may have named
+// "...-LAYER".
 struct Absence {
   bool is_product;
   std::string layer;  // "blk.1.", or empty: unknown
@@ -31,11 +32,14 @@ std::optional<Absence> absence(const std::string& errors) {
   return found;
 }
 
-bool begins_with(const std::string& text, const std::string& begin) { return text.compare(0, begin.size(), begin) == 0; }
+bool begins_with(const std::string& text, const std::string& begin) {
+  return text.compare(0, begin.size(), begin) == 0;
+}
 
 // Matrices of products and everything else.
 bool fits(const std::string& name, const Absence& absence) {
-  return is_matrix_of_product(name) == absence.is_product && (absence.layer.empty() || begins_with(name, absence.layer));
+  return is_matrix_of_product(name) == absence.is_product &&
+         (absence.layer.empty() || begins_with(name, absence.layer));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ namespace {
 
 thread_local std::string backend_errors;
 
-// ggml calls this before it aborts the process, and prints nothing itself. Exceptions propagate through its C code, which is
-// compiled with -fexceptions.
+// ggml calls this before it aborts the process, and prints nothing itself. Exceptions propagate through its C code,
+// which is compiled with -fexceptions.
 void on_abort(const char* message) {
   if (AbortsAsErrors::is_active()) throw std::runtime_error(message);
   (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed

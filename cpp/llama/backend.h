@@ -11,7 +11,8 @@ void start_backend();
 enum class LogLevel { debug, info, warning, error };
 using LogSink = void (*)(LogLevel level, const std::string& line);
 
-// Gets every line that llama.cpp logs, on the thread that logs it: it must return soon and throw nothing. Null, the default: none does.
+// Gets every line that llama.cpp logs, on the thread that logs it: it must return soon and throw nothing. Null, the
+// default: none does.
 void set_log_sink(LogSink sink);
 
 // Whether llama.cpp was built with a GPU backend that found a GPU here.

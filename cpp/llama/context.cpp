@@ -22,14 +22,19 @@ namespace specdec {
 namespace {
 
 // Bytes of caches and rows, with this many snapshots of recurrent layers per slot.
-std::uint64_t needed_memory(const Model& model, const Context::Options& options, const Context::Setup& setup, int num_snapshots) {
-  const std::uint64_t states = static_cast<std::uint64_t>(options.num_slots) * static_cast<std::uint64_t>(1 + num_snapshots);
-  const std::uint64_t rows = static_cast<std::uint64_t>(setup.max_made_rows) * static_cast<std::uint64_t>(model.vocabulary().size());
+std::uint64_t needed_memory(const Model& model, const Context::Options& options, const Context::Setup& setup,
+                            int num_snapshots) {
+  const std::uint64_t states =
+      static_cast<std::uint64_t>(options.num_slots) * static_cast<std::uint64_t>(1 + num_snapshots);
+  const std::uint64_t rows =
+      static_cast<std::uint64_t>(setup.max_made_rows) * static_cast<std::uint64_t>(model.vocabulary().size());
   return setup.cache_bytes + (setup.is_recurrent ? model.cache_shape().state_bytes(states) : 0) + rows * sizeof(float);
 }
 
 // Those of one pass.
-int wanted_snapshots(const Context::Options& options) { return std::max(0, std::min(options.num_snapshots, options.batch_size - 2)); }
+int wanted_snapshots(const Context::Options& options) {
+  return std::max(0, std::min(options.num_snapshots, options.batch_size - 2));
+}
 
 // Half of what is available at most: without snapshots a rollback only takes longer.
 bool can_afford_snapshots(const Model& model, const Context::Options& options, const Context::Setup& setup) {
@@ -40,13 +45,15 @@ bool can_afford_snapshots(const Model& model, const Context::Options& options, c
 // llama.cpp zero-fills the cache, so overcommitted memory gets the process killed.
 void check_memory(const Model& model, const Context::Options& options, const Context::Setup& setup) {
   if (num_cells(options) > INT32_MAX) {
-    throw ModelError(model.path() + ": " + std::to_string(options.num_slots) + " contexts of " + std::to_string(options.context_length) +
+    throw ModelError(model.path() + ": " + std::to_string(options.num_slots) + " contexts of " +
+                     std::to_string(options.context_length) +
                      " tokens are more than 2^31 together. Ask for a shorter context (n_ctx, -c) or fewer sequences");
   }
   const std::uint64_t available = available_memory(), needed = needed_memory(model, options, setup, 0);
   if (available == 0 || needed < available) return;
-  throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) + " tokens: " +
-                   mebibytes(needed) + " needed, " + mebibytes(available) + " available. Ask for a shorter context (n_ctx, -c)");
+  throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) +
+                   " tokens: " + mebibytes(needed) + " needed, " + mebibytes(available) +
+                   " available. Ask for a shorter context (n_ctx, -c)");
 }
 
 // llama.cpp's own message for this names its internals.
@@ -55,8 +62,9 @@ void check_kv_type(const Model& model, KvType type) {
   const std::uint64_t block = block_size(type);
   for (const CacheShape::Head& head : {shape.full, shape.windowed}) {
     if (head.key % block == 0 && head.value % block == 0) continue;
-    throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) + " numbers, the model's heads are " +
-                     std::to_string(head.key) + " and " + std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
+    throw ModelError(model.path() + ": kv_type q8_0 holds blocks of " + std::to_string(block) +
+                     " numbers, the model's heads are " + std::to_string(head.key) + " and " +
+                     std::to_string(head.value) + " (keys and values) wide. Use kv_type f16");
   }
 }
 
@@ -64,7 +72,8 @@ void check_kv_type(const Model& model, KvType type) {
 
 // llama.cpp rounds the cells of a slot up.
 std::uint64_t num_cells(const Context::Options& options) {
-  return static_cast<std::uint64_t>((options.context_length + 255) / 256 * 256) * static_cast<std::uint64_t>(options.num_slots);
+  return static_cast<std::uint64_t>((options.context_length + 255) / 256 * 256) *
+         static_cast<std::uint64_t>(options.num_slots);
 }
 
 void ThreadPool::Free::operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
@@ -73,7 +82,8 @@ ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
   start_backend();
   ggml_threadpool_params params = ggml_threadpool_params_default(num_threads);
   params.poll = 1;  // poll for about 2 ms, then sleep; the default's 100 ms would take a core from other generators
-  const std::string problem = "cannot start " + std::to_string(num_threads) + " threads: the system has a limit; ask for fewer";
+  const std::string problem =
+      "cannot start " + std::to_string(num_threads) + " threads: the system has a limit; ask for fewer";
   try {
     const AbortsAsErrors guard;  // of those that it has started, which sleep from then on, nothing is freed
     pool_.reset(ggml_threadpool_new(&params));
@@ -89,7 +99,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     : Context(model, std::move(threads), options,
               {model->cache_bytes(num_cells(options), options.kv_type), !model->can_roll_back(), options.max_rows}) {}
 
-Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup)
+Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+                 const Setup& setup)
     : model_(std::move(model)),
       threads_(std::move(threads)),
       options_(options),
@@ -107,7 +118,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   if (setup.is_recurrent && can_afford_snapshots(*model_, options_, setup)) {
     params.n_rs_seq = static_cast<std::uint32_t>(wanted_snapshots(options_));
   }
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
+  params.flash_attn_type =
+      LLAMA_FLASH_ATTN_TYPE_ENABLED;  // batch-invariant with our hook; without it the attention is not
   params.type_k = params.type_v = static_cast<ggml_type>(ggml_type_of(options_.kv_type));
   params.swa_full = true;  // sliding windows keep all cells, for rollbacks
   params.no_perf = true;
@@ -143,7 +155,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
-    if (length(input.slot) + input.num_tokens > options_.context_length) throw std::logic_error("a pass would write past the context");
+    if (length(input.slot) + input.num_tokens > options_.context_length)
+      throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
     num_tokens += input.num_tokens;
     num_rows += input.num_rows;
@@ -211,8 +224,8 @@ void Context::check_pass(int status, int num_tokens) {
   const std::string failure = take_failure();
   if (status == 0 && failure.empty()) return;
   if (!failure.empty()) throw ModelError(model_->path() + ": " + failure);
-  throw ModelError(model_->path() + ": a pass of " + std::to_string(num_tokens) + " tokens failed (status " + std::to_string(status) +
-                   "): " + take_backend_errors());
+  throw ModelError(model_->path() + ": a pass of " + std::to_string(num_tokens) + " tokens failed (status " +
+                   std::to_string(status) + "): " + take_backend_errors());
 }
 
 void Context::encode(const llama_batch& rows) {
@@ -248,9 +261,9 @@ void Context::add(Token token, int slot, int position, bool makes_row) {
   ++lengths_[static_cast<std::size_t>(slot)];
 }
 
-// llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several adjacent slots,
-// and the rest goes into further passes. Padding makes it one pass with more tokens. The choice assumes that a pass costs reading
-// the weights, about as much as computing 8 tokens, plus its tokens.
+// llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several
+// adjacent slots, and the rest goes into further passes. Padding makes it one pass with more tokens. The choice assumes
+// that a pass costs reading the weights, about as much as computing 8 tokens, plus its tokens.
 bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   constexpr int cost_of_weights = 8;
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
@@ -265,7 +278,8 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
     left_.push_back(input.num_tokens);
   }
   const auto first_left = [this] {
-    return static_cast<std::size_t>(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) - left_.begin());
+    return static_cast<std::size_t>(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) -
+                                    left_.begin());
   };
   for (std::size_t begin = 0, end = 0; begin < left_.size(); begin = first_left()) {
     int least = left_[begin];
@@ -278,7 +292,9 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
 }
 
-const float* Context::logits(int row) const { return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_); }
+const float* Context::logits(int row) const {
+  return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_);
+}
 
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[static_cast<std::size_t>(slot)];
@@ -288,7 +304,8 @@ void Context::truncate(int slot, int new_length) {
     return;
   }
   if (!llama_memory_seq_rm(llama_get_memory(context_.get()), slot, new_length, -1)) {
-    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1, -1);  // a memory that cannot keep a prefix is cleared
+    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1,
+                        -1);  // a memory that cannot keep a prefix is cleared
     new_length = 0;
   }
   cached = new_length;
@@ -331,7 +348,8 @@ bool Context::restore(int slot, const std::string& state, int length) {
     const AbortsAsErrors guard;
     const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
     is_restored = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size() &&
-                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == first) && llama_memory_seq_pos_max(memory, slot) == length - 1;
+                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == first) &&
+                  llama_memory_seq_pos_max(memory, slot) == length - 1;
   } catch (const std::exception&) {  // a failed assertion
   }
   take_backend_errors();

@@ -46,7 +46,8 @@ class Context : public virtual LanguageModel {
     int batch_size = 512;    // tokens per pass
     int max_rows = 64;       // rows of logits per pass
     KvType kv_type = KvType::f16;
-    int num_snapshots = 0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
+    int num_snapshots =
+        0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
   };
 
   // What of a model a context runs, and what llama.cpp needs for it.
@@ -55,7 +56,8 @@ class Context : public virtual LanguageModel {
     bool is_recurrent;          // some layers have a state that cannot be truncated
     int max_made_rows;          // of logits, in a pass
     bool runs_prediction_layers = false;
-    const Context* target = nullptr;  // whose embeddings, output matrix, keys and values stand in for those that the file lacks
+    const Context* target =
+        nullptr;  // whose embeddings, output matrix, keys and values stand in for those that the file lacks
   };
 
   // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
@@ -76,8 +78,9 @@ class Context : public virtual LanguageModel {
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
-  // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it; false, with an empty
-  // cache, where the bytes do not suit this context. They must be those of state(): llama.cpp checks little.
+  // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it;
+  // false, with an empty cache, where the bytes do not suit this context. They must be those of state(): llama.cpp
+  // checks little.
   virtual std::string state(int slot) const;
   virtual bool restore(int slot, const std::string& state, int length);
 
@@ -89,7 +92,8 @@ class Context : public virtual LanguageModel {
   void set_cancel_check(std::function<bool()> cancelled) { cancelled_ = std::move(cancelled); }
 
  protected:
-  Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup);
+  Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+          const Setup& setup);
 
   // Adds to the batch of the running pass.
   virtual void add_input(const PassInput& input);

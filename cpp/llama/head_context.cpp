@@ -17,12 +17,12 @@ namespace {
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
-// EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the first is in the
-// cache only while it is the last.
+// EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the
+// first is in the cache only while it is the last.
 class Eagle3 final : public HeadContext {
  public:
-  Eagle3(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup,
-         int target_row_size)
+  Eagle3(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+         const Setup& setup, int target_row_size)
       : HeadContext(std::move(model), std::move(threads), options, setup), target_row_size_(target_row_size) {}
 
   int target_row_size() const override { return target_row_size_; }
@@ -43,7 +43,9 @@ class Eagle3 final : public HeadContext {
     if (length(input.slot) == 1) llama_memory_seq_rm(llama_get_memory(get()), input.slot, -1, -1);
     HeadContext::add_input(input);
   }
-  bool reads(const PassInput& input, int i) const override { return length(input.slot) > 0 || i == input.num_tokens - 1; }
+  bool reads(const PassInput& input, int i) const override {
+    return length(input.slot) > 0 || i == input.num_tokens - 1;
+  }
   bool makes_rows_together() const override { return true; }
   int first_position() const override { return 1; }
 
@@ -51,12 +53,12 @@ class Eagle3 final : public HeadContext {
   std::vector<std::int8_t> wants_output_;  // scratch of fuse()
 };
 
-// Gemma 4's. It attends to the target's cache and keeps nothing of what it reads, so only the last token counts; all of its drafts have
-// the position of the token that the target reads next.
+// Gemma 4's. It attends to the target's cache and keeps nothing of what it reads, so only the last token counts; all of
+// its drafts have the position of the token that the target reads next.
 class Assistant final : public HeadContext {
  public:
-  Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup,
-            const Context& target)
+  Assistant(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+            const Setup& setup, const Context& target)
       : HeadContext(std::move(model), std::move(threads), options, setup), target_(target) {}
 
   std::string state(int /*slot*/) const override { return ""; }
@@ -76,10 +78,12 @@ class Assistant final : public HeadContext {
 
 }  // namespace
 
-HeadTarget::HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, Rows rows)
+HeadTarget::HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+                       Rows rows)
     : Context(std::move(model), std::move(threads), options), rows_(std::move(rows)) {
   const int num_layers = static_cast<int>(rows_.layers.size());
-  hidden_size_ = num_layers > 0 ? num_layers * llama_model_n_embd(this->model().get()) : llama_model_n_embd_out(this->model().get());
+  hidden_size_ = num_layers > 0 ? num_layers * llama_model_n_embd(this->model().get())
+                                : llama_model_n_embd_out(this->model().get());
   ask_for_rows();
 }
 
@@ -97,8 +101,8 @@ void HeadTarget::ask_for_rows() {
     const auto slots = static_cast<std::uint32_t>(options().num_slots);
     llama_graph_reserve(get(), slots, slots, slots);
   } catch (const std::runtime_error&) {
-    throw ModelError(model().path() + ": llama.cpp does not give the rows of the layers of architecture " + model().architecture() +
-                     " that the drafting head reads. Use another draft, or \"suffix\"");
+    throw ModelError(model().path() + ": llama.cpp does not give the rows of the layers of architecture " +
+                     model().architecture() + " that the drafting head reads. Use another draft, or \"suffix\"");
   }
 }
 
@@ -121,7 +125,8 @@ void HeadTarget::collect_rows() {
   for (const int place : places_) {
     for (const int layer : rows_.layers) {
       const float* from = layer == last ? llama_get_embeddings_nextn_ith(get(), place)
-                                        : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) + index(place) * width;
+                                        : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) +
+                                              index(place) * width;
       to = std::copy_n(from, width, to);
     }
   }
@@ -138,8 +143,9 @@ void HeadTarget::copy(int from, int to) {
   if (rows_.has_shared_cache) get()->memory_update(false);
 }
 
-std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
-                                                 const Options& options, const HeadTarget& target) {
+std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> model,
+                                                 std::shared_ptr<ThreadPool> threads, const Options& options,
+                                                 const HeadTarget& target) {
   Setup setup{model->head_cache_bytes(num_cells(options), options.kv_type), false, options.max_rows};
   switch (model->head_kind()) {
     case HeadKind::eagle3:
@@ -158,8 +164,8 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
   }
 }
 
-HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
-                         const Setup& setup)
+HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
+                         const Options& options, const Setup& setup)
     : Context(std::move(model), std::move(threads), options, setup),
       hidden_size_(llama_model_n_embd_out(this->model().get())),
       wants_last_rows_(this->model().head_rows_need_logits()),
@@ -173,8 +179,8 @@ void HeadContext::decode_with(const std::vector<PassInput>& inputs, const float*
   rows_.clear();
   num_made_rows_ = 0;
   next_row_ = rows;
-  wants_all_rows_ =
-      makes_rows_together() && std::any_of(inputs.begin(), inputs.end(), [](const PassInput& input) { return input.num_rows > 0; });
+  wants_all_rows_ = makes_rows_together() && std::any_of(inputs.begin(), inputs.end(),
+                                                         [](const PassInput& input) { return input.num_rows > 0; });
   Context::decode(inputs);
 }
 
@@ -209,6 +215,8 @@ void HeadContext::add(Token token, int slot, bool makes_row, const float* row) {
 
 const float* HeadContext::logits(int row) const { return Context::logits(rows_[index(row)]); }
 
-const float* HeadContext::hidden_row(int token) const { return llama_get_embeddings_nextn_ith(get(), places_[index(token)]); }
+const float* HeadContext::hidden_row(int token) const {
+  return llama_get_embeddings_nextn_ith(get(), places_[index(token)]);
+}
 
 }  // namespace specdec

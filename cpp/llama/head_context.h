@@ -14,11 +14,13 @@ namespace specdec {
 class HeadTarget final : public Context, public HiddenRowModel {
  public:
   struct Rows {
-    std::vector<int> layers;        // rows are the inputs of these layers, one after the other; empty: the output of the last layer
+    std::vector<int>
+        layers;  // rows are the inputs of these layers, one after the other; empty: the output of the last layer
     bool has_shared_cache = false;  // an assistant reads this cache
   };
   // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
-  HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, Rows rows);
+  HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+             Rows rows);
 
   void decode(const std::vector<PassInput>& inputs) override;
   int hidden_size() const override { return hidden_size_; }
@@ -46,10 +48,12 @@ class HeadContext : public Context, public HeadLayers {
   void decode_with(const std::vector<PassInput>& inputs, const float* rows) override;
   const float* logits(int row) const override;
   int hidden_size() const override { return hidden_size_; }
-  const float* hidden_row(int token) const override;  // of some heads (OwnHeadInfo::rows_need_logits) the last of an input only
+  const float* hidden_row(
+      int token) const override;  // of some heads (OwnHeadInfo::rows_need_logits) the last of an input only
 
  protected:
-  HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options, const Setup& setup);
+  HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+              const Setup& setup);
 
   void add_input(const PassInput& input) override;
   // Whether an input's token is read; otherwise only its place is counted.

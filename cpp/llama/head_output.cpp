@@ -16,8 +16,8 @@ struct Output {
 Output output_of(llama_model* head, HeadKind kind, const llama_model* target) {
   ggml_tensor** own = &head->output;
   if (kind == HeadKind::mtp) {
-    const auto first =
-        std::find_if(head->layers.begin(), head->layers.end(), [](const llama_layer& l) { return l.nextn.eh_proj != nullptr; });
+    const auto first = std::find_if(head->layers.begin(), head->layers.end(),
+                                    [](const llama_layer& l) { return l.nextn.eh_proj != nullptr; });
     if (first != head->layers.end()) own = &first->nextn.shared_head_head;
   }
   ggml_tensor* const others = kind == HeadKind::eagle3 ? target->output : head->output;

@@ -1,5 +1,6 @@
-// The output matrix of a drafting head, with a copy of its signs: the head finds its logits in two passes (graph/best_rows.h), while the
-// target, whose matrix it mostly is, multiplies all of it. For a large vocabulary that matrix is most of what a head reads.
+// The output matrix of a drafting head, with a copy of its signs: the head finds its logits in two passes
+// (graph/best_rows.h), while the target, whose matrix it mostly is, multiplies all of it. For a large vocabulary that
+// matrix is most of what a head reads.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,13 @@ namespace specdec {
 
 class HeadOutput {
  public:
-  // Bytes that the copy takes; 0: none would help, or there is one. head: a model, of which this kind of head is loaded, or its file's.
+  // Bytes that the copy takes; 0: none would help, or there is one. head: a model, of which this kind of head is
+  // loaded, or its file's.
   static std::uint64_t bytes_of(llama_model* head, HeadKind kind, const llama_model* target);
 
   // Lives longer than both models. Once the weights have their tiles. Threads, progress and errors: TileMemory.
-  HeadOutput(llama_model* head, HeadKind kind, const llama_model* target, int num_threads, const std::function<void(double)>& progress);
+  HeadOutput(llama_model* head, HeadKind kind, const llama_model* target, int num_threads,
+             const std::function<void(double)>& progress);
   ~HeadOutput();
 
  private:

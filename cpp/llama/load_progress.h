@@ -11,8 +11,8 @@ struct LoadProgress {
   double share;      // done of this step, 0 .. 1
 };
 
-// Called often, on the thread that loads, and at the end of each step with share 1; it throws nothing. False: loading ends with
-// Cancelled.
+// Called often, on the thread that loads, and at the end of each step with share 1; it throws nothing. False: loading
+// ends with Cancelled.
 using LoadProgressCallback = std::function<bool(const LoadProgress&)>;
 
 }  // namespace specdec

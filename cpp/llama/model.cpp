@@ -36,8 +36,8 @@ void check_memory(const std::vector<GgufFile>& parts) {
   for (const GgufFile& part : parts) needed += part.file_size;
   const std::uint64_t available = available_memory();
   if (available == 0 || needed < available) return;
-  throw ModelError(parts.front().path + ": not enough memory to read the weights into: " + std::to_string((needed >> 20) + 1) +
-                   " MiB needed, " + std::to_string(available >> 20) +
+  throw ModelError(parts.front().path + ": not enough memory to read the weights into: " +
+                   std::to_string((needed >> 20) + 1) + " MiB needed, " + std::to_string(available >> 20) +
                    " MiB available. Leave them in the mapped file (mmap=True, no --no-mmap)");
 }
 
@@ -73,8 +73,8 @@ class Watch {
   bool is_cancelled_ = false;
 };
 
-// llama.cpp waits for the disk when it maps a file, without a word about how far it is; where the disk fails, without end (Linux tries
-// a page of MAP_POPULATE again and again).
+// llama.cpp waits for the disk when it maps a file, without a word about how far it is; where the disk fails, without
+// end (Linux tries a page of MAP_POPULATE again and again).
 void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& progress) {
   const std::uint64_t available = available_memory();
   for (const GgufFile& part : parts) {
@@ -126,10 +126,13 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
   if (!rpc_servers_.empty()) params.devices = devices.data();
   params.load_mtp = head_kind_ == HeadKind::mtp;
-  params.use_extra_bufts = false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
+  params.use_extra_bufts =
+      false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
   if (options.use_mmap) read_ahead(parts, options.progress);
   Watch watch(options.progress, "loading", path_);
-  params.progress_callback = [](float share, void* watching) { return static_cast<Watch*>(watching)->tell(static_cast<double>(share)); };
+  params.progress_callback = [](float share, void* watching) {
+    return static_cast<Watch*>(watching)->tell(static_cast<double>(share));
+  };
   params.progress_callback_user_data = &watch;
   {
     const AbortsAsErrors guard;
@@ -142,12 +145,18 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     throw ModelError(
         path_ + ": llama.cpp cannot load this model: " + take_backend_errors() +
         (options.with_head ? ". Without its drafting head it may load: use another draft than \"mtp\", or none" : "") +
-        (options.is_head ? ". It is given as a drafting head: use another draft, or none, or convert or download the head again" : "") +
-        (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or download it again" : ""));
+        (options.is_head
+             ? ". It is given as a drafting head: use another draft, or none, or convert or download the head again"
+             : "") +
+        (has_head ? ". If a tensor of its multi-token prediction layers is missing or of another size, convert or "
+                    "download it again"
+                  : ""));
   }
-  const bool makes_tokens = llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
+  const bool makes_tokens =
+      llama_model_has_decoder(get()) && !llama_model_is_diffusion(get()) && !llama_model_has_encoder(get());
   if (!options.is_head && !makes_tokens) {
-    throw ModelError(path_ + ": architecture " + architecture() + " is not a decoder-only language model; only those can generate here");
+    throw ModelError(path_ + ": architecture " + architecture() +
+                     " is not a decoder-only language model; only those can generate here");
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
     throw ModelError(path_ + ": the file has no vocabulary; convert the model with its tokenizer");
@@ -156,12 +165,14 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
 
 // copy(progress) takes these bytes. Returns why it was not done.
 std::string Model::copy_weights(const std::string& what, std::uint64_t bytes, std::uint64_t memory_to_leave,
-                                const LoadProgressCallback& progress, const std::function<void(const std::function<void(double)>&)>& copy) {
+                                const LoadProgressCallback& progress,
+                                const std::function<void(const std::function<void(double)>&)>& copy) {
   if (bytes == 0) return "";
   const std::uint64_t available = available_memory();
   const std::string problem = path_ + ": " + what + ": ";
   if (available != 0 && bytes + memory_to_leave > available) {
-    return problem + mebibytes(bytes) + " needed and " + mebibytes(memory_to_leave) + " to be left, " + mebibytes(available) + " available";
+    return problem + mebibytes(bytes) + " needed and " + mebibytes(memory_to_leave) + " to be left, " +
+           mebibytes(available) + " available";
   }
   Watch watch(progress, "arranging the weights of", path_);
   try {
@@ -175,10 +186,12 @@ std::string Model::copy_weights(const std::string& what, std::uint64_t bytes, st
   return "";
 }
 
-std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress) {
-  return copy_weights("the weights are not repacked, which makes passes of few tokens slower", WeightTiles::bytes_of(get(), weights),
-                      memory_to_leave, progress,
-                      [&](const auto& tell) { tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell); });
+std::string Model::repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave,
+                          const LoadProgressCallback& progress) {
+  return copy_weights("the weights are not repacked, which makes passes of few tokens slower",
+                      WeightTiles::bytes_of(get(), weights), memory_to_leave, progress, [&](const auto& tell) {
+                        tiles_ = std::make_unique<WeightTiles>(get(), weights, num_threads, tell);
+                      });
 }
 
 std::string Model::shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress) {

@@ -23,11 +23,11 @@ namespace specdec {
 class Model {
  public:
   struct Options {
-    // true: weights are mapped; pages are read on first use and shared with other processes. false: weights are read into private
-    // memory, in huge pages (huge_pages.h) if available.
+    // true: weights are mapped; pages are read on first use and shared with other processes. false: weights are read
+    // into private memory, in huge pages (huge_pages.h) if available.
     bool use_mmap = true;
-    // The last num_gpu_layers layers (the output counts as one; -1: all) run on the RPC servers, "HOST:PORT", in proportion to
-    // their memory; without servers, on a GPU if llama.cpp was built with such a backend.
+    // The last num_gpu_layers layers (the output counts as one; -1: all) run on the RPC servers, "HOST:PORT", in
+    // proportion to their memory; without servers, on a GPU if llama.cpp was built with such a backend.
     int num_gpu_layers = 0;
     std::vector<std::string> rpc_servers;
     bool with_head = false;         // loads the drafting head, too, which the file must have (own_head.h)
@@ -58,13 +58,14 @@ class Model {
   const CacheShape& cache_shape() const { return cache_shape_; }
   std::uint64_t weight_bytes() const;
 
-  // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of memory would
-  // be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights. Not during a pass. Throws
-  // Cancelled.
-  std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave, const LoadProgressCallback& progress = {});
+  // Copies the stock weights of mapped files into tiles (weight_tiles.h), unless less than memory_to_leave bytes of
+  // memory would be left. Returns why it was not done, in a sentence; empty if it was, or if there are no such weights.
+  // Not during a pass. Throws Cancelled.
+  std::string repack(TileWeights weights, int num_threads, std::uint64_t memory_to_leave,
+                     const LoadProgressCallback& progress = {});
   bool is_repacked() const { return tiles_ != nullptr; }
-  // Makes the HeadOutput of the loaded drafting head, if that helps. The target is in the same file or in another one. Returns and throws
-  // as repack(), which comes first.
+  // Makes the HeadOutput of the loaded drafting head, if that helps. The target is in the same file or in another one.
+  // Returns and throws as repack(), which comes first.
   std::string shortlist_output(const Model& target, int num_threads, const LoadProgressCallback& progress = {});
   void check_rpc_servers() const;  // throws ModelError once one of them is lost
 
@@ -74,7 +75,8 @@ class Model {
   };
   int num_local_layers() const;
   std::string copy_weights(const std::string& what, std::uint64_t bytes, std::uint64_t memory_to_leave,
-                           const LoadProgressCallback& progress, const std::function<void(const std::function<void(double)>&)>& copy);
+                           const LoadProgressCallback& progress,
+                           const std::function<void(const std::function<void(double)>&)>& copy);
 
   std::string path_;
   int num_gpu_layers_;

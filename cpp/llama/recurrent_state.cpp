@@ -18,19 +18,24 @@ bool drop_tokens_from(llama_context* context, int slot, int length) {
 }  // namespace
 
 RecurrentState::RecurrentState(llama_context* context, int num_slots)
-    : context_(context), num_snapshots_(static_cast<int>(llama_n_rs_seq(context))), slots_(static_cast<std::size_t>(num_slots)) {}
+    : context_(context),
+      num_snapshots_(static_cast<int>(llama_n_rs_seq(context))),
+      slots_(static_cast<std::size_t>(num_slots)) {}
 
 void RecurrentState::checkpoint(int slot, int length, int pass_tokens) {
   Slot& s = slots_[index(slot)];
   if (length == 0 || length == s.checkpoint_length) return;
   if (pass_tokens > 0 && pass_tokens - 1 <= num_snapshots_) return;
   s.checkpoint.resize(llama_state_seq_get_size_ext(context_, slot, recurrent_only));
-  const std::size_t size = llama_state_seq_get_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only);
+  const std::size_t size =
+      llama_state_seq_get_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only);
   s.checkpoint_length = size == s.checkpoint.size() ? length : 0;
 }
 
 // A pass of n tokens writes the states after the last n of them, of which the last is the current one.
-void RecurrentState::end_pass(int slot, int num_tokens) { slots_[index(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1); }
+void RecurrentState::end_pass(int slot, int num_tokens) {
+  slots_[index(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1);
+}
 
 int RecurrentState::truncate(int slot, int cached, int length) {
   Slot& s = slots_[index(slot)];
@@ -55,7 +60,8 @@ bool RecurrentState::restore_checkpoint(int slot) {
   const Slot& s = slots_[index(slot)];
   try {
     const AbortsAsErrors guard;
-    return llama_state_seq_set_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only) == s.checkpoint.size() &&
+    return llama_state_seq_set_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only) ==
+               s.checkpoint.size() &&
            drop_tokens_from(context_, slot, s.checkpoint_length);
   } catch (const std::exception&) {  // a failed assertion
     return false;

@@ -37,7 +37,8 @@ const char* name(Rollback rollback) {
 bool has_same_bits(const std::string& architecture) {
   const Rollback rollback = rollback_of(architecture);
   if (rollback == Rollback::cells || rollback == Rollback::unknown) return rollback == Rollback::cells;
-  return std::find(std::begin(tested_recurrent), std::end(tested_recurrent), architecture) != std::end(tested_recurrent);
+  return std::find(std::begin(tested_recurrent), std::end(tested_recurrent), architecture) !=
+         std::end(tested_recurrent);
 }
 
 }  // namespace specdec

@@ -15,8 +15,8 @@ enum class Rollback {
 Rollback rollback_of(const std::string& architecture);
 const char* name(Rollback rollback);
 
-// Whether logits have the same bits however tokens are cut into passes (docs/losslessness.md): of architectures with recurrent layers those
-// that are tested. Weights, caches and devices are the caller's concern.
+// Whether logits have the same bits however tokens are cut into passes (docs/losslessness.md): of architectures with
+// recurrent layers those that are tested. Weights, caches and devices are the caller's concern.
 bool has_same_bits(const std::string& architecture);
 
 }  // namespace specdec

@@ -24,7 +24,9 @@ namespace {
 
 constexpr int patience_ms = 5000;  // for a connection, and for the answer to the first message
 
-[[noreturn]] void fail(const std::string& address, const std::string& what) { throw ModelError("RPC server " + address + ": " + what); }
+[[noreturn]] void fail(const std::string& address, const std::string& what) {
+  throw ModelError("RPC server " + address + ": " + what);
+}
 
 std::string to_text(const RpcAddress& address) { return address.host + ":" + std::to_string(address.port); }
 
@@ -58,20 +60,22 @@ void say_hello(const RpcAddress& address) {
     fail(to_text(address), "the connection closed at once. Is that a ggml RPC server?");
   }
   for (std::size_t received = 0; received < response.size();) {
-    const std::optional<std::size_t> count = connection->receive(response.data() + received, response.size() - received);
+    const std::optional<std::size_t> count =
+        connection->receive(response.data() + received, response.size() - received);
     if (!count) {
       fail(to_text(address),
            "it accepts connections but does not answer: it may have another client (it serves one at a time), "
            "or not be a ggml RPC server");
     }
-    if (*count == 0) fail(to_text(address), "it closed the connection: it is not a ggml RPC server, or has another version");
+    if (*count == 0)
+      fail(to_text(address), "it closed the connection: it is not a ggml RPC server, or has another version");
     received += *count;
   }
   const int major = response[8], minor = response[9];
   if (response[0] != 4 + capabilities || major != RPC_PROTO_MAJOR_VERSION || minor > RPC_PROTO_MINOR_VERSION) {
-    fail(to_text(address), "it has version " + std::to_string(major) + "." + std::to_string(minor) + " of the protocol, this program " +
-                               std::to_string(RPC_PROTO_MAJOR_VERSION) + "." + std::to_string(RPC_PROTO_MINOR_VERSION) +
-                               ". Run the same version on both sides");
+    fail(to_text(address), "it has version " + std::to_string(major) + "." + std::to_string(minor) +
+                               " of the protocol, this program " + std::to_string(RPC_PROTO_MAJOR_VERSION) + "." +
+                               std::to_string(RPC_PROTO_MINOR_VERSION) + ". Run the same version on both sides");
   }
 }
 
@@ -82,8 +86,10 @@ RpcAddress RpcAddress::parse(const std::string& text) {
   const std::string digits = colon == std::string::npos ? "" : text.substr(colon + 1);
   int port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (colon == 0 || digits.empty() || error != std::errc() || end != digits.data() + digits.size() || port < 1 || port > 65535) {
-    throw std::invalid_argument("RPC server \"" + text + "\": expected HOST:PORT, a name or IPv4 address and 1 to 65535");
+  if (colon == 0 || digits.empty() || error != std::errc() || end != digits.data() + digits.size() || port < 1 ||
+      port > 65535) {
+    throw std::invalid_argument("RPC server \"" + text +
+                                "\": expected HOST:PORT, a name or IPv4 address and 1 to 65535");
   }
   return {text.substr(0, colon), port};
 }
@@ -126,7 +132,8 @@ RpcServer::RpcServer(const std::string& address) : address_(address) {
 void RpcServer::check() const {
   if (!specdec_rpc_is_lost(address_.c_str())) return;
   fail(address_,
-       "it closed the connection, and the state of its layers is lost. Delete every Generator that uses it, restart the server, "
+       "it closed the connection, and the state of its layers is lost. Delete every Generator that uses it, restart "
+       "the server, "
        "then load the models again");
 }
 
@@ -137,14 +144,16 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   ggml_set_abort_callback(nullptr);
   const std::string endpoint = to_text(resolve(address)) + ":" + std::to_string(address.port);
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  // An exception is about a client's message, such as one that claims 2^64 - 1 bytes: its connection and its buffers are gone then.
+  // An exception is about a client's message, such as one that claims 2^64 - 1 bytes: its connection and its buffers
+  // are gone then.
   for (bool has_returned = false; !has_returned;) {
     try {
       ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
       has_returned = true;
     } catch (const std::exception& error) {
-      (void)write_to(StandardStream::error,
-                     std::string("specdec rpc-server: dropped a client because of an invalid message: ") + error.what() + "\n");
+      (void)write_to(
+          StandardStream::error,
+          std::string("specdec rpc-server: dropped a client because of an invalid message: ") + error.what() + "\n");
     }
   }
   throw Error("cannot listen on " + endpoint + ": the port is in use, or the address is not one of this machine");

@@ -39,8 +39,8 @@ class RpcServer {
   std::unique_ptr<ggml_backend, Free> connection_;  // keeps ggml's connection open while no model uses it
 };
 
-// Serves clients one after another with this machine's CPU and our kernels. Returns only by throwing Error if it cannot listen.
-// There is no authentication, and a client can crash the server or run code in it.
+// Serves clients one after another with this machine's CPU and our kernels. Returns only by throwing Error if it cannot
+// listen. There is no authentication, and a client can crash the server or run code in it.
 [[noreturn]] void serve_rpc(const RpcAddress& address, int num_threads);
 
 // Whether the address is reachable only from this machine.

@@ -1,5 +1,5 @@
-// llama.cpp's CPU buffers as our kernels want them: in huge pages (platform/huge_pages.h), tensors at the start of cache
-// lines. They hold caches, intermediate results, and weights that are not mapped.
+// llama.cpp's CPU buffers as our kernels want them: in huge pages (platform/huge_pages.h), tensors at the start of
+// cache lines. They hold caches, intermediate results, and weights that are not mapped.
 #pragma once
 
 namespace specdec {

@@ -73,7 +73,9 @@ std::optional<ggml_op> operation(const std::string& name) {
 }
 
 // Whether a product with such weights has a kernel, llama.cpp's or ours.
-bool multiplies(ggml_type type) { return type == GGML_TYPE_MXFP6_E2M3 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr; }
+bool multiplies(ggml_type type) {
+  return type == GGML_TYPE_MXFP6_E2M3 || ggml_get_type_traits_cpu(type)->vec_dot != nullptr;
+}
 
 // Null: allowed. Otherwise what is.
 const char* problem(ggml_op op, ggml_type type) {
@@ -95,17 +97,19 @@ const char* problem(ggml_op op, ggml_type type) {
 
 // The product of experts reads and writes at these ids, unchecked.
 void check_expert_ids(const GgufFile& first, const GgufFile& part, const GgufTensor& tensor) {
-  const auto num_experts =
-      static_cast<std::int64_t>(first.integer(first.string("general.architecture").value_or("") + ".expert_count").value_or(0));
+  const auto num_experts = static_cast<std::int64_t>(
+      first.integer(first.string("general.architecture").value_or("") + ".expert_count").value_or(0));
   const File file = File::open(part.path);
   std::vector<std::int32_t> ids;
   constexpr std::uint64_t at_once = 1 << 20;  // bytes
   for (std::uint64_t done = 0; done < tensor.bytes; done += at_once) {
     ids.resize(static_cast<std::size_t>(std::min(at_once, tensor.bytes - done)) / sizeof ids[0]);
     file.read(tensor.offset + done, ids.data(), ids.size() * sizeof ids[0]);
-    const auto wrong = std::find_if(ids.begin(), ids.end(), [=](std::int32_t id) { return id < 0 || id >= num_experts; });
+    const auto wrong =
+        std::find_if(ids.begin(), ids.end(), [=](std::int32_t id) { return id < 0 || id >= num_experts; });
     if (wrong == ids.end()) continue;
-    const std::string problem = " has " + std::to_string(*wrong) + ", not one of the " + std::to_string(num_experts) + " experts";
+    const std::string problem =
+        " has " + std::to_string(*wrong) + ", not one of the " + std::to_string(num_experts) + " experts";
     fail_file(part.path, "tensor " + shown(tensor.name) + problem, convert_again);
   }
 }
@@ -121,8 +125,10 @@ void check_tensor_types(const std::vector<GgufFile>& parts) {
         if (op == expert_ids_op) check_expert_ids(parts.front(), part, tensor);
         continue;
       }
-      fail_file(part.path, "tensor " + shown(tensor.name) + " has type " + find_ggml_type(tensor.type)->name + ", expected " + expected,
-                convert_again);
+      fail_file(
+          part.path,
+          "tensor " + shown(tensor.name) + " has type " + find_ggml_type(tensor.type)->name + ", expected " + expected,
+          convert_again);
     }
   }
 }

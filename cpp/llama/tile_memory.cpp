@@ -16,7 +16,8 @@ std::uint64_t TileMemory::bytes_of(const std::vector<TileCopy>& copies) {
   return bytes;
 }
 
-TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads, const std::function<void(double)>& progress)
+TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
+                       const std::function<void(double)>& progress)
     : memory_(nullptr, Unmap{bytes_of(copies)}) {
   memory_.reset(static_cast<std::uint8_t*>(map_huge_pages(memory_.get_deleter().bytes)));
   if (memory_ == nullptr) throw std::bad_alloc();
@@ -41,7 +42,9 @@ TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads, con
     write_tiles(copies[piece.copy].weights, copies[piece.copy].type, piece.first, piece.last, tiles_[piece.copy]);
     ++num_done;
   };
-  const auto tick = [&] { progress(std::min(0.999, static_cast<double>(num_done) / static_cast<double>(pieces.size()))); };
+  const auto tick = [&] {
+    progress(std::min(0.999, static_cast<double>(num_done) / static_cast<double>(pieces.size())));
+  };
   for_each_piece(num_threads, static_cast<std::int64_t>(pieces.size()), write, tick);
   progress(1.0);
 }

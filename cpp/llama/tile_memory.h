@@ -20,8 +20,8 @@ class TileMemory {
  public:
   static std::uint64_t bytes_of(const std::vector<TileCopy>& copies);
 
-  // Makes the copies on this many threads. progress(share done), at the end 1, is called on this thread; it may throw, which ends it.
-  // Throws std::bad_alloc.
+  // Makes the copies on this many threads. progress(share done), at the end 1, is called on this thread; it may throw,
+  // which ends it. Throws std::bad_alloc.
   TileMemory(const std::vector<TileCopy>& copies, int num_threads, const std::function<void(double)>& progress);
 
   const std::uint8_t* tiles(std::size_t copy) const { return tiles_[copy]; }

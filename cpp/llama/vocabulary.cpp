@@ -40,7 +40,8 @@ std::string quoted(const std::string& text) { return "\"" + printable(text) + "\
 
 constexpr const char* white_space = " \t\n\v\f\r";
 
-// The tokens that llama.cpp recognises in a text only if it is told to, by the first byte of their texts, the longest first.
+// The tokens that llama.cpp recognises in a text only if it is told to, by the first byte of their texts, the longest
+// first.
 class ControlTokens {
  public:
   struct Match {
@@ -56,7 +57,9 @@ class ControlTokens {
       const std::string text = llama_vocab_get_text(vocab, id);
       if (text.empty()) continue;
       tokens_[static_cast<unsigned char>(text[0])].push_back(
-          {text, {id, text.size(), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0, (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0}});
+          {text,
+           {id, text.size(), (attributes & LLAMA_TOKEN_ATTR_LSTRIP) != 0,
+            (attributes & LLAMA_TOKEN_ATTR_RSTRIP) != 0}});
     }
     for (auto& with_one_byte : tokens_) {
       std::stable_sort(with_one_byte.begin(), with_one_byte.end(),
@@ -84,15 +87,17 @@ class ControlTokens {
 };
 
 bool overlaps_input(const MarkedText& marked, std::size_t begin, std::size_t length) {
-  const auto after = std::upper_bound(marked.input.begin(), marked.input.end(), begin,
-                                      [](std::size_t byte, const auto& range) { return byte < range.second; });  // ends behind begin
+  const auto after =
+      std::upper_bound(marked.input.begin(), marked.input.end(), begin,
+                       [](std::size_t byte, const auto& range) { return byte < range.second; });  // ends behind begin
   return after != marked.input.end() && after->first < begin + length;
 }
 
 bool ControlTokens::is_in_input(const MarkedText& marked) const {
   for (std::size_t at_byte = 0; at_byte < marked.text.size(); ++at_byte) {
     for (const Entry& entry : tokens_[static_cast<unsigned char>(marked.text[at_byte])]) {
-      if (marked.text.compare(at_byte, entry.text.size(), entry.text) == 0 && overlaps_input(marked, at_byte, entry.text.size()))
+      if (marked.text.compare(at_byte, entry.text.size(), entry.text) == 0 &&
+          overlaps_input(marked, at_byte, entry.text.size()))
         return true;
     }
   }
@@ -141,7 +146,8 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
     }
     if (match->strips_left) ordinary.erase(ordinary.find_last_not_of(white_space) + 1);
     finish_ordinary();
-    if (at > 0 || match->token != bos() || !adds_bos()) tokens.push_back(match->token);  // a written BOS is not a second one
+    if (at > 0 || match->token != bos() || !adds_bos())
+      tokens.push_back(match->token);  // a written BOS is not a second one
     at += match->length;
     if (match->strips_right) at = std::min(text.find_first_not_of(white_space, at), text.size());
   }
@@ -156,17 +162,19 @@ std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_speci
   std::vector<Token> tokens(text.size() + 8);
   try {
     const AbortsAsErrors guard;
-    int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special, special);
+    int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special,
+                               special);
     if (count < 0) {  // the buffer was too small; now the size is known
       tokens.resize(static_cast<std::size_t>(-count));
-      count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special, special);
+      count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special,
+                             special);
     }
     tokens.resize(static_cast<std::size_t>(std::max(0, count)));
   } catch (const std::out_of_range&) {  // SentencePiece's way to say it
     fail_unknown_bytes();
   } catch (const std::runtime_error& error) {
-    throw ModelError(std::string(file_) + ": llama.cpp cannot tokenize with this vocabulary (" + type_name(llama_vocab_type(vocab_)) +
-                     "): " + error.what() + "; convert the model to GGUF again");
+    throw ModelError(std::string(file_) + ": llama.cpp cannot tokenize with this vocabulary (" +
+                     type_name(llama_vocab_type(vocab_)) + "): " + error.what() + "; convert the model to GGUF again");
   }
   if (std::any_of(tokens.begin(), tokens.end(), [](Token token) { return token < 0; })) fail_unknown_bytes();
   return tokens;
@@ -174,7 +182,8 @@ std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_speci
 
 void Vocabulary::fail_unknown_bytes() const {
   throw ModelError(std::string(file_) + ": the vocabulary (" + type_name(llama_vocab_type(vocab_)) +
-                   ") cannot represent the text: it has no tokens for single bytes. Leave out unusual characters, or convert the model "
+                   ") cannot represent the text: it has no tokens for single bytes. Leave out unusual characters, or "
+                   "convert the model "
                    "to GGUF again, with its byte tokens");
 }
 
@@ -183,8 +192,10 @@ std::size_t Vocabulary::min_tokens(std::size_t bytes) const {
   if (type != LLAMA_VOCAB_TYPE_SPM && type != LLAMA_VOCAB_TYPE_BPE) return 0;  // others normalise the text
   std::size_t longest = 1;
   for (Token id = 0; id < size(); ++id) {
-    if ((llama_vocab_get_attr(vocab_, id) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0) return 0;  // take white space along
-    longest = std::max(longest, std::strlen(llama_vocab_get_text(vocab_, id)));  // escaped, so not shorter than its bytes
+    if ((llama_vocab_get_attr(vocab_, id) & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0)
+      return 0;  // take white space along
+    longest =
+        std::max(longest, std::strlen(llama_vocab_get_text(vocab_, id)));  // escaped, so not shorter than its bytes
   }
   return (bytes + longest - 1) / longest;
 }
@@ -223,9 +234,11 @@ std::optional<std::string> Vocabulary::first_difference(const Compared& one, con
       {"EOT", llama_vocab_eot(a), llama_vocab_eot(b)},
   };
   for (const auto& s : special) {
-    if (s.one != s.other) return differ(std::string("the ") + s.name + " token", token_name(s.one), token_name(s.other));
+    if (s.one != s.other)
+      return differ(std::string("the ") + s.name + " token", token_name(s.one), token_name(s.other));
   }
-  if (llama_vocab_get_add_bos(a) != llama_vocab_get_add_bos(b)) return std::string("only one of the two begins every text with BOS");
+  if (llama_vocab_get_add_bos(a) != llama_vocab_get_add_bos(b))
+    return std::string("only one of the two begins every text with BOS");
   for (Token id = 0; id < std::min(one.vocabulary.size(), other.vocabulary.size()); ++id) {
     const std::string in_one = llama_vocab_get_text(a, id), in_other = llama_vocab_get_text(b, id);
     const std::string token = "token " + std::to_string(id);

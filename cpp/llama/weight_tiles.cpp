@@ -16,7 +16,8 @@ namespace {
 
 // Whether the tensor lies in a mapped file, of which pages can be given back.
 bool is_mapped(const ggml_tensor* tensor) {
-  return tensor->buffer != nullptr && std::strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(tensor->buffer)), "CPU_Mapped") == 0;
+  return tensor->buffer != nullptr &&
+         std::strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(tensor->buffer)), "CPU_Mapped") == 0;
 }
 
 double bits_of(int type) {
@@ -43,11 +44,12 @@ struct Matrix {
 // Those that products read, each once: the embedding only where it is also the output matrix.
 std::vector<Matrix> matrices_of(const llama_model* model) {
   const auto& tensors = llama_internal_get_tensor_map(model);
-  const bool has_output = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
+  const bool has_output =
+      std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
   std::vector<Matrix> result;
   for (const auto& [name, tensor] : tensors) {
-    const bool only_looked_up =
-        name.rfind("per_layer_token_embd", 0) == 0 || name == "position_embd.weight" || (name == "token_embd.weight" && has_output);
+    const bool only_looked_up = name.rfind("per_layer_token_embd", 0) == 0 || name == "position_embd.weight" ||
+                                (name == "token_embd.weight" && has_output);
     const auto is_same = [&, same = tensor](const Matrix& matrix) { return matrix.weights == same; };
     if (only_looked_up || !is_mapped(tensor) || std::any_of(result.begin(), result.end(), is_same)) continue;
     result.push_back({tensor, name == "output.weight" || name == "token_embd.weight"});
@@ -59,7 +61,8 @@ std::vector<Matrix> matrices_of(const llama_model* model) {
 bool is_of_signs(const TileCopy& copy) { return copy.type == GGML_TYPE_Q1_0 && copy.weights->type != GGML_TYPE_Q1_0; }
 
 std::vector<TileCopy> copies_of(const llama_model* model, TileWeights weights) {
-  constexpr std::uint64_t cached_bytes = 64 << 20;  // a smaller model lies in the processor's caches, where bytes cost little
+  constexpr std::uint64_t cached_bytes =
+      64 << 20;  // a smaller model lies in the processor's caches, where bytes cost little
   constexpr std::int64_t sensitive_weights = 200000000;
   const bool rounds = weights != TileWeights::exact, is_large = llama_model_size(model) > cached_bytes;
   const std::vector<Matrix> matrices = matrices_of(model);
@@ -89,7 +92,8 @@ std::uint64_t WeightTiles::bytes_of(const llama_model* model, TileWeights weight
   return TileMemory::bytes_of(copies_of(model, weights));
 }
 
-WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_threads, const std::function<void(double)>& progress) {
+WeightTiles::WeightTiles(const llama_model* model, TileWeights weights, int num_threads,
+                         const std::function<void(double)>& progress) {
   const std::vector<TileCopy> copies = copies_of(model, weights);
   memory_ = std::make_unique<TileMemory>(copies, num_threads, progress);
   tiles_.reserve(copies.size());

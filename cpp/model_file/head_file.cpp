@@ -18,7 +18,9 @@ namespace {
 constexpr std::size_t eagle3_layers = 3;  // of the target, that an EAGLE-3 head reads
 constexpr const char* target_layers_key = "eagle3.target_layers";
 
-std::string architecture_of(const std::vector<GgufFile>& parts) { return parts.front().string("general.architecture").value_or(""); }
+std::string architecture_of(const std::vector<GgufFile>& parts) {
+  return parts.front().string("general.architecture").value_or("");
+}
 
 std::uint64_t hyperparameter(const std::vector<GgufFile>& parts, const std::string& name) {
   return parts.front().integer(architecture_of(parts) + "." + name).value_or(0);
@@ -45,14 +47,16 @@ void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
   const std::uint64_t size = vocabulary_size(head);
   if (ids.shape[0] > size) reject_damaged(head, name + "has more elements than the vocabulary has tokens");
   const auto file = std::find_if(head.begin(), head.end(), [&](const GgufFile& part) {
-    return std::any_of(part.tensors.begin(), part.tensors.end(), [&](const GgufTensor& tensor) { return &tensor == &ids; });
+    return std::any_of(part.tensors.begin(), part.tensors.end(),
+                       [&](const GgufTensor& tensor) { return &tensor == &ids; });
   });
   std::vector<std::int64_t> values(ids.shape[0]);
   File::open(file->path).read(ids.offset, values.data(), values.size() * sizeof values[0]);
   std::vector<bool> seen(size, false);
   for (const std::int64_t id : values) {
     const auto index = static_cast<std::size_t>(id);
-    if (id < 0 || index >= size) reject_damaged(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
+    if (id < 0 || index >= size)
+      reject_damaged(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
     if (seen[index]) reject_damaged(head, name + "has " + std::to_string(id) + " twice");
     seen[index] = true;
   }
@@ -66,7 +70,8 @@ std::vector<int> target_layers(const std::vector<GgufFile>& parts) {
   for (const GgufValue& value : layers->elements()) {
     const auto* natural = std::get_if<std::uint64_t>(&value);
     const auto* whole = std::get_if<std::int64_t>(&value);
-    const bool is_natural = natural != nullptr && *natural <= INT32_MAX, is_whole = whole != nullptr && *whole >= 0 && *whole <= INT32_MAX;
+    const bool is_natural = natural != nullptr && *natural <= INT32_MAX,
+               is_whole = whole != nullptr && *whole >= 0 && *whole <= INT32_MAX;
     if (!is_natural && !is_whole) return {};
     result.push_back(is_natural ? static_cast<int>(*natural) : static_cast<int>(*whole));
   }
@@ -76,14 +81,18 @@ std::vector<int> target_layers(const std::vector<GgufFile>& parts) {
 void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
   const std::string& target_path = target.front().path;
   const std::string remedy = ". Use a head that was made for this target";
-  const auto layers = static_cast<int>(hyperparameter(target, "block_count") - hyperparameter(target, "nextn_predict_layers"));
+  const auto layers =
+      static_cast<int>(hyperparameter(target, "block_count") - hyperparameter(target, "nextn_predict_layers"));
   const std::vector<int> read = target_layers(head);
-  if (read.empty()) reject_damaged(head, "metadata \"" + std::string(target_layers_key) + "\" is not an array of 3 layers");
+  if (read.empty())
+    reject_damaged(head, "metadata \"" + std::string(target_layers_key) + "\" is not an array of 3 layers");
   for (const int layer : read) {
     if (layer <= layers) continue;
-    reject(head, "reads layer " + std::to_string(layer) + " of its target; " + target_path + " has " + std::to_string(layers) + remedy);
+    reject(head, "reads layer " + std::to_string(layer) + " of its target; " + target_path + " has " +
+                     std::to_string(layers) + remedy);
   }
-  const std::uint64_t width = hyperparameter(head, "embedding_length"), target_width = hyperparameter(target, "embedding_length");
+  const std::uint64_t width = hyperparameter(head, "embedding_length"),
+                      target_width = hyperparameter(target, "embedding_length");
   const auto reject_width = [&](std::uint64_t expected) {
     reject(head, "is for a target of width " + std::to_string(expected) + "; that of " + target_path + " is " +
                      std::to_string(target_width) + remedy);
@@ -91,7 +100,8 @@ void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>
   const std::uint64_t expected = hyperparameter(head, "target_hidden_size");
   if (expected != target_width) reject_width(expected);
   if (hyperparameter(head, "block_count") != 1) {
-    reject_damaged(head, "metadata \"eagle3.block_count\" is " + std::to_string(hyperparameter(head, "block_count")) + ", expected 1");
+    reject_damaged(head, "metadata \"eagle3.block_count\" is " + std::to_string(hyperparameter(head, "block_count")) +
+                             ", expected 1");
   }
   const GgufTensor* ids = find_tensor(head, "d2t");
   if (ids != nullptr) check_ids(head, *ids);
@@ -105,11 +115,11 @@ void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>
 }
 
 // A number of the head's file that must be the target's.
-void check_same(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, const std::string& what, std::uint64_t own,
-                std::uint64_t other, const std::string& remedy) {
+void check_same(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, const std::string& what,
+                std::uint64_t own, std::uint64_t other, const std::string& remedy) {
   if (own == other) return;
-  reject(head, "is for another target: its " + what + " is " + std::to_string(own) + ", that of " + target.front().path + " is " +
-                   std::to_string(other) + remedy);
+  reject(head, "is for another target: its " + what + " is " + std::to_string(own) + ", that of " +
+                   target.front().path + " is " + std::to_string(other) + remedy);
 }
 
 void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
@@ -118,8 +128,8 @@ void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& t
   if (!layers.problem.empty()) throw ModelError(head.front().path + ": " + layers.problem);
   const std::string architecture = architecture_of(head), of_target = architecture_of(target);
   if (architecture != of_target) {
-    reject(head,
-           "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " + printable(of_target) + remedy);
+    reject(head, "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " +
+                     printable(of_target) + remedy);
   }
   for (const char* name : {"embedding_length", "attention.head_count", "attention.key_length"}) {
     check_same(head, target, name, hyperparameter(head, name), hyperparameter(target, name), remedy);
@@ -139,31 +149,37 @@ std::vector<bool> windows(const std::vector<GgufFile>& parts) {
   return result;
 }
 
-// llama.cpp lets layers with a sliding window attend to what the target's last but one layer keeps, the others to what its last one
-// keeps, unchecked.
+// llama.cpp lets layers with a sliding window attend to what the target's last but one layer keeps, the others to what
+// its last one keeps, unchecked.
 void check_assistant(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
   const std::string& target_path = target.front().path;
   const std::string remedy = ". Use the assistant that was made for this target", of_target = architecture_of(target);
-  if (of_target != "gemma4") reject(head, "is for a Gemma 4 model; " + target_path + " is " + printable(of_target) + remedy);
+  if (of_target != "gemma4")
+    reject(head, "is for a Gemma 4 model; " + target_path + " is " + printable(of_target) + remedy);
   const std::uint64_t layers = hyperparameter(head, "block_count");
   if (hyperparameter(head, "nextn_predict_layers") != layers) {
-    reject_damaged(head, "metadata \"gemma4-assistant.nextn_predict_layers\" is not the number of layers, " + std::to_string(layers));
+    reject_damaged(head, "metadata \"gemma4-assistant.nextn_predict_layers\" is not the number of layers, " +
+                             std::to_string(layers));
   }
   const std::vector<bool> own = windows(head);
   std::vector<bool> others = windows(target);
   others.resize(others.size() - std::min<std::size_t>(others.size(), hyperparameter(target, "nextn_predict_layers")));
   if (own.empty()) {
-    reject_damaged(head, "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer");
+    reject_damaged(
+        head,
+        "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer");
   }
   if (others.size() < 2 || !others[others.size() - 2] || others.back()) {
-    reject(head, "reads the keys and values of a layer with a sliding window and of one without; the last two of " + target_path +
-                     " are not such layers" + remedy);
+    reject(head, "reads the keys and values of a layer with a sliding window and of one without; the last two of " +
+                     target_path + " are not such layers" + remedy);
   }
   const auto check = [&](const std::string& what, std::uint64_t read, std::uint64_t kept) {
     check_same(head, target, what, read, kept, remedy);
   };
-  check("embedding_length_out", hyperparameter(head, "embedding_length_out"), hyperparameter(target, "embedding_length"));
-  check("attention.sliding_window", hyperparameter(head, "attention.sliding_window"), hyperparameter(target, "attention.sliding_window"));
+  check("embedding_length_out", hyperparameter(head, "embedding_length_out"),
+        hyperparameter(target, "embedding_length"));
+  check("attention.sliding_window", hyperparameter(head, "attention.sliding_window"),
+        hyperparameter(target, "attention.sliding_window"));
   const CacheShape read = CacheShape::of(head.front()), kept = CacheShape::of(target.front());
   for (std::size_t layer = 0; layer < own.size(); ++layer) {
     const std::size_t of = others.size() - (own[layer] ? 2 : 1);
@@ -205,10 +221,13 @@ HeadFile head_file(const std::vector<GgufFile>& parts) {
 void reject_head_alone(const std::vector<GgufFile>& parts) {
   const HeadFile head = head_file(parts);
   if (head.kind == HeadKind::none) return;
-  const std::string text = parts.front().path + ": is " + head.name + " (architecture " + printable(architecture_of(parts)) +
+  const std::string text = parts.front().path + ": is " + head.name + " (architecture " +
+                           printable(architecture_of(parts)) +
                            "), a drafting head for another model, not a whole model. ";
   if (head.kind == HeadKind::other) {
-    throw ModelError(text + "Heads of this kind are not supported: use a small model of the target's family as the draft, or \"suffix\"");
+    throw ModelError(
+        text +
+        "Heads of this kind are not supported: use a small model of the target's family as the draft, or \"suffix\"");
   }
   throw ModelError(text + "Give it as the draft, with its target");
 }

@@ -11,7 +11,8 @@ namespace specdec {
 namespace {
 
 // One number for all layers, or one per layer.
-std::vector<std::uint64_t> per_layer(const GgufFile& file, const std::string& key, std::vector<std::uint64_t> otherwise) {
+std::vector<std::uint64_t> per_layer(const GgufFile& file, const std::string& key,
+                                     std::vector<std::uint64_t> otherwise) {
   if (const auto one = file.integer(key)) return std::vector<std::uint64_t>(otherwise.size(), *one);
   const GgufArray* array = file.array(key);
   if (array == nullptr) return otherwise;
@@ -56,14 +57,17 @@ std::uint64_t block_size(KvType type) { return find_ggml_type(ggml_type_of(type)
 CacheShape CacheShape::of(const GgufFile& first_part) {
   const std::string prefix = first_part.string("general.architecture").value_or("") + ".";
   const auto integer = [&](const char* name) { return first_part.integer(prefix + name).value_or(0); };
-  const auto size = [&](const char* name, std::uint64_t otherwise) { return integer(name) > 0 ? integer(name) : otherwise; };
+  const auto size = [&](const char* name, std::uint64_t otherwise) {
+    return integer(name) > 0 ? integer(name) : otherwise;
+  };
   const std::vector<std::uint64_t> none(integer("block_count"), 0);
   const std::vector<std::uint64_t> query_heads = per_layer(first_part, prefix + "attention.head_count", none);
   const std::uint64_t first = query_heads.empty() ? 0 : query_heads.front();
   const std::uint64_t head_size = first > 0 ? integer("embedding_length") / first : 0;
   CacheShape shape;
   shape.full = {size("attention.key_length", head_size), size("attention.value_length", head_size)};
-  shape.windowed = {size("attention.key_length_swa", shape.full.key), size("attention.value_length_swa", shape.full.value)};
+  shape.windowed = {size("attention.key_length_swa", shape.full.key),
+                    size("attention.value_length_swa", shape.full.value)};
   shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
   shape.state = recurrent_numbers(first, integer);
   return shape;
@@ -73,7 +77,8 @@ std::uint64_t CacheShape::bytes(std::uint64_t tokens, KvType type, std::size_t l
   const auto end = heads.begin() + static_cast<std::ptrdiff_t>(std::min(layers, heads.size()));
   const GgmlType& stored = *find_ggml_type(ggml_type_of(type));
   const std::uint64_t numbers = std::max(full.key, windowed.key) + std::max(full.value, windowed.value);
-  const std::uint64_t per_token = std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.block;
+  const std::uint64_t per_token =
+      std::accumulate(heads.begin(), end, std::uint64_t{0}) * numbers * stored.bytes / stored.block;
   return product(per_token, tokens);
 }
 

@@ -15,19 +15,26 @@ struct Known {
   bool has_several_layers;  // the graphs of the others assert that there is one
   bool rows_need_logits;
 };
-constexpr Known known[] = {
-    {"qwen35", false, false},         {"qwen35moe", false, false}, {"glm4moe", false, false}, {"deepseek2", false, false},
-    {"nemotron_h_moe", false, false}, {"hy_v3", true, false},      {"mimo2", true, true},     {"step35", true, true}};
+constexpr Known known[] = {{"qwen35", false, false},
+                           {"qwen35moe", false, false},
+                           {"glm4moe", false, false},
+                           {"deepseek2", false, false},
+                           {"nemotron_h_moe", false, false},
+                           {"hy_v3", true, false},
+                           {"mimo2", true, true},
+                           {"step35", true, true}};
 
-const char* const remedy = "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
+const char* const remedy =
+    "Use another draft, or none; or convert the model again, with its multi-token prediction layers";
 
 }  // namespace
 
 bool has_layer(const std::vector<GgufFile>& parts, int layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const auto belongs = [&](const GgufTensor& tensor) { return tensor.name.compare(0, prefix.size(), prefix) == 0; };
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](const GgufFile& part) { return std::any_of(part.tensors.begin(), part.tensors.end(), belongs); });
+  return std::any_of(parts.begin(), parts.end(), [&](const GgufFile& part) {
+    return std::any_of(part.tensors.begin(), part.tensors.end(), belongs);
+  });
 }
 
 OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
@@ -35,15 +42,19 @@ OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
   const std::string architecture = first.string("general.architecture").value_or(""), prefix = architecture + ".";
   OwnHeadInfo head;
   head.num_layers = static_cast<int>(first.integer(prefix + "nextn_predict_layers").value_or(0));
-  const Known* const architecture_known =
-      std::find_if(std::begin(known), std::end(known), [&](const Known& one) { return one.architecture == architecture; });
+  const Known* const architecture_known = std::find_if(
+      std::begin(known), std::end(known), [&](const Known& one) { return one.architecture == architecture; });
   if (head.num_layers == 0) {
-    head.problem = std::string("the file has no drafting head (multi-token prediction layers), which draft=\"mtp\" means. ") + remedy;
+    head.problem =
+        std::string("the file has no drafting head (multi-token prediction layers), which draft=\"mtp\" means. ") +
+        remedy;
   } else if (architecture_known == std::end(known)) {
-    head.problem = "the drafting heads of architecture " + printable(architecture) + " are not supported. Use another draft, or none";
+    head.problem = "the drafting heads of architecture " + printable(architecture) +
+                   " are not supported. Use another draft, or none";
   } else if (head.num_layers > 1 && !architecture_known->has_several_layers) {
     head.problem = "the drafting head has " + std::to_string(head.num_layers) +
-                   " layers; only heads of one layer are supported for architecture " + architecture + ". Use another draft, or none";
+                   " layers; only heads of one layer are supported for architecture " + architecture +
+                   ". Use another draft, or none";
   }
   if (!head.problem.empty()) return head;
   head.rows_need_logits = architecture_known->rows_need_logits;

@@ -30,8 +30,8 @@ std::uint64_t entry(const fs::path& file, const std::string& wanted) {
   return 0;
 }
 
-// `group` and all groups above it, as folders below `mount`. In a container the path may be the host's, which is not there: then
-// the mount itself is the group.
+// `group` and all groups above it, as folders below `mount`. In a container the path may be the host's, which is not
+// there: then the mount itself is the group.
 std::vector<fs::path> folders(const fs::path& mount, const std::string& group) {
   std::vector<fs::path> found;
   std::error_code ignored;
@@ -43,11 +43,13 @@ std::vector<fs::path> folders(const fs::path& mount, const std::string& group) {
   return found;
 }
 
-void limit_memory(CgroupLimits& limits, std::optional<double> limit, std::optional<double> used, std::uint64_t reclaimable) {
+void limit_memory(CgroupLimits& limits, std::optional<double> limit, std::optional<double> used,
+                  std::uint64_t reclaimable) {
   constexpr double unlimited = 0x1p60;  // version 1 says "no limit" with a huge number
   if (!limit || *limit < 0.0 || *limit >= unlimited) return;
   const double taken = std::max(0.0, used.value_or(0.0) - static_cast<double>(reclaimable));
-  limits.available_memory = std::min(limits.available_memory, static_cast<std::uint64_t>(std::max(0.0, *limit - taken)));
+  limits.available_memory =
+      std::min(limits.available_memory, static_cast<std::uint64_t>(std::max(0.0, *limit - taken)));
 }
 
 void limit_cpus(CgroupLimits& limits, std::optional<double> quota, std::optional<double> period) {
@@ -63,8 +65,9 @@ void read_version_2(CgroupLimits& limits, const fs::path& folder) {
 }
 
 void read_version_1_memory(CgroupLimits& limits, const fs::path& folder) {
-  limit_memory(limits, number_in(folder / "memory.limit_in_bytes"), number_in(folder / "memory.usage_in_bytes"),
-               entry(folder / "memory.stat", "total_inactive_file") + entry(folder / "memory.stat", "total_active_file"));
+  limit_memory(
+      limits, number_in(folder / "memory.limit_in_bytes"), number_in(folder / "memory.usage_in_bytes"),
+      entry(folder / "memory.stat", "total_inactive_file") + entry(folder / "memory.stat", "total_active_file"));
 }
 
 void read_version_1_cpu(CgroupLimits& limits, const fs::path& folder) {

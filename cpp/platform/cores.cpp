@@ -36,19 +36,22 @@ std::set<int> numbers_in(const std::string& list) {
   return found;
 }
 
-// Those that are not much slower than the fastest of them. Intel's processors list their performance cores; ARM's have a speed
-// each, 1024 for the fastest, which on processors of three kinds of cores is well below that for most fast ones.
+// Those that are not much slower than the fastest of them. Intel's processors list their performance cores; ARM's have
+// a speed each, 1024 for the fastest, which on processors of three kinds of cores is well below that for most fast
+// ones.
 std::vector<int> performance_cores(const std::vector<int>& processors, const fs::path& devices) {
   const std::set<int> listed = numbers_in(line_of(devices / "cpu_core/cpus"));
   std::vector<int> capacities;
   for (const int processor : processors) {
-    const std::set<int> capacity = numbers_in(line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "cpu_capacity"));
+    const std::set<int> capacity =
+        numbers_in(line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "cpu_capacity"));
     if (!listed.empty()) capacities.push_back(listed.count(processor) != 0 ? 1024 : 512);
     else capacities.push_back(capacity.empty() ? 1024 : *capacity.begin());
   }
   std::vector<int> found;
   for (std::size_t i = 0; i < processors.size(); ++i) {
-    if (3 * capacities[i] >= 2 * *std::max_element(capacities.begin(), capacities.end())) found.push_back(processors[i]);
+    if (3 * capacities[i] >= 2 * *std::max_element(capacities.begin(), capacities.end()))
+      found.push_back(processors[i]);
   }
   return found;
 }
@@ -59,7 +62,8 @@ int physical_cores(const std::vector<int>& processors, const fs::path& root) {
   const fs::path devices = root / "sys/devices";
   std::set<std::string> cores;  // one entry per set of sibling hyper-threads
   for (const int processor : performance_cores(processors, devices)) {
-    const std::string core = line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "topology/thread_siblings_list");
+    const std::string core =
+        line_of(devices / "system/cpu" / ("cpu" + std::to_string(processor)) / "topology/thread_siblings_list");
     if (!core.empty()) cores.insert(core);
   }
   return static_cast<int>(cores.size());

@@ -31,7 +31,8 @@ std::string File::read_all() const {
   std::string content;
   if (!error) content.reserve(static_cast<std::size_t>(size));
   std::vector<char> piece(1 << 20);
-  while (const std::size_t count = read_some(content.size(), piece.data(), piece.size())) content.append(piece.data(), count);
+  while (const std::size_t count = read_some(content.size(), piece.data(), piece.size()))
+    content.append(piece.data(), count);
   return content;
 }
 

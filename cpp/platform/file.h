@@ -1,5 +1,5 @@
-// Files read and written at positions, and put in place of others in one step. Every function throws specdec::Error that names
-// the file, the system's reason and what to check.
+// Files read and written at positions, and put in place of others in one step. Every function throws specdec::Error
+// that names the file, the system's reason and what to check.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,12 @@ class File {
   ~File();
 
   // From any thread; offsets are from the start of the file.
-  void read(std::uint64_t offset, void* to, std::size_t bytes) const;              // an error when the file ends earlier
+  void read(std::uint64_t offset, void* to, std::size_t bytes) const;  // an error when the file ends earlier
   std::size_t read_some(std::uint64_t offset, void* to, std::size_t bytes) const;  // how many; 0: the end
   std::string read_all() const;  // throws std::bad_alloc or std::length_error before it reads if memory is too short
   void write(std::uint64_t offset, const void* from, std::size_t bytes);
-  // Brings all of it into the system's memory, so that mapping it does not wait for the disk; does nothing where the system has no way to.
-  // goes_on(share done) is asked after each part; false ends it.
+  // Brings all of it into the system's memory, so that mapping it does not wait for the disk; does nothing where the
+  // system has no way to. goes_on(share done) is asked after each part; false ends it.
   void read_ahead(const std::function<bool(double)>& goes_on) const;
 
   void resize(std::uint64_t bytes);  // what is new is zero

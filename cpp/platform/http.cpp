@@ -12,11 +12,13 @@
 namespace specdec {
 namespace {
 
-// From libcurl's public header; the numbers are part of its binary interface, which has not changed since version 7.16 (2006).
+// From libcurl's public header; the numbers are part of its binary interface, which has not changed since version 7.16
+// (2006).
 constexpr int opt_writedata = 10001, opt_url = 10002, opt_range = 10007, opt_errorbuffer = 10010, opt_useragent = 10018;
 constexpr int opt_httpheader = 10023, opt_headerdata = 10029, opt_xferinfodata = 10057, opt_cainfo = 10065;
 constexpr int opt_writefunction = 20011, opt_headerfunction = 20079, opt_xferinfofunction = 20219;
-constexpr int opt_low_speed_limit = 19, opt_low_speed_time = 20, opt_noprogress = 43, opt_followlocation = 52, opt_maxredirs = 68;
+constexpr int opt_low_speed_limit = 19, opt_low_speed_time = 20, opt_noprogress = 43, opt_followlocation = 52,
+              opt_maxredirs = 68;
 constexpr int opt_connecttimeout = 78, opt_nosignal = 99, opt_protocols = 181, opt_redir_protocols = 182;
 constexpr long protocol_http = 1, protocol_https = 2;
 constexpr long global_all = 3;
@@ -57,8 +59,10 @@ Curl load_curl() {
     close_library(library);
   }
   throw Error(
-      "downloads need libcurl, which is not installed (Debian and Ubuntu: apt install libcurl4; Fedora: dnf install libcurl; Alpine: "
-      "apk add libcurl; Windows: libcurl-x64.dll, of curl for Windows, next to specdec.exe; SPECDEC_LIBCURL names a library elsewhere); or "
+      "downloads need libcurl, which is not installed (Debian and Ubuntu: apt install libcurl4; Fedora: dnf install "
+      "libcurl; Alpine: "
+      "apk add libcurl; Windows: libcurl-x64.dll, of curl for Windows, next to specdec.exe; SPECDEC_LIBCURL names a "
+      "library elsewhere); or "
       "download the file another way and give its path");
 }
 
@@ -130,7 +134,8 @@ std::string HttpResponse::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-HttpResponse http_get(const HttpRequest& request, const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
+HttpResponse http_get(const HttpRequest& request,
+                      const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
                       const std::function<bool()>& cancelled) {
   const Curl& library = curl();
   const std::unique_ptr<void, void (*)(void*)> handle(library.init(), library.cleanup);
@@ -151,7 +156,8 @@ HttpResponse http_get(const HttpRequest& request, const std::function<bool(const
   is_set = set(opt_redir_protocols, is_https ? protocol_https : protocol_http | protocol_https) == 0 && is_set;
   is_set = set(opt_followlocation, 1L) == 0 && set(opt_maxredirs, 10L) == 0 && is_set;
   is_set = set(opt_nosignal, 1L) == 0 && set(opt_noprogress, 0L) == 0 && is_set;
-  is_set = set(opt_connecttimeout, 10L) == 0 && set(opt_low_speed_limit, 100L) == 0 && set(opt_low_speed_time, 60L) == 0 && is_set;
+  is_set = set(opt_connecttimeout, 10L) == 0 && set(opt_low_speed_limit, 100L) == 0 &&
+           set(opt_low_speed_time, 60L) == 0 && is_set;
   is_set = set(opt_errorbuffer, static_cast<char*>(reason)) == 0 && set(opt_useragent, "specdec_native") == 0 && is_set;
   is_set = set(opt_headerfunction, &on_header) == 0 && set(opt_headerdata, &transfer) == 0 && is_set;
   is_set = set(opt_writefunction, &on_body) == 0 && set(opt_writedata, &transfer) == 0 && is_set;

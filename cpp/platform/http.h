@@ -1,5 +1,5 @@
-// HTTP and HTTPS through the system's libcurl, which is loaded when it is first needed: proxies and certificates are those of the
-// system, and a program that downloads nothing does not depend on it.
+// HTTP and HTTPS through the system's libcurl, which is loaded when it is first needed: proxies and certificates are
+// those of the system, and a program that downloads nothing does not depend on it.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +30,12 @@ struct HttpResponse {
   std::string header(const std::string& name) const;  // empty if there is none
 };
 
-// Passes the body to `take` in pieces as they arrive; when that returns false, the rest is not read and the answer is returned as it
-// is. cancelled() is asked about once per second and between pieces; true ends the request with Cancelled. No answer for 10 seconds
-// while connecting, or less than 100 bytes per second for a minute, is a ConnectionError. Throws Error where libcurl is not installed.
-HttpResponse http_get(const HttpRequest& request, const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
+// Passes the body to `take` in pieces as they arrive; when that returns false, the rest is not read and the answer is
+// returned as it is. cancelled() is asked about once per second and between pieces; true ends the request with
+// Cancelled. No answer for 10 seconds while connecting, or less than 100 bytes per second for a minute, is a
+// ConnectionError. Throws Error where libcurl is not installed.
+HttpResponse http_get(const HttpRequest& request,
+                      const std::function<bool(const HttpResponse&, const char*, std::size_t)>& take,
                       const std::function<bool()>& cancelled);
 
 }  // namespace specdec

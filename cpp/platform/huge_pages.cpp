@@ -32,7 +32,8 @@ void* map_huge_pages(std::size_t bytes) noexcept {
   void* memory = mmap(nullptr, size + huge_page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   char* begin = static_cast<char*>(memory);
-  const std::size_t before = (huge_page_bytes - reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes) % huge_page_bytes;
+  const std::size_t before =
+      (huge_page_bytes - reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes) % huge_page_bytes;
   if (before > 0) munmap(begin, before);
   munmap(begin + before + size, huge_page_bytes - before);
   madvise(begin + before, size, MADV_HUGEPAGE);  // if this fails, the memory has small pages

@@ -20,8 +20,8 @@ CalibrationOptions in_order_of(const std::string& model, CalibrationOptions opti
 
 }  // namespace
 
-CalibratedQuantizer::CalibratedQuantizer(const std::string& model, const std::string& text, const CalibrationOptions& options,
-                                         const mxfp6::FeedbackOptions& feedback)
+CalibratedQuantizer::CalibratedQuantizer(const std::string& model, const std::string& text,
+                                         const CalibrationOptions& options, const mxfp6::FeedbackOptions& feedback)
     : calibration_(model, text, in_order_of(model, options)),
       feedback_options_(feedback),
       num_threads_(options.num_threads > 0 ? options.num_threads : default_threads()) {}
@@ -46,7 +46,8 @@ void CalibratedQuantizer::begin(const Matrix& matrix) {
   moments_ = moments;
   feedback_.reset();
   if (moments == nullptr) return;
-  feedback_ = std::make_unique<mxfp6::ErrorFeedback>(moments->sums.data(), moments->columns, feedback_options_, num_threads_);
+  feedback_ =
+      std::make_unique<mxfp6::ErrorFeedback>(moments->sums.data(), moments->columns, feedback_options_, num_threads_);
 }
 
 std::int64_t CalibratedQuantizer::quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,

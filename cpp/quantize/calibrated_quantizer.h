@@ -23,11 +23,11 @@ class CalibratedQuantizer final : public MatrixQuantizer {
   double work(const Matrix& matrix) const override;
   std::string description() const override;
   void begin(const Matrix& matrix) override;
-  std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
-                        std::uint8_t* scales) const override;
+  std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
+                        std::uint8_t* codes, std::uint8_t* scales) const override;
 
-  // RMS error of a tensor's outputs, relative to the RMS of the outputs, on the calibration text. Negative if the model does
-  // not multiply with the tensor; its weights are then rounded to nearest.
+  // RMS error of a tensor's outputs, relative to the RMS of the outputs, on the calibration text. Negative if the model
+  // does not multiply with the tensor; its weights are then rounded to nearest.
   double output_error(const std::string& tensor) const override;
 
  private:

@@ -31,11 +31,13 @@ bool multiplies_weights(const ggml_tensor* op) {
   const std::string name = w->name;
   const std::string end = "weight";
   return w->op == GGML_OP_NONE && w->ne[3] == 1 && w->ne[0] % 32 == 0 && name.size() > end.size() &&
-         name.compare(name.size() - end.size(), end.size(), end) == 0 && x->type == GGML_TYPE_F32 && x->nb[0] == sizeof(float);
+         name.compare(name.size() - end.size(), end.size(), end) == 0 && x->type == GGML_TYPE_F32 &&
+         x->nb[0] == sizeof(float);
 }
 
 const float* row_of(const ggml_tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] + idx(i3) * t->nb[3]);
+  return reinterpret_cast<const float*>(static_cast<const char*>(t->data) + idx(i1) * t->nb[1] + idx(i2) * t->nb[2] +
+                                        idx(i3) * t->nb[3]);
 }
 
 // Calls visit(matrix, x) for every activation row x and the matrix it is multiplied with.
@@ -66,14 +68,15 @@ struct Input {
   std::vector<Moments> moments;
 
   std::uint64_t bytes() const {
-    return static_cast<std::uint64_t>(columns) * static_cast<std::uint64_t>(columns) * static_cast<std::uint64_t>(matrices) * sizeof(float);
+    return static_cast<std::uint64_t>(columns) * static_cast<std::uint64_t>(columns) *
+           static_cast<std::uint64_t>(matrices) * sizeof(float);
   }
 };
 
 }  // namespace
 
-// Reads the text with llama.cpp's evaluation callback. It is called before every operation, to ask whether to observe it, and
-// after each operation to observe.
+// Reads the text with llama.cpp's evaluation callback. It is called before every operation, to ask whether to observe
+// it, and after each operation to observe.
 class Calibration::Reader {
  public:
   Reader(const std::string& path, const std::string& text, const CalibrationOptions& options)
@@ -83,8 +86,9 @@ class Calibration::Reader {
         tokens_(model_.vocabulary().tokenize(text)) {
     const auto needed = idx(options_.window);
     if (tokens_.size() < needed) {
-      throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) + " tokens, but at least " +
-                                  std::to_string(needed) + " are needed; give a longer text, about 100 KB");
+      throw std::invalid_argument("the calibration text has " + std::to_string(tokens_.size()) +
+                                  " tokens, but at least " + std::to_string(needed) +
+                                  " are needed; give a longer text, about 100 KB");
     }
     if (options_.max_tokens > 0 && tokens_.size() > options_.max_tokens) tokens_.resize(options_.max_tokens);
     make_context();
@@ -152,7 +156,8 @@ class Calibration::Reader {
       if (count > 0 && bytes + input.bytes() > options_.memory) break;
       bytes += input.bytes();
       const auto size = idx(input.columns * input.columns);
-      for (std::int64_t m = 0; m < input.matrices; ++m) input.moments.push_back({input.columns, 0, std::vector<float>(size)});
+      for (std::int64_t m = 0; m < input.matrices; ++m)
+        input.moments.push_back({input.columns, 0, std::vector<float>(size)});
       input.wanted = true;
       ++count;
     }
@@ -261,7 +266,9 @@ class Calibration::Reader {
 Calibration::Calibration(const std::string& model, const std::string& text, const CalibrationOptions& options)
     : reader_(std::make_unique<Reader>(model, text, options)) {}
 Calibration::~Calibration() = default;
-const Moments* Calibration::moments(const std::string& tensor, std::uint64_t index) { return reader_->moments(tensor, index); }
+const Moments* Calibration::moments(const std::string& tensor, std::uint64_t index) {
+  return reader_->moments(tensor, index);
+}
 std::size_t Calibration::num_tokens() const { return reader_->num_tokens(); }
 
 }  // namespace specdec

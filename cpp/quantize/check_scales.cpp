@@ -31,7 +31,8 @@ std::string place(const GgufTensor& tensor, std::uint64_t tile, int row_in_tile)
   throw ModelError(file.path + ": tensor \"" + tensor.name + "\" " + problem);
 }
 
-[[noreturn]] void fail_scale(const GgufFile& file, const GgufTensor& tensor, std::uint64_t tile, const std::uint8_t* bytes) {
+[[noreturn]] void fail_scale(const GgufFile& file, const GgufTensor& tensor, std::uint64_t tile,
+                             const std::uint8_t* bytes) {
   const std::uint8_t* scales = bytes + mxfp6::tile_code_bytes;
   int row = 0;
   while (scales[row] >= mxfp6::min_scale && scales[row] <= mxfp6::max_scale) ++row;
@@ -40,7 +41,8 @@ std::string place(const GgufTensor& tensor, std::uint64_t tile, int row_in_tile)
            ", valid are 1 to 253; the file is damaged, quantize the model again");
 }
 
-void check_tensor(std::ifstream& stream, const GgufFile& file, const GgufTensor& tensor, std::vector<std::uint8_t>& buffer) {
+void check_tensor(std::ifstream& stream, const GgufFile& file, const GgufTensor& tensor,
+                  std::vector<std::uint8_t>& buffer) {
   const std::uint64_t num_tiles = tensor.bytes / mxfp6::tile_bytes;
   stream.seekg(static_cast<std::streamoff>(tensor.offset));
   for (std::uint64_t first = 0; first < num_tiles; first += tiles_at_once) {
@@ -48,7 +50,8 @@ void check_tensor(std::ifstream& stream, const GgufFile& file, const GgufTensor&
     stream.read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(count * mxfp6::tile_bytes));
     if (!stream) fail(file, tensor, "cannot be read");
     const std::int64_t bad = mxfp6::find_invalid_scale(buffer.data(), static_cast<std::int64_t>(count));
-    if (bad >= 0) fail_scale(file, tensor, first + static_cast<std::uint64_t>(bad), &buffer[idx(bad) * mxfp6::tile_bytes]);
+    if (bad >= 0)
+      fail_scale(file, tensor, first + static_cast<std::uint64_t>(bad), &buffer[idx(bad) * mxfp6::tile_bytes]);
   }
 }
 

@@ -32,7 +32,8 @@ LogSum log_sum_exp(const float* logits, int size) {
   const double max = static_cast<double>(*std::max_element(logits, logits + size));
   double sum = 0.0;
   for (int i = 0; i < size; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
-  if (!std::isfinite(max) || !std::isfinite(sum)) throw std::invalid_argument("the logits contain NaN or no finite value");
+  if (!std::isfinite(max) || !std::isfinite(sum))
+    throw std::invalid_argument("the logits contain NaN or no finite value");
   return {max, std::log(sum)};
 }
 
@@ -98,7 +99,8 @@ Divergence summarize_divergence(const Samples& samples) {
 // A model that reads windows.
 class Reader {
  public:
-  Reader(const char* role, std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const EvaluationOptions& options)
+  Reader(const char* role, std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
+         const EvaluationOptions& options)
       : role_(role), context_(std::move(model), std::move(threads), context_options(options.window)) {
     context_.set_cancel_check(options.cancelled);
   }
@@ -138,8 +140,8 @@ void check_vocabularies(const Model& model, const Model& reference) {
 std::vector<Token> tokenize(const Model& model, const std::string& text, int window) {
   std::vector<Token> tokens = model.vocabulary().tokenize(text);
   if (tokens.size() >= idx(window)) return tokens;
-  throw std::invalid_argument("the text has " + std::to_string(tokens.size()) + " tokens, a window takes " + std::to_string(window) +
-                              "; use a longer text or a smaller window (-c)");
+  throw std::invalid_argument("the text has " + std::to_string(tokens.size()) + " tokens, a window takes " +
+                              std::to_string(window) + "; use a longer text or a smaller window (-c)");
 }
 
 // ---- The run
@@ -147,7 +149,8 @@ std::vector<Token> tokenize(const Model& model, const std::string& text, int win
 class Run {
  public:
   explicit Run(const EvaluationOptions& options) : options_(options) {
-    const auto threads = std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads : default_threads());
+    const auto threads =
+        std::make_shared<ThreadPool>(options.num_threads > 0 ? options.num_threads : default_threads());
     model_file_ = std::make_shared<const Model>(options.model);
     if (!options.reference.empty()) {
       const auto reference_file = std::make_shared<const Model>(options.reference);
@@ -200,7 +203,8 @@ class Run {
     const LogSum p = reference_->log_sum(row);
     samples_.reference_loss.push_back(p.total() - static_cast<double>(expected[next]));
     samples_.divergence.push_back(divergence(expected, p, logits, q, size));
-    const bool same = std::max_element(logits, logits + size) - logits == std::max_element(expected, expected + size) - expected;
+    const bool same =
+        std::max_element(logits, logits + size) - logits == std::max_element(expected, expected + size) - expected;
     samples_.same_top.push_back(same ? 1.0 : 0.0);
   }
 

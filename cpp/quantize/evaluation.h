@@ -1,12 +1,13 @@
 // The perplexity of a model on a text, and the divergence of its predictions from a reference model's.
 //
-// The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, a last partial one dropped;
-// each window is read with an empty cache, its first token replaced by BOS where the model uses one. The predictions of the
-// window's second half are scored: rows window/2 .. window-2, each predicting the next token, so that every scored
-// prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same; results are comparable.
+// The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, a last partial one
+// dropped; each window is read with an empty cache, its first token replaced by BOS where the model uses one. The
+// predictions of the window's second half are scored: rows window/2 .. window-2, each predicting the next token, so
+// that every scored prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same;
+// results are comparable.
 //
-// Standard errors treat the scored tokens as independent, as llama.cpp does, although neighbouring tokens are correlated.
-// Computed in float64 from the f32 logits.
+// Standard errors treat the scored tokens as independent, as llama.cpp does, although neighbouring tokens are
+// correlated. Computed in float64 from the f32 logits.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct Estimate {
   double value = 0.0, standard_error = 0.0;
 };
 
-// Kullback-Leibler divergence (reference || model) of the next-token distributions in nats per token, and how often both
-// have the same most probable token (ties: the lowest id).
+// Kullback-Leibler divergence (reference || model) of the next-token distributions in nats per token, and how often
+// both have the same most probable token (ties: the lowest id).
 struct Divergence {
   Estimate mean;
   double median = 0.0, percentile_99 = 0.0, max = 0.0;
@@ -50,8 +51,9 @@ struct EvaluationOptions {
   std::function<bool()> cancelled;
 };
 
-// Both models read one window at a time, so memory holds two models, two caches of one window, and at most 256 rows of logits
-// each. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window), Cancelled.
+// Both models read one window at a time, so memory holds two models, two caches of one window, and at most 256 rows of
+// logits each. Throws ModelError, VocabularyMismatch, std::invalid_argument (a text of less than one window),
+// Cancelled.
 Evaluation evaluate(const std::string& text, const EvaluationOptions& options);
 
 }  // namespace specdec

@@ -117,7 +117,9 @@ std::size_t num_dimensions(const GgufTensor& tensor) {
   return count;
 }
 
-bool is_integer(int type) { return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64; }
+bool is_integer(int type) {
+  return type == GGML_TYPE_I8 || type == GGML_TYPE_I16 || type == GGML_TYPE_I32 || type == GGML_TYPE_I64;
+}
 
 constexpr int written_type = type_id::mxfp6_e2m3;
 
@@ -137,7 +139,9 @@ struct Task {
   throw ModelError(task.part->path + ": tensor \"" + task.source->name + "\" " + problem);
 }
 
-bool is_readable(int type) { return type == GGML_TYPE_F32 || ggml_get_type_traits(static_cast<ggml_type>(type))->to_float != nullptr; }
+bool is_readable(int type) {
+  return type == GGML_TYPE_F32 || ggml_get_type_traits(static_cast<ggml_type>(type))->to_float != nullptr;
+}
 
 // Errors for tensors that cannot be written at all, even unchanged.
 void check_input(const Task& task) {
@@ -150,7 +154,8 @@ void check_input(const Task& task) {
 
 void check_quantizable(const Task& task, bool allow_requantize) {
   const GgmlType& type = *find_ggml_type(task.source->type);
-  if (!is_readable(type.id)) fail(task, std::string("has type ") + type.name + ", which cannot be read; convert the model to F16");
+  if (!is_readable(type.id))
+    fail(task, std::string("has type ") + type.name + ", which cannot be read; convert the model to F16");
   if (type.bytes >= type.block || allow_requantize) return;
   fail(task, std::string("is already quantized to ") + type.name +
                  ": quantizing it again loses accuracy twice; use the original model, or --allow-requantize");
@@ -213,14 +218,16 @@ std::vector<GgufEntry> output_metadata(const GgufFile& first, const std::string&
   }
   set(metadata, {"general.file_type", GgufType::u32, static_cast<std::uint64_t>(written_type)});
   set(metadata, {mxfp6_layout_key, GgufType::u32, mxfp6_layout});
-  set(metadata, {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(written_type)->name) + ", " + description});
+  set(metadata,
+      {"mxfp6.quantization", GgufType::string, std::string(find_ggml_type(written_type)->name) + ", " + description});
   return metadata;
 }
 
 void check_different(const std::vector<GgufFile>& parts, const std::string& out) {
   std::error_code error;
   for (const GgufFile& part : parts) {
-    if (fs::equivalent(part.path, out, error)) throw std::invalid_argument(out + " is the input; name another file for the result");
+    if (fs::equivalent(part.path, out, error))
+      throw std::invalid_argument(out + " is the input; name another file for the result");
   }
 }
 
@@ -231,7 +238,8 @@ void convert(int type, const void* from, float* to, std::int64_t n) {
   if (type == GGML_TYPE_F32) {
     std::memcpy(to, from, idx(n) * sizeof(float));
   } else if (type == GGML_TYPE_F16) {
-    ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, n);  // the function in the traits is not vectorised
+    ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to,
+                          n);  // the function in the traits is not vectorised
   } else {
     ggml_get_type_traits(static_cast<ggml_type>(type))->to_float(from, to, n);
   }
@@ -239,7 +247,9 @@ void convert(int type, const void* from, float* to, std::int64_t n) {
 
 // ---- Threads
 
-int thread_count(int wanted) { return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int thread_count(int wanted) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 // ---- One tensor
 
@@ -249,8 +259,8 @@ class NearestQuantizer : public MatrixQuantizer {
 
   std::string description() const override { return rule_ == mxfp6::ScaleRule::mse ? "scale mse" : "scale ocp"; }
 
-  std::int64_t quantize(const float* x, std::int64_t /*first_row*/, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
-                        std::uint8_t* scales) const override {
+  std::int64_t quantize(const float* x, std::int64_t /*first_row*/, std::int64_t rows, std::int64_t cols,
+                        std::uint8_t* codes, std::uint8_t* scales) const override {
     return mxfp6::quantize(rule_, x, rows, cols, codes, scales);
   }
 
@@ -298,8 +308,8 @@ struct Scratch {
 
 class Job {
  public:
-  Job(const std::vector<GgufFile>& parts, std::vector<Task> tasks, const QuantizeOptions& options, MatrixQuantizer& quantizer,
-      GgufWriter& writer)
+  Job(const std::vector<GgufFile>& parts, std::vector<Task> tasks, const QuantizeOptions& options,
+      MatrixQuantizer& quantizer, GgufWriter& writer)
       : tasks_(std::move(tasks)),
         options_(options),
         quantizer_(quantizer),
@@ -318,8 +328,9 @@ class Job {
       const Task& task = tasks_[current_];
       const SquareSums sums = task.kept_because.empty() ? quantize(task) : copy(task);
       all.add(sums);
-      report.tensors.push_back({task.source->name, task.source->type, target().type, task.source->shape, task.source->elements(),
-                                task.source->bytes, target().bytes, task.kept_because, sums.relative_error(),
+      report.tensors.push_back({task.source->name, task.source->type, target().type, task.source->shape,
+                                task.source->elements(), task.source->bytes, target().bytes, task.kept_because,
+                                sums.relative_error(),
                                 task.kept_because.empty() ? quantizer_.output_error(task.source->name) : -1.0});
     }
     current_ = tasks_.size() - 1;
@@ -354,14 +365,18 @@ class Job {
       part_size = size;
       part_done = 0;
     }
-    double share() const { return std::min(1.0, (before + part * static_cast<double>(part_done) / static_cast<double>(part_size)) / all); }
+    double share() const {
+      return std::min(1.0, (before + part * static_cast<double>(part_done) / static_cast<double>(part_size)) / all);
+    }
   };
   static double copying(const Task& task) { return 0.05 * static_cast<double>(task.source->bytes); }
   static MatrixQuantizer::Matrix matrix_of(const Task& task, std::uint64_t index) {
     const std::vector<std::uint64_t>& shape = task.source->shape;
     return {task.source->name, index, static_cast<std::int64_t>(shape[1]), static_cast<std::int64_t>(shape[0])};
   }
-  static std::uint64_t num_matrices(const Task& task) { return task.source->shape.size() > 2 ? task.source->shape[2] : 1; }
+  static std::uint64_t num_matrices(const Task& task) {
+    return task.source->shape.size() > 2 ? task.source->shape[2] : 1;
+  }
   double work_of(const Task& task) const {
     double work = 0.0;
     for (std::uint64_t index = 0; index < num_matrices(task); ++index) work += quantizer_.work(matrix_of(task, index));
@@ -375,20 +390,23 @@ class Job {
     const GgufTensor& source = *task.source;
     work_.begin(copying(task), copying(task), source.bytes);
     const auto work = [&](std::int64_t piece, int thread) {
-      const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes, bytes = std::min(piece_bytes, source.bytes - begin);
+      const std::uint64_t begin = static_cast<std::uint64_t>(piece) * piece_bytes,
+                          bytes = std::min(piece_bytes, source.bytes - begin);
       std::vector<char>& buffer = scratch_[idx(thread)].source;
       buffer.resize(bytes);
       file_of(task).read(source.offset + begin, buffer.data(), bytes);
       writer_.write(target().offset + begin, buffer.data(), bytes);
       work_.part_done += bytes;
     };
-    for_each_piece(num_threads_, static_cast<std::int64_t>((source.bytes + piece_bytes - 1) / piece_bytes), work, [this] { tick(); });
+    for_each_piece(num_threads_, static_cast<std::int64_t>((source.bytes + piece_bytes - 1) / piece_bytes), work,
+                   [this] { tick(); });
     return {};
   }
 
   SquareSums quantize(const Task& task) {
     SquareSums sums;
-    for (std::uint64_t index = 0; index < num_matrices(task); ++index) sums.add(quantize_matrix(task, matrix_of(task, index)));
+    for (std::uint64_t index = 0; index < num_matrices(task); ++index)
+      sums.add(quantize_matrix(task, matrix_of(task, index)));
     return sums;
   }
 
@@ -407,33 +425,37 @@ class Job {
     };
     for_each_piece(num_threads_, static_cast<std::int64_t>(sums.size()), work, [this] { tick(); });
     SquareSums all;
-    for (const SquareSums& one : sums) all.add(one);  // in order, so that the sum does not depend on the number of threads
+    for (const SquareSums& one : sums)
+      all.add(one);  // in order, so that the sum does not depend on the number of threads
     return all;
   }
 
-  SquareSums quantize_piece(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece, Scratch& scratch) {
+  SquareSums quantize_piece(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece,
+                            Scratch& scratch) {
     const GgmlType& type = *find_ggml_type(task.source->type);
     const auto cols = static_cast<std::uint64_t>(matrix.cols), rows = static_cast<std::uint64_t>(piece.rows);
     const std::uint64_t row_bytes = cols / type.block * type.bytes;
-    const std::uint64_t first_row = matrix.index * static_cast<std::uint64_t>(matrix.rows) + static_cast<std::uint64_t>(piece.first_row);
+    const std::uint64_t first_row =
+        matrix.index * static_cast<std::uint64_t>(matrix.rows) + static_cast<std::uint64_t>(piece.first_row);
     scratch.resize(rows * row_bytes, rows * cols);
     file_of(task).read(task.source->offset + first_row * row_bytes, scratch.source.data(), rows * row_bytes);
     convert(task.source->type, scratch.source.data(), scratch.weights.data(), piece.rows * matrix.cols);
 
-    const std::int64_t bad =
-        quantizer_.quantize(scratch.weights.data(), piece.first_row, piece.rows, matrix.cols, scratch.codes.data(), scratch.scales.data());
+    const std::int64_t bad = quantizer_.quantize(scratch.weights.data(), piece.first_row, piece.rows, matrix.cols,
+                                                 scratch.codes.data(), scratch.scales.data());
     if (bad >= 0) fail_not_finite(task, matrix, piece, bad, scratch.weights[idx(bad)]);
     mxfp6::pack(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.tiles.data());
-    writer_.write(target().offset + first_row / rows_multiple * (cols / columns_multiple) * mxfp6::tile_bytes, scratch.tiles.data(),
-                  scratch.tiles.size());
+    writer_.write(target().offset + first_row / rows_multiple * (cols / columns_multiple) * mxfp6::tile_bytes,
+                  scratch.tiles.data(), scratch.tiles.size());
     work_.part_done += rows * cols;
     mxfp6::dequantize(scratch.codes.data(), scratch.scales.data(), piece.rows, matrix.cols, scratch.decoded.data());
     return square_sums(scratch.weights.data(), scratch.decoded.data(), scratch.weights.size());
   }
 
-  [[noreturn]] static void fail_not_finite(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece, std::int64_t at,
-                                           float value) {
-    std::string place = "row " + to_string(piece.first_row + at / matrix.cols) + ", column " + to_string(at % matrix.cols);
+  [[noreturn]] static void fail_not_finite(const Task& task, const MatrixQuantizer::Matrix& matrix, const Piece& piece,
+                                           std::int64_t at, float value) {
+    std::string place =
+        "row " + to_string(piece.first_row + at / matrix.cols) + ", column " + to_string(at % matrix.cols);
     if (task.source->shape.size() > 2) place += " of matrix " + to_string(matrix.index);
     fail(task, std::string("has ") + (std::isnan(value) ? "NaN" : "an infinite weight") + " at " + place +
                    "; the model is damaged or needs a type of larger range");
@@ -469,7 +491,8 @@ std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>
   if (num_dimensions(tensor) > 3) return "4 dimensions";
   if (tensor.shape[0] % columns_multiple != 0) return "columns % 32 != 0";
   if (tensor.shape[1] % rows_multiple != 0) return "rows % 16 != 0";
-  if (name == "token_embd.weight" && tensor.bytes < mxfp6_bytes(tensor) && find_tensor(parts, "output.weight") != nullptr)
+  if (name == "token_embd.weight" && tensor.bytes < mxfp6_bytes(tensor) &&
+      find_tensor(parts, "output.weight") != nullptr)
     return "looked up";
   return "";
 }
@@ -483,8 +506,8 @@ QuantizeReport quantize_gguf(const std::string& in, const std::string& out, cons
   NearestQuantizer nearest(options.scale);
   MatrixQuantizer& quantizer = options.quantizer == nullptr ? nearest : *options.quantizer;
 
-  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), quantizer.description()), output_tensors(tasks),
-                    parts.front().alignment);
+  GgufWriter writer(out, options.overwrite, output_metadata(parts.front(), quantizer.description()),
+                    output_tensors(tasks), parts.front().alignment);
   Job job(parts, std::move(tasks), options, quantizer, writer);
   QuantizeReport report = job.run();
   for (const GgufFile& part : parts) report.input_bytes += part.file_size;

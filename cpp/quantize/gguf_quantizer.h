@@ -1,8 +1,8 @@
-// Quantizes the weights of a GGUF model to MXFP6: reads, quantizes and writes pieces of tensors on all threads, so that memory
-// use does not depend on the size of the model. Prints nothing.
+// Quantizes the weights of a GGUF model to MXFP6: reads, quantizes and writes pieces of tensors on all threads, so that
+// memory use does not depend on the size of the model. Prints nothing.
 //
-// A matrix is f32 [rows, cols]; codes and scales are as in weights/mxfp6/codec.h. A tensor of 3 dimensions (experts) is a
-// sequence of matrices, each tiled separately.
+// A matrix is f32 [rows, cols]; codes and scales are as in weights/mxfp6/codec.h. A tensor of 3 dimensions (experts) is
+// a sequence of matrices, each tiled separately.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace specdec {
 
-// Chooses the codes and scales of a matrix. The default rounds every weight to the nearest code; an error-feedback quantizer
-// with calibration activations is another implementation.
+// Chooses the codes and scales of a matrix. The default rounds every weight to the nearest code; an error-feedback
+// quantizer with calibration activations is another implementation.
 class MatrixQuantizer {
  public:
   struct Matrix {
@@ -26,9 +26,11 @@ class MatrixQuantizer {
   };
   virtual ~MatrixQuantizer() = default;
 
-  // What a matrix costs, relative to rounding one weight to the nearest code: for the share of the work that is done. Known better
-  // once begin() was called for it.
-  virtual double work(const Matrix& matrix) const { return static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols); }
+  // What a matrix costs, relative to rounding one weight to the nearest code: for the share of the work that is done.
+  // Known better once begin() was called for it.
+  virtual double work(const Matrix& matrix) const {
+    return static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
+  }
 
   // How the weights were quantized, for the metadata.
   virtual std::string description() const = 0;
@@ -36,13 +38,13 @@ class MatrixQuantizer {
   // Called on the calling thread before the first rows of a matrix, for work shared by all rows.
   virtual void begin(const Matrix& /*matrix*/) {}
 
-  // Quantizes whole bands of the matrix, f32 [rows, cols] from `first_row` on, rows a multiple of 16, to codes and scales. Called
-  // on several threads at once. Returns the index of the first value that is not finite, or -1.
-  virtual std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
-                                std::uint8_t* scales) const = 0;
+  // Quantizes whole bands of the matrix, f32 [rows, cols] from `first_row` on, rows a multiple of 16, to codes and
+  // scales. Called on several threads at once. Returns the index of the first value that is not finite, or -1.
+  virtual std::int64_t quantize(const float* x, std::int64_t first_row, std::int64_t rows, std::int64_t cols,
+                                std::uint8_t* codes, std::uint8_t* scales) const = 0;
 
-  // Called on the calling thread after a tensor's last row: the RMS error of its outputs relative to the RMS of the outputs, on
-  // the calibration inputs; negative without such inputs.
+  // Called on the calling thread after a tensor's last row: the RMS error of its outputs relative to the RMS of the
+  // outputs, on the calibration inputs; negative without such inputs.
   virtual double output_error(const std::string& /*tensor*/) const { return -1.0; }
 };
 
@@ -80,8 +82,8 @@ struct QuantizeReport {
   double relative_error = 0.0;                      // over all quantized weights
 };
 
-// Why this tensor of a model keeps its type: llama.cpp's own quantizer keeps it too, its shape is not whole tiles, or it is an embedding
-// of fewer bits, of which passes look up rows and multiply none. Empty if it is quantized.
+// Why this tensor of a model keeps its type: llama.cpp's own quantizer keeps it too, its shape is not whole tiles, or
+// it is an embedding of fewer bits, of which passes look up rows and multiply none. Empty if it is quantized.
 std::string reason_to_keep(const GgufTensor& tensor, const std::vector<GgufFile>& parts);
 
 // `in` may be any part of a split model; `out` is one file. It is created when complete; an exception leaves no file.

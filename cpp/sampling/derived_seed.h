@@ -7,8 +7,9 @@
 
 namespace specdec::sampling {
 
-// The seed of text `index` of a batch that was given `seed`: the first text has that seed itself, the others have Philox words of
-// (seed, index), so that batches with other seeds share no text. The counter's high words are outside PhiloxUniforms' range.
+// The seed of text `index` of a batch that was given `seed`: the first text has that seed itself, the others have
+// Philox words of (seed, index), so that batches with other seeds share no text. The counter's high words are outside
+// PhiloxUniforms' range.
 constexpr std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t index) noexcept {
   if (index == 0) return seed;
   const PhiloxCounter words =

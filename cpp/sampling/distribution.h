@@ -11,8 +11,8 @@ namespace specdec::sampling {
 
 using specdec::Token;
 
-// Once filled: tokens ascending, distinct and not empty; probs of the same length, all > 0, summing to 1 up to rounding.
-// Tokens whose probability is zero, or underflows to zero, are left out. Filling reuses the capacity.
+// Once filled: tokens ascending, distinct and not empty; probs of the same length, all > 0, summing to 1 up to
+// rounding. Tokens whose probability is zero, or underflows to zero, are left out. Filling reuses the capacity.
 struct Distribution {
   std::vector<Token> tokens;
   std::vector<double> probs;
@@ -37,8 +37,8 @@ double set_excess(const Distribution& target, double weight, const Distribution&
 // Divides out by sum. If out is empty (because of rounding), out = fallback.
 void normalise(Distribution& out, double sum, const Distribution& fallback);
 
-// out = normalise(max(0, target - draft)), the distribution of the correction token. If that is empty (the two are equal
-// up to rounding), out = target. out must be neither of the inputs.
+// out = normalise(max(0, target - draft)), the distribution of the correction token. If that is empty (the two are
+// equal up to rounding), out = target. out must be neither of the inputs.
 void residual(const Distribution& target, const Distribution& draft, Distribution& out);
 
 }  // namespace specdec::sampling

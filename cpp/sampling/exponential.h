@@ -1,6 +1,6 @@
 // exp(x) for x <= 0 without branches or calls, so that compilers vectorise loops over it: 2^n * polynomial(r), where
-// x = n ln2 + r and |r| <= ln2 / 2. Gives the same bits on every machine (-ffp-contract=off: no fused multiply-adds). The
-// functions are static: the linker could use the copy that was compiled for AVX-512 on CPUs without it.
+// x = n ln2 + r and |r| <= ln2 / 2. Gives the same bits on every machine (-ffp-contract=off: no fused multiply-adds).
+// The functions are static: the linker could use the copy that was compiled for AVX-512 on CPUs without it.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ Token gumbel_max(const Distribution& probs, const UniformSource& noise, std::int
       group = token / 4;
       high = noise.gumbel_bits(position, group, GumbelBits::high);
     }
-    // E = -log(1 - u) >= u >= the high bits of u. This bound rules out nearly every token without the low bits and the log.
+    // E = -log(1 - u) >= u >= the high bits of u. This bound rules out nearly every token without the low bits and the
+    // log.
     if (high[member] * 0x1p-32 >= lowest * prob) continue;
     const double u = uniform53(high[member], noise.gumbel_bits(position, group, GumbelBits::low)[member]);
     const double ratio = -std::log1p(-u) / prob;

@@ -2,9 +2,9 @@
 // communication and drafter-invariant speculative decoding", arXiv:2408.07978.
 //
 // argmax(log prob + G) over the tokens, with independent Gumbel noise G, is distributed as `probs`. With G = -log E and
-// E ~ Exp(1) that is argmin(E / prob), which needs fewer logarithms. E depends only on the seed, the token's position in the
-// sequence and the token id, so draft and target use the same E: similar distributions usually choose the same token, and the
-// target's choice does not depend on what was drafted.
+// E ~ Exp(1) that is argmin(E / prob), which needs fewer logarithms. E depends only on the seed, the token's position
+// in the sequence and the token id, so draft and target use the same E: similar distributions usually choose the same
+// token, and the target's choice does not depend on what was drafted.
 #pragma once
 
 #include <cstdint>

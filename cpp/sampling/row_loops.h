@@ -1,5 +1,5 @@
-// The loops over whole rows of logits, which compilers vectorise: one table of functions per instruction set (base/isa.h). All
-// tables give the same bits.
+// The loops over whole rows of logits, which compilers vectorise: one table of functions per instruction set
+// (base/isa.h). All tables give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,12 @@ constexpr int maxima_lanes = 16;
 
 template <class Logit>
 struct LogitLoops {
-  // The start of the first whole block, at begin + n * logits_per_block, that has a logit above the floor (or NaN). If there is
-  // none, the start of the partial block at the end.
+  // The start of the first whole block, at begin + n * logits_per_block, that has a logit above the floor (or NaN). If
+  // there is none, the start of the partial block at the end.
   std::int32_t (*next_block_above)(const Logit* logits, std::int32_t begin, int size, Logit floor) noexcept;
 
-  // out[count]: each the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes. NaN is skipped.
+  // out[count]: each the maximum of `depth` logits that lie maxima_lanes apart. count is a multiple of maxima_lanes.
+  // NaN is skipped.
   void (*maxima)(const Logit* logits, int depth, double* out, std::size_t count) noexcept;
 
   // Sum of exp(logit - max_logit).

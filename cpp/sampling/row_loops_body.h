@@ -1,5 +1,5 @@
-// The loops of row_loops.h in plain C++, for any instruction set; included inside an anonymous namespace by one file per set.
-// Sums are kept in sixteen lanes, so that they are vectorised without being reordered.
+// The loops of row_loops.h in plain C++, for any instruction set; included inside an anonymous namespace by one file
+// per set. Sums are kept in sixteen lanes, so that they are vectorised without being reordered.
 
 constexpr int lanes = 16;
 
@@ -37,7 +37,8 @@ double mass(const Logit* logits, int size, double max_logit) noexcept {
   double sums[lanes] = {}, total = 0.0;
   int i = 0;
   for (; i + lanes <= size; i += lanes) {
-    for (int lane = 0; lane < lanes; ++lane) sums[lane] += exp_not_positive(static_cast<double>(logits[i + lane]) - max_logit);
+    for (int lane = 0; lane < lanes; ++lane)
+      sums[lane] += exp_not_positive(static_cast<double>(logits[i + lane]) - max_logit);
   }
   for (; i < size; ++i) total += exp_not_positive(static_cast<double>(logits[i]) - max_logit);
   for (const double sum : sums) total += sum;
@@ -48,7 +49,8 @@ double exponentials(double* weights, std::size_t count) noexcept {
   double sums[lanes] = {}, total = 0.0;
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += weights[i + lane] = exp_not_positive(weights[i + lane]);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      sums[lane] += weights[i + lane] = exp_not_positive(weights[i + lane]);
   }
   for (; i < count; ++i) total += weights[i] = exp_not_positive(weights[i]);
   for (const double sum : sums) total += sum;

@@ -5,8 +5,8 @@
 namespace specdec::sampling {
 
 // Tokens per second of speculative decoding, divided by those of plain decoding. A cycle takes
-// num_draft_tokens * t_draft + t_target_batch and yields rate * (num_draft_tokens + 1) tokens; plain decoding yields one
-// per t_target.
+// num_draft_tokens * t_draft + t_target_batch and yields rate * (num_draft_tokens + 1) tokens; plain decoding yields
+// one per t_target.
 //   rate            tokens per cycle / (K + 1) = (1 + acceptance_rate * K) / (K + 1), in (0, 1]
 //   t_draft         time of one draft pass; t_target: of a target pass over 1 token; t_target_batch: over K + 1 tokens.
 //                   All in the same unit.

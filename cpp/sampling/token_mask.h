@@ -24,8 +24,8 @@ class TokenMask {
   // The only token of the set; -1 if there are none or several.
   Token only_token() const noexcept { return is_single_ ? lowest_ : -1; }
 
-  // Replaces the set: write(words) sets bits of words [(vocabulary_size + 31) / 32], which are zero before. Bits past the vocabulary
-  // are dropped.
+  // Replaces the set: write(words) sets bits of words [(vocabulary_size + 31) / 32], which are zero before. Bits past
+  // the vocabulary are dropped.
   template <class Write>
   void fill(int vocabulary_size, Write&& write) {
     words_.assign((idx(vocabulary_size) + 31) / 32, 0u);

@@ -93,16 +93,19 @@ void SamplingParams::validate() const {
 
 Transforms::Transforms(SamplingParams params) : params_(std::move(params)) { params_.validate(); }
 
-void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask) {
+void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
+                       const TokenMask* mask) {
   apply_row(logits, size, history, history_size, out, mask);
 }
-void Transforms::apply(const double* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask) {
+void Transforms::apply(const double* logits, int size, const Token* history, int history_size, Distribution& out,
+                       const TokenMask* mask) {
   apply_row(logits, size, history, history_size, out, mask);
 }
 Token Transforms::argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
   return argmax_row(logits, size, history, history_size, mask);
 }
-Token Transforms::argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+Token Transforms::argmax(const double* logits, int size, const Token* history, int history_size,
+                         const TokenMask* mask) {
   return argmax_row(logits, size, history, history_size, mask);
 }
 
@@ -126,7 +129,8 @@ Token argmax_of(const Logit* logits, int size) {
 }
 
 template <class Logit>
-Token Transforms::argmax_row(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+Token Transforms::argmax_row(const Logit* logits, int size, const Token* history, int history_size,
+                             const TokenMask* mask) {
   if (mask == nullptr && !adjusts_logits(history_size)) return argmax_of(logits, size);
   return argmax_of(adjusted(logits, size, history, history_size, mask), size);
 }
@@ -134,12 +138,14 @@ Token Transforms::argmax_row(const Logit* logits, int size, const Token* history
 // Logit bias, mask and penalties.
 
 bool Transforms::adjusts_logits(int history_size) const noexcept {
-  const bool penalties = params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
+  const bool penalties =
+      params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
   return !params_.logit_bias.empty() || (penalties && params_.penalty_last_n != 0 && history_size > 0);
 }
 
 template <class Logit>
-const double* Transforms::adjusted(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
+const double* Transforms::adjusted(const Logit* logits, int size, const Token* history, int history_size,
+                                   const TokenMask* mask) {
   adjusted_.assign(logits, logits + std::max(size, 0));
   for (const auto& [token, bias] : params_.logit_bias) {
     if (token < size) adjusted_[idx(token)] += bias;
@@ -192,9 +198,9 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out) {
   softmax(max_logit, out);
 }
 
-// Without top-k: gathers every token that top-p and min-p can keep. Weights are relative to the likeliest token's. In a row
-// of n tokens, those of weight below (1 - top_p) / n have less than 1 - top_p of the mass together, so top-p's prefix ends
-// before them. Often the tokens of weight above 1e-3 already reach top_p: that bound is tried first.
+// Without top-k: gathers every token that top-p and min-p can keep. Weights are relative to the likeliest token's. In a
+// row of n tokens, those of weight below (1 - top_p) / n have less than 1 - top_p of the mass together, so top-p's
+// prefix ends before them. Often the tokens of weight above 1e-3 already reach top_p: that bound is tried first.
 template <class Logit>
 void Transforms::keep_likely(const Logit* logits, int size, double max_logit, double total) {
   const double surely_enough = params_.top_p < 1.0 ? (1.0 - params_.top_p) / size : 0.0;
@@ -212,8 +218,8 @@ void Transforms::keep_likely(const Logit* logits, int size, double max_logit, do
   }
 }
 
-// The k-th highest of the maxima of disjoint parts is a lower bound of the k-th best logit. Only logits that reach it are
-// gathered.
+// The k-th highest of the maxima of disjoint parts is a lower bound of the k-th best logit. Only logits that reach it
+// are gathered.
 template <class Logit>
 void Transforms::keep_top_k(const Logit* logits, int size, std::size_t k) {
   const std::size_t num_parts = std::max<std::size_t>(64, 4 * k);  // more parts give a tighter bound
@@ -248,8 +254,9 @@ double Transforms::mass(std::size_t first, std::size_t last, double max_logit) c
   return sum;
 }
 
-// Keeps the smallest prefix of the candidates, best first, whose softmax mass (without temperature) reaches top_p. Found by
-// bisection, without sorting: the prefix contains [0, first), whose mass is `before`, and ends in (first, last].
+// Keeps the smallest prefix of the candidates, best first, whose softmax mass (without temperature) reaches top_p.
+// Found by bisection, without sorting: the prefix contains [0, first), whose mass is `before`, and ends in (first,
+// last].
 void Transforms::keep_top_p(double max_logit, double total) {
   std::size_t first = 0, last = candidates_.size();
   double before = 0.0;
@@ -280,8 +287,8 @@ void Transforms::drop_lighter(double weight, double max_logit) {
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
 }
 
-// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows, and the maximum's weight is 1.
-// Weights that would not be normal doubles are left out, so that no probability is zero.
+// Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows, and the maximum's
+// weight is 1. Weights that would not be normal doubles are left out, so that no probability is zero.
 void Transforms::softmax(double max_logit, Distribution& out) {
   const auto ascending = [](const Candidate& a, const Candidate& b) { return a.token < b.token; };
   if (!std::is_sorted(candidates_.begin(), candidates_.end(), ascending)) {

@@ -55,18 +55,21 @@ class NoTokenLeft : public std::invalid_argument {
 // Ties go to the lower token id everywhere. Holds reusable buffers: one object per sequence, not thread-safe.
 //
 // logits [size] of float or double: -inf means probability zero; NaN, +inf, and rows with only -inf throw
-// std::invalid_argument, the last of them NoTokenLeft. history: the tokens so far, the newest last. Bias and history ids >= size are
-// ignored. mask: the tokens that are allowed; null: all.
+// std::invalid_argument, the last of them NoTokenLeft. history: the tokens so far, the newest last. Bias and history
+// ids >= size are ignored. mask: the tokens that are allowed; null: all.
 class Transforms {
  public:
   explicit Transforms(SamplingParams params);
 
   const SamplingParams& params() const noexcept { return params_; }
 
-  void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask = nullptr);
-  void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask = nullptr);
+  void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
+             const TokenMask* mask = nullptr);
+  void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out,
+             const TokenMask* mask = nullptr);
 
-  // The token of the highest logit after bias, mask and penalties. When params().greedy(), apply() gives its one-hot distribution.
+  // The token of the highest logit after bias, mask and penalties. When params().greedy(), apply() gives its one-hot
+  // distribution.
   Token argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
   Token argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
 
@@ -78,7 +81,8 @@ class Transforms {
   static bool precedes(const Candidate& a, const Candidate& b) noexcept;
 
   template <class Logit>
-  void apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out, const TokenMask* mask);
+  void apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out,
+                 const TokenMask* mask);
   template <class Logit>
   Token argmax_row(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask);
 

@@ -1,5 +1,5 @@
-// The random numbers of a generation, each named by the decision it is used for. So results do not depend on threads, on
-// rollbacks, or on how many numbers were used before.
+// The random numbers of a generation, each named by the decision it is used for. So results do not depend on threads,
+// on rollbacks, or on how many numbers were used before.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class UniformSource {
   virtual ~UniformSource() = default;
   // In [0, 1). position: index of the first token of the cycle; place: 0..K within it.
   virtual double uniform(std::int64_t position, int place, Purpose purpose) const = 0;
-  // Noise for gumbel_max() at an index of the sequence, the same in whichever cycle it is asked for: 32 bits for each of the
-  // tokens 4 * group .. 4 * group + 3.
+  // Noise for gumbel_max() at an index of the sequence, the same in whichever cycle it is asked for: 32 bits for each
+  // of the tokens 4 * group .. 4 * group + 3.
   virtual PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t group, GumbelBits half) const = 0;
 };
 
@@ -43,8 +43,8 @@ class PhiloxUniforms final : public UniformSource {
  private:
   PhiloxCounter words(std::int64_t position, std::uint32_t place, Purpose purpose) const noexcept {
     const auto index = static_cast<std::uint64_t>(position);
-    const PhiloxCounter counter = {low(index), high(index) ^ high(request_), place << 2 | static_cast<std::uint32_t>(purpose),
-                                   low(request_)};
+    const PhiloxCounter counter = {low(index), high(index) ^ high(request_),
+                                   place << 2 | static_cast<std::uint32_t>(purpose), low(request_)};
     return philox4x32(counter, {low(seed_), high(seed_)});
   }
 

@@ -12,8 +12,8 @@ Verdict verify_block(const std::vector<Token>& drafted, const std::vector<Distri
   Distribution excess, correction;
   return verify_block(
       drafted.data(), static_cast<int>(drafted.size()), draft_probs.data(),
-      [&](int place) -> const Distribution& { return target_probs[idx(place)]; }, [&](int place) { return uniforms[idx(place)]; }, excess,
-      correction);
+      [&](int place) -> const Distribution& { return target_probs[idx(place)]; },
+      [&](int place) { return uniforms[idx(place)]; }, excess, correction);
 }
 
 }  // namespace specdec::sampling

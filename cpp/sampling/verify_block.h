@@ -1,11 +1,12 @@
 // Block verification: Sun, Mendlovic, Leviathan, Aharoni, Ro, Beirami and Suresh, "Block verification accelerates
-// speculative decoding", arXiv:2403.10444, algorithm 2. The output has the target's distribution, as with token verification,
-// but the drafts are judged together: within one cycle, no exact method accepts more of them in expectation.
+// speculative decoding", arXiv:2403.10444, algorithm 2. The output has the target's distribution, as with token
+// verification, but the drafts are judged together: within one cycle, no exact method accepts more of them in
+// expectation.
 //
-// It stays exact if a rule chooses the number of drafts during the cycle, as long as the decision to make draft i depends only
-// on drafts 0..i-1 and draft_probs[i], not on drafted[i]. Proof by induction from the last draft: P(at least i accepted |
-// drafts 0..i-1) = keep(i) for any such rule, so token x follows them with probability
-// draft(x) * keep(i+1) + max(0, keep(i) * target(x) - draft(x)) = keep(i) * target(x).
+// It stays exact if a rule chooses the number of drafts during the cycle, as long as the decision to make draft i
+// depends only on drafts 0..i-1 and draft_probs[i], not on drafted[i]. Proof by induction from the last draft: P(at
+// least i accepted | drafts 0..i-1) = keep(i) for any such rule, so token x follows them with probability draft(x) *
+// keep(i+1) + max(0, keep(i) * target(x) - draft(x)) = keep(i) * target(x).
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,13 @@
 
 namespace specdec::sampling {
 
-// Arguments as for verify_token. The cycle keeps the longest prefix whose test succeeds; a rejected prefix does not end the
-// search. target_row is called in order, at most once per place, as long as a longer prefix is possible. uniform(i) decides on
-// the prefix that ends with drafted[i], uniform(num_drafted) draws next_token.
-// excess, correction: scratch space for two residuals; must be none of the other distributions.
+// Arguments as for verify_token. The cycle keeps the longest prefix whose test succeeds; a rejected prefix does not end
+// the search. target_row is called in order, at most once per place, as long as a longer prefix is possible. uniform(i)
+// decides on the prefix that ends with drafted[i], uniform(num_drafted) draws next_token. excess, correction: scratch
+// space for two residuals; must be none of the other distributions.
 template <class TargetRow, class Uniform>
-Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
-                     Distribution& excess, Distribution& correction) {
+Verdict verify_block(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
+                     Uniform&& uniform, Distribution& excess, Distribution& correction) {
   int num_accepted = 0;
   double keep = 1.0;  // P(at least i drafts are accepted | drafts 0..i-1): p_i of the paper
   for (int i = 0; i < num_drafted && keep > 0.0; ++i) {

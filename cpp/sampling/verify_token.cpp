@@ -10,8 +10,9 @@ namespace specdec::sampling {
 
 void check_lengths(std::size_t drafted, std::size_t draft_probs, std::size_t target_probs, std::size_t uniforms) {
   if (draft_probs == drafted && target_probs == drafted + 1 && uniforms == drafted + 1) return;
-  throw std::invalid_argument("K = " + std::to_string(drafted) + " drafted tokens need K draft_probs, K + 1 target_probs" +
-                              " and K + 1 uniforms; got " + std::to_string(draft_probs) + ", " + std::to_string(target_probs) + " and " +
+  throw std::invalid_argument("K = " + std::to_string(drafted) +
+                              " drafted tokens need K draft_probs, K + 1 target_probs" + " and K + 1 uniforms; got " +
+                              std::to_string(draft_probs) + ", " + std::to_string(target_probs) + " and " +
                               std::to_string(uniforms));
 }
 
@@ -21,7 +22,8 @@ Verdict verify_token(const std::vector<Token>& drafted, const std::vector<Distri
   Distribution scratch;
   return verify_token(
       drafted.data(), static_cast<int>(drafted.size()), draft_probs.data(),
-      [&](int place) -> const Distribution& { return target_probs[idx(place)]; }, [&](int place) { return uniforms[idx(place)]; }, scratch);
+      [&](int place) -> const Distribution& { return target_probs[idx(place)]; },
+      [&](int place) { return uniforms[idx(place)]; }, scratch);
 }
 
 }  // namespace specdec::sampling

@@ -1,6 +1,6 @@
 // Token verification, also called Modified Rejection Sampling: Chen et al., arXiv:2302.01318, algorithm 2, theorem 1;
-// Leviathan et al., arXiv:2211.17192, algorithm 1. The output has exactly the target's distribution for any draft, given
-// that drafted[i] was drawn from draft_probs[i] and that the uniforms are independent of it.
+// Leviathan et al., arXiv:2211.17192, algorithm 1. The output has exactly the target's distribution for any draft,
+// given that drafted[i] was drawn from draft_probs[i] and that the uniforms are independent of it.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,11 @@ inline bool operator==(const Verdict& a, const Verdict& b) noexcept {
   return a.num_accepted == b.num_accepted && a.next_token == b.next_token;
 }
 
-// True with probability min(1, target_prob / draft_prob), for uniform in [0, 1). `<`, not `<=`, so that a token of target
-// probability zero is rejected even at uniform = 0.
-inline bool accepts(double uniform, double draft_prob, double target_prob) noexcept { return uniform * draft_prob < target_prob; }
+// True with probability min(1, target_prob / draft_prob), for uniform in [0, 1). `<`, not `<=`, so that a token of
+// target probability zero is rejected even at uniform = 0.
+inline bool accepts(double uniform, double draft_prob, double target_prob) noexcept {
+  return uniform * draft_prob < target_prob;
+}
 
 // drafted, draft_probs: [num_drafted].
 // target_row(place) -> const Distribution&: the target's distribution at place 0..num_drafted. Called in order, at most
@@ -30,8 +32,8 @@ inline bool accepts(double uniform, double draft_prob, double target_prob) noexc
 // uniform(place) -> double in [0, 1): decides on the drafted token of that place; place num_drafted draws next_token.
 // scratch: space for the residual; must be none of the other distributions.
 template <class TargetRow, class Uniform>
-Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row, Uniform&& uniform,
-                     Distribution& scratch) {
+Verdict verify_token(const Token* drafted, int num_drafted, const Distribution* draft_probs, TargetRow&& target_row,
+                     Uniform&& uniform, Distribution& scratch) {
   for (int i = 0; i < num_drafted; ++i) {
     const Distribution& target_probs = target_row(i);
     const double draft_prob = draft_probs[i].probability(drafted[i]);

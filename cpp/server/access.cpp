@@ -9,7 +9,8 @@ namespace {
 bool equals(const std::string& given, const std::string& key) {
   unsigned difference = given.size() == key.size() ? 0u : 1u;
   for (std::size_t i = 0; i < given.size() && !key.empty(); ++i) {
-    difference |= static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(key[i % key.size()]));
+    difference |=
+        static_cast<unsigned>(static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(key[i % key.size()]));
   }
   return difference == 0;
 }

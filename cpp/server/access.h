@@ -9,8 +9,8 @@ namespace specdec::server {
 // Whether `given` is one of the keys. The time depends on the lengths only.
 bool is_one_of(const std::string& given, const std::vector<std::string>& keys);
 
-// Whether pages of `origin` ("https://host:port") may use the server. allowed: origins; "*": all; "localhost": pages of this machine,
-// with any port; none: no page may.
+// Whether pages of `origin` ("https://host:port") may use the server. allowed: origins; "*": all; "localhost": pages of
+// this machine, with any port; none: no page may.
 bool is_allowed_origin(const std::string& origin, const std::vector<std::string>& allowed);
 
 }  // namespace specdec::server

@@ -24,7 +24,8 @@ ApiError to_api_error(const std::exception_ptr& error) {
   } catch (const std::invalid_argument& wrong) {
     return invalid_request("", wrong.what());
   } catch (const ContextFull& full) {
-    ApiError too_long(400, "exceed_context_size_error", std::string(full.what()) + ": it exceeds the available context size");
+    ApiError too_long(400, "exceed_context_size_error",
+                      std::string(full.what()) + ": it exceeds the available context size");
     too_long.full = ApiError::Full{full.num_tokens, full.n_ctx};
     return too_long;
   } catch (const QueueFull& full) {

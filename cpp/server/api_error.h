@@ -32,11 +32,12 @@ struct ClientGone : std::runtime_error {
   ClientGone() : std::runtime_error("the client has closed the connection") {}
 };
 
-// Any exception of a handler. What is the request's fault is a 4xx, a full queue and the end of the server 503, the rest 500.
+// Any exception of a handler. What is the request's fault is a 4xx, a full queue and the end of the server 503, the
+// rest 500.
 ApiError to_api_error(const std::exception_ptr& error);
 
-// {"error": {"message", "type", "param", "code"}}; the code is the status, and a prompt that does not fit has "n_prompt_tokens" and
-// "n_ctx", as llama-server has them.
+// {"error": {"message", "type", "param", "code"}}; the code is the status, and a prompt that does not fit has
+// "n_prompt_tokens" and "n_ctx", as llama-server has them.
 nlohmann::ordered_json to_json(const ApiError& error);
 
 }  // namespace specdec::server

@@ -1,4 +1,5 @@
-// The message that an assistant writes, as the chat API has it: content, reasoning_content and tool_calls; whole, and in deltas.
+// The message that an assistant writes, as the chat API has it: content, reasoning_content and tool_calls; whole, and
+// in deltas.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace specdec::server {
 class AssistantMessage {
  public:
   // parser: null if all text is content.
-  explicit AssistantMessage(std::shared_ptr<const ChatOutputParser> parser) : parser_(std::move(parser)), reader_(parser_) {}
+  explicit AssistantMessage(std::shared_ptr<const ChatOutputParser> parser)
+      : parser_(std::move(parser)), reader_(parser_) {}
 
   // Adds the next tokens. Returns what the message has more by them, each as a "delta".
   std::vector<Json> add(const Piece& piece);

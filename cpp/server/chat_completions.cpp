@@ -64,7 +64,8 @@ HttpReply collected(Service& service, Generation& generation, const Options& opt
     message.add(answer.pieces);
     Json reason = finish_reason_of(message, answer.finish_reason);
     if (reason.is_null()) reason = "length";  // max_tokens is 0
-    choices.push_back({{"index", choices.size()}, {"message", message.json()}, {"logprobs", logprobs}, {"finish_reason", reason}});
+    choices.push_back(
+        {{"index", choices.size()}, {"message", message.json()}, {"logprobs", logprobs}, {"finish_reason", reason}});
   }
   reply["choices"] = choices;
   reply["usage"] = to_json(usage_of(generation, messages));
@@ -84,7 +85,8 @@ class Chunks {
         messages_(generation.num_choices(), AssistantMessage(options.parser)) {}
 
   void send_all() {
-    for (std::size_t i = 0; i < generation_.num_choices(); ++i) send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
+    for (std::size_t i = 0; i < generation_.num_choices(); ++i)
+      send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
     std::vector<bool> is_finished(generation_.num_choices());
     while (const std::optional<Generation::Item> item = generation_.next()) {
       add(*item);
@@ -112,9 +114,11 @@ class Chunks {
     if (piece.finish_reason) send(item.choice, Json::object(), nullptr, finish_reason_of(message, piece.finish_reason));
   }
 
-  void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason, DraftOrigin origin = DraftOrigin::none) {
+  void send(std::size_t index, const Json& delta, const Json& logprobs, const Json& reason,
+            DraftOrigin origin = DraftOrigin::none) {
     Json chunk = heading_;
-    chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
+    chunk["choices"] =
+        Json::array({{{"index", index}, {"delta", delta}, {"logprobs", logprobs}, {"finish_reason", reason}}});
     if (origin != DraftOrigin::none) chunk["choices"][0]["draft_source"] = name(origin);
     const bool is_last = !reason.is_null() && !options_.stream.include_usage;
     if (options_.stream.include_usage) chunk["usage"] = nullptr;
@@ -153,7 +157,9 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   options.parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
   if (!options.stream.is_on) return collected(service, *generation, options);
-  return event_reply([&service, generation, options](EventStream& events) { Chunks(service, *generation, options, events).send_all(); });
+  return event_reply([&service, generation, options](EventStream& events) {
+    Chunks(service, *generation, options, events).send_all();
+  });
 }
 
 }  // namespace specdec::server

@@ -47,7 +47,9 @@ class Logprobs {
     }
   }
 
-  void add(const Piece& piece) { add(vocabulary_.piece(piece.token), piece.logprob, piece.top_logprobs, num_characters(piece.text)); }
+  void add(const Piece& piece) {
+    add(vocabulary_.piece(piece.token), piece.logprob, piece.top_logprobs, num_characters(piece.text));
+  }
 
   // What was added since the last call.
   Json take() {
@@ -60,8 +62,10 @@ class Logprobs {
   }
 
  private:
-  // top: {"token": logprob}, where the token itself is, too, even if it is not one of the most likely; null without top_logprobs.
-  void add(const std::string& bytes, const Json& logprob, const std::vector<sampling::TokenLogprob>& top, std::size_t num_text_characters) {
+  // top: {"token": logprob}, where the token itself is, too, even if it is not one of the most likely; null without
+  // top_logprobs.
+  void add(const std::string& bytes, const Json& logprob, const std::vector<sampling::TokenLogprob>& top,
+           std::size_t num_text_characters) {
     const std::string text = valid_utf8(bytes);
     tokens_.push_back(text);
     logprobs_.push_back(logprob);
@@ -148,7 +152,9 @@ class Reply {
     if (const std::shared_ptr<const Score> score = generation_.prompt_score(index)) logprobs_[index].add_prompt(*score);
   }
 
-  std::string echoed(std::size_t choice) const { return options_.echo ? options_.echoed[choice / options_.choices_per_prompt] : ""; }
+  std::string echoed(std::size_t choice) const {
+    return options_.echo ? options_.echoed[choice / options_.choices_per_prompt] : "";
+  }
 
   Json choice(std::size_t index, const std::string& text, const Json& reason) {
     Json logprobs = nullptr;
@@ -158,7 +164,8 @@ class Reply {
 
   void finish(EventStream& events, std::size_t index, const Json& reason) {
     Json chunk = heading_;
-    chunk["choices"] = Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", reason}}});
+    chunk["choices"] =
+        Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", reason}}});
     if (!options_.stream.include_usage) chunk["timings"] = timings_json(generation_.stats(index));
     events.send(chunk);
   }
@@ -197,17 +204,20 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   if (options.has_logprobs) request.top_logprobs = options.num_top_logprobs;
   request.score_prompt = options.echo && options.has_logprobs;
   const int num_choices = read_num_choices(service, fields);
-  if (fields.whole("best_of", num_choices, 1, 128) != num_choices) throw invalid_request("best_of", "best_of must be equal to n");
+  if (fields.whole("best_of", num_choices, 1, 128) != num_choices)
+    throw invalid_request("best_of", "best_of must be equal to n");
   options.choices_per_prompt = static_cast<std::size_t>(num_choices);
   std::vector<Request> requests;
   for (const Prompt& prompt : read_prompts(service, fields, num_choices).prompts) {
     prompt.put_into(request);
     for (Request& one : choices_of(request, num_choices)) requests.push_back(std::move(one));
-    if (options.echo) options.echoed.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens));
+    if (options.echo)
+      options.echoed.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens));
   }
   const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
   if (!options.stream.is_on) return Reply(service, *generation, options).collected();
-  return event_reply([&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
+  return event_reply(
+      [&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
 }
 
 }  // namespace specdec::server

@@ -6,7 +6,9 @@ namespace specdec::server {
 
 void EventStream::send(const Json& data) { put("data: " + to_text(data) + "\n\n"); }
 
-void EventStream::send(const std::string& event, const Json& data) { put("event: " + event + "\ndata: " + to_text(data) + "\n\n"); }
+void EventStream::send(const std::string& event, const Json& data) {
+  put("event: " + event + "\ndata: " + to_text(data) + "\n\n");
+}
 
 void EventStream::send_done() { put("data: [DONE]\n\n"); }
 

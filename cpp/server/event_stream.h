@@ -9,8 +9,8 @@
 
 namespace specdec::server {
 
-// The client's slowness holds up nobody else: pieces wait in their RequestHandle, at most a context of them, and a client that accepts
-// nothing for HttpOptions::patience is dropped.
+// The client's slowness holds up nobody else: pieces wait in their RequestHandle, at most a context of them, and a
+// client that accepts nothing for HttpOptions::patience is dropped.
 class EventStream {
  public:
   explicit EventStream(const Write& write) : write_(write) {}

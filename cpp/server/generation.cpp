@@ -16,7 +16,10 @@ constexpr std::chrono::milliseconds poll_interval(25);
 }  // namespace
 
 Generation::Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone)
-    : service_(service), is_gone_(std::move(is_gone)), start_(std::chrono::steady_clock::now()), arrivals_(std::make_shared<Arrivals>()) {
+    : service_(service),
+      is_gone_(std::move(is_gone)),
+      start_(std::chrono::steady_clock::now()),
+      arrivals_(std::make_shared<Arrivals>()) {
   choices_.reserve(requests.size());
   try {
     for (const Request& request : requests) {

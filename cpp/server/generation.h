@@ -17,7 +17,8 @@ namespace specdec::server {
 
 class Generation {
  public:
-  // Queues them. is_gone: whether the client has left; from then on they are cancelled, wherever they are. Throws as Service does.
+  // Queues them. is_gone: whether the client has left; from then on they are cancelled, wherever they are. Throws as
+  // Service does.
   Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone);
   ~Generation();  // cancels those that run
   Generation(const Generation&) = delete;
@@ -25,8 +26,8 @@ class Generation {
 
   std::size_t num_choices() const { return choices_.size(); }
 
-  // The next piece of any of them; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and what ended one
-  // of them early.
+  // The next piece of any of them; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and
+  // what ended one of them early.
   struct Item {
     std::size_t choice;
     Piece piece;
@@ -36,7 +37,9 @@ class Generation {
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
   Stats all_stats() const;  // their sum
   // Of the prompt's tokens, for Request::score_prompt: once the choice has a piece, or has ended.
-  std::shared_ptr<const Score> prompt_score(std::size_t choice) const { return choices_[choice].handle->prompt_score(); }
+  std::shared_ptr<const Score> prompt_score(std::size_t choice) const {
+    return choices_[choice].handle->prompt_score();
+  }
   std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
 
  private:

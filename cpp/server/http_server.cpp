@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int min_threads = 8;                     // more are started as connections come
 constexpr std::size_t max_waiting_requests = 512;  // beyond these, connections are closed at once
-constexpr std::size_t quick_threads = 2;           // for requests without a body: /health answers while all others are busy
+constexpr std::size_t quick_threads = 2;  // for requests without a body: /health answers while all others are busy
 constexpr int drain_ms = 100;
 constexpr double min_rate = 1024;  // bytes per second at which a reply must be accepted
 constexpr std::size_t part_size = 16u << 10;
@@ -47,7 +47,8 @@ ApiError library_error(int status, const httplib::Request& request) {
     case 414:
       return {414, "invalid_request_error", "the URL is too long"};
     default:
-      return {status, status < 500 ? "invalid_request_error" : "server_error", "the server cannot process this HTTP request"};
+      return {status, status < 500 ? "invalid_request_error" : "server_error",
+              "the server cannot process this HTTP request"};
   }
 }
 
@@ -63,8 +64,9 @@ std::string key_of(const httplib::Request& request) {
 // Without SO_REUSEPORT, with which two servers would share a port.
 void set_options(socket_t socket) { httplib::set_socket_opt(socket, SOL_SOCKET, SO_REUSEADDR, 1); }
 
-// Writes a reply, and ends it if the client keeps the server waiting longer than `patience` and a second per min_rate bytes in all. The
-// library's own limit is for each write alone, so that a client that reads byte by byte would hold its connection for hours.
+// Writes a reply, and ends it if the client keeps the server waiting longer than `patience` and a second per min_rate
+// bytes in all. The library's own limit is for each write alone, so that a client that reads byte by byte would hold
+// its connection for hours.
 class PatientWriter {
  public:
   explicit PatientWriter(int patience) : patience_(patience) {}
@@ -157,8 +159,8 @@ class RoomServer final : public httplib::Server {
   // False: the connection is to be closed.
   bool serve(ArrivedStream& stream) {
     bool is_closed = false, is_websocket = false;
-    const bool is_served =
-        serve_guarded([&] { return process_request(stream, "", 0, "", 0, !is_running(), is_closed, nullptr, &is_websocket); });
+    const bool is_served = serve_guarded(
+        [&] { return process_request(stream, "", 0, "", 0, !is_running(), is_closed, nullptr, &is_websocket); });
     return is_served && !is_closed && is_running();
   }
 
@@ -201,15 +203,18 @@ void send_body(std::string body, const std::string& type, int patience, httplib:
   const std::size_t size = body.size();
   const auto shared = std::make_shared<const std::string>(std::move(body));
   const auto writer = std::make_shared<PatientWriter>(patience);
-  response.set_content_provider(size, type, [shared, writer](std::size_t at, std::size_t length, httplib::DataSink& sink) {
-    return writer->write(sink, shared->data() + at, std::min(length, part_size));
-  });
+  response.set_content_provider(size, type,
+                                [shared, writer](std::size_t at, std::size_t length, httplib::DataSink& sink) {
+                                  return writer->write(sink, shared->data() + at, std::min(length, part_size));
+                                });
 }
 
-void send(HttpReply reply, int patience, httplib::Response& response, const std::function<void(const std::string&)>& on_failure) {
+void send(HttpReply reply, int patience, httplib::Response& response,
+          const std::function<void(const std::string&)>& on_failure) {
   response.status = reply.status;
   for (const auto& [name, value] : reply.headers) response.set_header(name, value);
-  // The library asks its error handler to replace an error without content, and does not count what a content provider has.
+  // The library asks its error handler to replace an error without content, and does not count what a content provider
+  // has.
   if (!reply.stream && reply.status >= 400) return response.set_content(std::move(reply.body), reply.content_type);
   if (!reply.stream) return send_body(std::move(reply.body), reply.content_type, patience, response);
   const auto provide = [stream = std::move(reply.stream), patience, on_failure](std::size_t, httplib::DataSink& sink) {
@@ -247,7 +252,8 @@ struct HttpServer::Implementation {
     server.set_write_timeout(options.patience);
     server.set_payload_max_length(options.max_body);
     server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      return is_settled(request, response) ? httplib::Server::HandlerResponse::Handled : httplib::Server::HandlerResponse::Unhandled;
+      return is_settled(request, response) ? httplib::Server::HandlerResponse::Handled
+                                           : httplib::Server::HandlerResponse::Unhandled;
     });
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return httplib::Server::HandlerResponse::Unhandled;
@@ -267,7 +273,9 @@ struct HttpServer::Implementation {
     const std::size_t files = open_file_limit();
     limits.max_connections = files / 2 + files / 4;  // the rest: for models, connections that are served, and others
     WaitingRoom::Room events;
-    events.serve = [this](std::intptr_t socket, ArrivedRequest request) { hand_over(static_cast<socket_t>(socket), std::move(request)); };
+    events.serve = [this](std::intptr_t socket, ArrivedRequest request) {
+      hand_over(static_cast<socket_t>(socket), std::move(request));
+    };
     events.may_send_body = [this](const std::string& headers) { return options.api_keys.empty() || has_key(headers); };
     events.close = [](std::intptr_t socket, const char* reply) {
       const std::size_t size = std::char_traits<char>::length(reply);
@@ -278,7 +286,8 @@ struct HttpServer::Implementation {
   }
 
   bool has_key(const std::string& headers) const {
-    const std::string bearer = header_value(headers, "Authorization").value_or(""), key = header_value(headers, "X-Api-Key").value_or("");
+    const std::string bearer = header_value(headers, "Authorization").value_or(""),
+                      key = header_value(headers, "X-Api-Key").value_or("");
     return is_one_of(key_of(bearer, key), options.api_keys);
   }
 
@@ -287,7 +296,8 @@ struct HttpServer::Implementation {
     const auto shared = std::make_shared<ArrivedRequest>(std::move(request));
     const auto serve = [this, socket, shared] {
       ArrivedStream stream(socket, std::move(shared->bytes), options.patience);
-      if (server.serve(stream) && shared->is_whole && !is_stopping) room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
+      if (server.serve(stream) && shared->is_whole && !is_stopping)
+        room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
       else close_after(socket, drain_ms);
     };
     if (!free.enqueue(serve)) close_after(socket, 0);
@@ -313,13 +323,17 @@ struct HttpServer::Implementation {
       response.status = 200;
       return true;
     }
-    if (options.api_keys.empty() || public_paths.count(request.path) > 0 || is_one_of(key_of(request), options.api_keys)) return false;
-    send(error_reply({401, "authentication_error", "the API key is missing or wrong; send it as Authorization: Bearer KEY"}),
+    if (options.api_keys.empty() || public_paths.count(request.path) > 0 ||
+        is_one_of(key_of(request), options.api_keys))
+      return false;
+    send(error_reply(
+             {401, "authentication_error", "the API key is missing or wrong; send it as Authorization: Bearer KEY"}),
          options.patience, response, on_failure);
     return true;
   }
 
-  void answer(const Handler& handler, const httplib::Request& request, std::string body, httplib::Response& response) const {
+  void answer(const Handler& handler, const httplib::Request& request, std::string body,
+              httplib::Response& response) const {
     HttpReply reply;
     try {
       reply = handler({request.method, request.path, std::move(body), request.is_connection_closed});
@@ -359,17 +373,20 @@ HttpServer::~HttpServer() = default;
 
 void HttpServer::get(const std::string& path, Handler handler, bool is_public) {
   if (is_public) implementation_->public_paths.insert(path);
-  implementation_->server.Get(path, [this, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-    implementation_->answer(handler, request, "", response);
-  });
+  implementation_->server.Get(
+      path, [this, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
+        implementation_->answer(handler, request, "", response);
+      });
 }
 
 void HttpServer::post(const std::string& path, Handler handler) {
-  implementation_->server.Post(path, [this, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response,
-                                                                          const httplib::ContentReader& reader) {
-    std::string body;
-    if (implementation_->read_body(request, response, reader, body)) implementation_->answer(handler, request, std::move(body), response);
-  });
+  implementation_->server.Post(
+      path, [this, handler = std::move(handler)](const httplib::Request& request, httplib::Response& response,
+                                                 const httplib::ContentReader& reader) {
+        std::string body;
+        if (implementation_->read_body(request, response, reader, body))
+          implementation_->answer(handler, request, std::move(body), response);
+      });
 }
 
 int HttpServer::listen() {

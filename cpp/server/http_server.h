@@ -1,5 +1,5 @@
-// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return. Connections wait for a whole
-// request in server/waiting_room.h. Only these two know cpp-httplib.
+// HTTP/1.1: accepts connections, checks keys, origins and sizes, reads bodies, and sends what handlers return.
+// Connections wait for a whole request in server/waiting_room.h. Only these two know cpp-httplib.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace specdec::server {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                        // 0: a free one
-  int num_threads = 64;                   // requests with a body that are served at once; others wait
-  std::size_t max_body = 32u << 20;       // bytes
-  int patience = 20;                      // seconds that a client may take to send all headers, or to send or accept the next bytes
+  int port = 8080;                   // 0: a free one
+  int num_threads = 64;              // requests with a body that are served at once; others wait
+  std::size_t max_body = 32u << 20;  // bytes
+  int patience = 20;  // seconds that a client may take to send all headers, or to send or accept the next bytes
   std::vector<std::string> api_keys;      // none: everyone may use the server
   std::vector<std::string> cors_origins;  // see is_allowed_origin()
 };
@@ -39,7 +39,8 @@ struct HttpReply {
 
 using Handler = std::function<HttpReply(const HttpRequest&)>;
 
-inline constexpr const char* too_few_threads = "cannot start the server's threads: the system has a limit; raise it (ulimit -u)";
+inline constexpr const char* too_few_threads =
+    "cannot start the server's threads: the system has a limit; raise it (ulimit -u)";
 
 class HttpServer {
  public:
@@ -49,12 +50,13 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Before run(). Handlers run on many threads. What they throw becomes a reply (to_api_error). is_public: needs no API key.
+  // Before run(). Handlers run on many threads. What they throw becomes a reply (to_api_error). is_public: needs no API
+  // key.
   void get(const std::string& path, Handler handler, bool is_public = false);
   void post(const std::string& path, Handler handler);
 
-  // Starts the threads that connections need at least; connections are accepted by the system from here on. Returns the port. Throws
-  // Error.
+  // Starts the threads that connections need at least; connections are accepted by the system from here on. Returns the
+  // port. Throws Error.
   int listen();
   // Serves them until stop(), then returns once all replies are sent.
   void run();

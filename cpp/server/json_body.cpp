@@ -8,7 +8,8 @@ Json parse_body(const std::string& text) {
   std::size_t num_values = 0;
   const auto check = [&](int depth, Json::parse_event_t event, Json&) {
     if (depth > max_depth)
-      throw invalid_request("", "the body has lists and objects nested more than " + std::to_string(max_depth) + " levels deep");
+      throw invalid_request(
+          "", "the body has lists and objects nested more than " + std::to_string(max_depth) + " levels deep");
     using Event = Json::parse_event_t;
     const bool is_value = event == Event::object_start || event == Event::array_start || event == Event::value;
     if (is_value && ++num_values > max_values)
@@ -61,7 +62,8 @@ bool Fields::flag(const std::string& name, bool fallback) const {
 int Fields::whole(const std::string& name, int fallback, int low, int high) const {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
-  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX);
+  const bool fits =
+      value->is_number_integer() && !(value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX);
   if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high) {
     throw wrong_value(path(name), *value, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
   }

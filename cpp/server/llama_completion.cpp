@@ -67,11 +67,13 @@ std::pair<std::string, std::string> end_of(const Generator& generator, const Req
 
 class Reply {
  public:
-  Reply(Service& service, Generation& generation, const Options& options) : service_(service), generation_(generation), options_(options) {}
+  Reply(Service& service, Generation& generation, const Options& options)
+      : service_(service), generation_(generation), options_(options) {}
 
   HttpReply collected() {
     Json replies = Json::array();
-    for (Answer& answer : collect(generation_)) replies.push_back(selected(last(replies.size(), answer), options_.response_fields));
+    for (Answer& answer : collect(generation_))
+      replies.push_back(selected(last(replies.size(), answer), options_.response_fields));
     return json_reply(options_.is_list ? replies : replies[0]);
   }
 
@@ -98,7 +100,8 @@ class Reply {
                  {"tokens_predicted", answer.pieces.size()},
                  {"tokens_evaluated", generation_.stats(index).prompt_tokens}};
     if (options_.timings_per_token) json["timings"] = timings_json(generation_.stats(index));
-    if (has_probabilities(index)) json["completion_probabilities"] = Json::array({logprob_json(service_.generator(), piece)});
+    if (has_probabilities(index))
+      json["completion_probabilities"] = Json::array({logprob_json(service_.generator(), piece)});
     return json;
   }
 
@@ -138,7 +141,8 @@ class Reply {
                  {"timings", timings_json(answer.stats)}};
     if (has_probabilities(index) && !options_.stream) {
       json["completion_probabilities"] = Json::array();
-      for (const Piece& piece : answer.pieces) json["completion_probabilities"].push_back(logprob_json(service_.generator(), piece));
+      for (const Piece& piece : answer.pieces)
+        json["completion_probabilities"].push_back(logprob_json(service_.generator(), piece));
     }
     return json;
   }
@@ -156,7 +160,8 @@ Options read(Service& service, const Fields& body) {
   options.return_tokens = body.flag("return_tokens", false);
   options.timings_per_token = body.flag("timings_per_token", false);
   options.response_fields = read_response_fields(body);
-  if (body.flag("post_sampling_probs", false)) throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
+  if (body.flag("post_sampling_probs", false))
+    throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");
   Request request = read_options(service, body);
   const int num_choices = read_num_choices(service, body);
   const Prompts prompts = read_prompts(service, body, num_choices);
@@ -179,7 +184,8 @@ HttpReply llama_completion(Service& service, const HttpRequest& http) {
   const auto options = std::make_shared<const Options>(read(service, Fields(body)));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   if (!options->stream) return Reply(service, *generation, *options).collected();
-  return event_reply([&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
+  return event_reply(
+      [&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
 }
 
 }  // namespace specdec::server

@@ -54,7 +54,8 @@ Conversation read_conversation(const Service& service, const Fields& body, const
   conversation.messages = to_text(messages);
   conversation.tools = tools.json;
   if (body.flag("continue_final_message", false)) {
-    throw invalid_request("continue_final_message", "continue_final_message is not supported: an answer is a message of its own");
+    throw invalid_request("continue_final_message",
+                          "continue_final_message is not supported: an answer is a message of its own");
   }
   conversation.add_generation_prompt = body.flag("add_generation_prompt", true);
   conversation.variables = service.options().template_variables;
@@ -67,7 +68,8 @@ Conversation read_conversation(const Service& service, const Fields& body, const
   return conversation;
 }
 
-std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled) {
+std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
+                                 const std::function<bool()>& cancelled) {
   try {
     return service.generator().chat().tokens(conversation, cancelled);
   } catch (const ModelError& error) {
@@ -80,7 +82,8 @@ std::vector<Token> prompt_tokens(const Service& service, const Conversation& con
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
-  const std::size_t count = prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone).size();
+  const std::size_t count =
+      prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone).size();
   return json_reply({{"object", "response.input_tokens"}, {"input_tokens", count}});
 }
 

@@ -1,4 +1,5 @@
-// The messages of a chat, as fields of a request's body, to a Conversation of the engine; and the endpoint /apply-template.
+// The messages of a chat, as fields of a request's body, to a Conversation of the engine; and the endpoint
+// /apply-template.
 #pragma once
 
 #include <functional>
@@ -12,18 +13,20 @@
 
 namespace specdec::server {
 
-// "messages", "add_generation_prompt" and "chat_template_kwargs". The role "developer" is "system", as templates know it; a list of text
-// parts is one text.
+// "messages", "add_generation_prompt" and "chat_template_kwargs". The role "developer" is "system", as templates know
+// it; a list of text parts is one text.
 Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools);
 
 // The role of a message: one that the OpenAI API knows.
 std::string read_role(const Fields& message);
 
-// A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with newlines.
+// A message's content: a string, or a list of parts {"type": ..., "text": ...} with one of the types, joined with
+// newlines.
 std::string read_content(const std::string& path, const Json& content, const std::vector<std::string>& types);
 
 // The prompt of a conversation. A template that fails is the request's fault, since templates check what they get.
-std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation, const std::function<bool()>& cancelled);
+std::vector<Token> prompt_tokens(const Service& service, const Conversation& conversation,
+                                 const std::function<bool()>& cancelled);
 
 HttpReply apply_template(Service& service, const HttpRequest& http);
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http);  // {"input_tokens": ...}

@@ -15,8 +15,8 @@ class Metrics {
   void add(const Stats& stats, bool is_cancelled);
   void add_rejected();  // the queue was full, or the server was shutting down
 
-  // In Prometheus' text format, under llama-server's names where it has the same metric. processing: requests in slots; waiting:
-  // those in the queue.
+  // In Prometheus' text format, under llama-server's names where it has the same metric. processing: requests in slots;
+  // waiting: those in the queue.
   std::string text(std::size_t processing, std::size_t waiting) const;
 
  private:

@@ -12,7 +12,8 @@ HttpReply page(Service&) {
   reply.body = html;
   // It runs its own script only, and talks to this server only.
   reply.headers = {{"Content-Security-Policy",
-                    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; "
+                    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
+                    "base-uri 'none'; "
                     "form-action 'none'; frame-ancestors 'none'"}};
   return reply;
 }

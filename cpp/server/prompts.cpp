@@ -33,7 +33,8 @@ Prompt read_prompt(const Service& service, const std::string& path, const Json& 
   if (!json.is_object()) throw wrong_value(path, json, "a string or a list of token ids");
   const Fields fields(json, path);
   if (fields.find("multimodal_data") != nullptr)
-    throw invalid_request(fields.path("multimodal_data"), fields.path("multimodal_data") + " is not supported; only text is");
+    throw invalid_request(fields.path("multimodal_data"),
+                          fields.path("multimodal_data") + " is not supported; only text is");
   return {fields.required_text("prompt_string"), {}};
 }
 
@@ -51,7 +52,8 @@ Prompts read_prompts(const Service& service, const Fields& body, int answers_eac
   result.is_list = json.is_array() && !json.empty() && std::none_of(json.begin(), json.end(), is_number);
   const std::size_t num_answers = (result.is_list ? json.size() : 1) * static_cast<std::size_t>(answers_each);
   if (num_answers > service.capacity()) {
-    throw invalid_request(path, path + " asks for " + std::to_string(num_answers) + " answers; this server runs and queues at most " +
+    throw invalid_request(path, path + " asks for " + std::to_string(num_answers) +
+                                    " answers; this server runs and queues at most " +
                                     std::to_string(service.capacity()));
   }
   if (!result.is_list) {

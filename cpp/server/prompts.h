@@ -22,8 +22,8 @@ struct Prompts {
   bool is_list = false;  // several were asked for, if only one is there
 };
 
-// The field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text"}. answers_each: to every prompt; all of
-// them must find room in the server.
+// The field "prompt". A prompt is "text", [1, 2, 3], [1, "text", 2], or {"prompt_string": "text"}. answers_each: to
+// every prompt; all of them must find room in the server.
 Prompts read_prompts(const Service& service, const Fields& body, int answers_each);
 
 }  // namespace specdec::server

@@ -11,7 +11,9 @@
 namespace specdec::server {
 namespace {
 
-double ms_each(std::int64_t count, double seconds) { return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0.0; }
+double ms_each(std::int64_t count, double seconds) {
+  return count > 0 ? 1e3 * seconds / static_cast<double>(count) : 0.0;
+}
 
 Json token_json(const Generator& generator, Token token, double logprob) {
   const std::string bytes = generator.vocabulary().piece(token);
@@ -64,7 +66,8 @@ Json timings_json(const Stats& stats) {
           {"prompt_n", num_read},
           {"prompt_ms", 1e3 * stats.prompt_seconds},
           {"prompt_per_token_ms", ms_each(num_read, stats.prompt_seconds)},
-          {"prompt_per_second", num_read > 1 ? stats.prompt_tokens_per_second() : 0.0},  // the last one is read with the first cycle
+          {"prompt_per_second",
+           num_read > 1 ? stats.prompt_tokens_per_second() : 0.0},  // the last one is read with the first cycle
           {"predicted_n", stats.tokens},
           {"predicted_ms", 1e3 * stats.seconds},
           {"predicted_per_token_ms", ms_each(stats.tokens, stats.seconds)},

@@ -31,7 +31,8 @@ constexpr OtherName other_names[] = {
     {"ebnf", "grammar"},
 };
 
-// Fields of llama-server, vLLM and SGLang that would change the text, and that are not supported. 0, false and empty values turn them off.
+// Fields of llama-server, vLLM and SGLang that would change the text, and that are not supported. 0, false and empty
+// values turn them off.
 constexpr const char* unsupported[] = {
     "allowed_token_ids", "bad_words",      "dry_multiplier", "dynatemp_range",  "guided_whitespace_pattern",
     "logits_processors", "min_new_tokens", "min_tokens",     "mirostat",        "stop_regex",
@@ -45,15 +46,17 @@ constexpr const char* ban = "-inf";
 // The bias of one token: OpenAI's and llama-server's lists have numbers, and false for a token that must not occur.
 Json bias_of(const Json& given) { return given == false ? Json(ban) : given; }
 
-// logit_bias as the table has it, {"15043": 1.5}. llama-server also takes [[15043, 1.5], ["text", -1]] and {"text": 1.5}; a text's bias
-// is that of each of its tokens.
+// logit_bias as the table has it, {"15043": 1.5}. llama-server also takes [[15043, 1.5], ["text", -1]] and
+// {"text": 1.5}; a text's bias is that of each of its tokens.
 Json token_biases(const Generator& generator, const std::string& field, const Json& given) {
   const std::string requirement = "an object {\"token id or text\": bias} or a list of [token id or text, bias]";
   Json biases = Json::object();
   const auto add = [&](const std::string& text, const Json& bias) {
     for (const Token token : tokens_of(generator, text, {})) biases[std::to_string(token)] = bias_of(bias);
   };
-  const auto is_id = [](const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos; };
+  const auto is_id = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
   if (given.is_object()) {
     for (const auto& [name, bias] : given.items()) {
       if (is_id(name)) biases[name] = bias_of(bias);
@@ -75,14 +78,16 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
 // Before `field` constrains the text, too.
 void check_no_constraint(const Request& request, const std::string& field) {
   const char* other = request.constraint();
-  if (other != nullptr) throw invalid_request(field, field + " and " + other + " both constrain the text; give one of them");
+  if (other != nullptr)
+    throw invalid_request(field, field + " and " + other + " both constrain the text; give one of them");
 }
 
 // Values that OpenAI or llama-server give another form or meaning.
 Json adapted(const Generator& generator, const std::string& option, const std::string& field, const Json& value) {
   const bool is_negative = value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
-  if (option == "max_tokens" && value == -1) return std::numeric_limits<int>::max();  // until the end of the text or the context
-  if (option == "seed" && value == -1) return nullptr;                                // a random one
+  if (option == "max_tokens" && value == -1)
+    return std::numeric_limits<int>::max();             // until the end of the text or the context
+  if (option == "seed" && value == -1) return nullptr;  // a random one
   if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
   if (option == "top_k" && is_negative) return 0;  // off
   const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
@@ -91,7 +96,8 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   return value;
 }
 
-void set(const Service& service, Request& request, const RequestOption& option, const Fields& body, const std::string& field) {
+void set(const Service& service, Request& request, const RequestOption& option, const Fields& body,
+         const std::string& field) {
   const Json* value = body.find(field);
   if (value == nullptr) return;
   try {
@@ -138,7 +144,8 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
     const Json* value = body.find(field);
     if (first != nullptr && value != nullptr && *value != *first) {
-      throw invalid_request(body.path(field), body.path(field) + " is given with another value under another name; give one of " +
+      throw invalid_request(body.path(field), body.path(field) +
+                                                  " is given with another value under another name; give one of " +
                                                   fields[0] + " and " + field);
     }
     if (first == nullptr) first = value;
@@ -175,7 +182,8 @@ void set_choices(const Service& service, Request& request, const std::string& pa
   for (const Json& choice : choices.is_array() ? choices : Json::array()) {
     if (choice.is_string() && !choice.get_ref<const std::string&>().empty()) texts.push_back(choice.get<std::string>());
   }
-  if (texts.empty() || texts.size() != choices.size()) throw wrong_value(path, choices, "a list of texts, none of them empty");
+  if (texts.empty() || texts.size() != choices.size())
+    throw wrong_value(path, choices, "a list of texts, none of them empty");
   check_no_constraint(request, path);
   const Json wrapped = {{"grammar", grammar_of(texts)}};
   set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
@@ -195,19 +203,23 @@ void read_format(const Service& service, Request& request, const Fields& format)
   check_no_constraint(request, format.path("type"));
   if (type == "json_object") {
     const Json* schema = format.find("schema");  // llama-server's
-    return set_schema(service, request, format.path("schema"), schema != nullptr ? *schema : Json({{"type", "object"}}));
+    return set_schema(service, request, format.path("schema"),
+                      schema != nullptr ? *schema : Json({{"type", "object"}}));
   }
-  if (type != "json_schema") throw wrong_value(format.path("type"), type, "\"text\", \"json_object\" or \"json_schema\"");
+  if (type != "json_schema")
+    throw wrong_value(format.path("type"), type, "\"text\", \"json_object\" or \"json_schema\"");
   const Json* schema = format.find("schema");  // of a response
   if (schema != nullptr) return set_schema(service, request, format.path("schema"), *schema);
   const Fields described(format.required("json_schema"), format.path("json_schema"));
   set_schema(service, request, described.path("schema"), described.required("schema"));
 }
 
-// vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]}, {"json_object": true}.
+// vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]},
+// {"json_object": true}.
 void read_structured_outputs(const Service& service, Request& request, const Fields& form) {
   constexpr OtherName names[] = {{"json", "json_schema"}, {"regex", "regex"}, {"grammar", "grammar"}};
-  for (const auto& [field, option] : names) set(service, request, *option::find(request_options(), option), form, field);
+  for (const auto& [field, option] : names)
+    set(service, request, *option::find(request_options(), option), form, field);
   if (const Json* choices = form.find("choice")) set_choices(service, request, form.path("choice"), *choices);
   if (form.flag("json_object", false)) set_schema(service, request, form.path("json_object"), {{"type", "object"}});
   for (const char* field : {"structural_tag", "whitespace_pattern"}) {
@@ -227,12 +239,15 @@ Request read_options(const Service& service, const Fields& body) {
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
   const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;
-  if (body.find("repetition_penalty") != nullptr && !says_how_many) request.sampling.penalty_last_n = -1;  // of the prompt and the answer
-  if (const Json* choices = body.find("guided_choice")) set_choices(service, request, body.path("guided_choice"), *choices);
+  if (body.find("repetition_penalty") != nullptr && !says_how_many)
+    request.sampling.penalty_last_n = -1;  // of the prompt and the answer
+  if (const Json* choices = body.find("guided_choice"))
+    set_choices(service, request, body.path("guided_choice"), *choices);
   if (const Json* form = body.find("structured_outputs")) {
     read_structured_outputs(service, request, Fields(*form, body.path("structured_outputs")));
   }
-  if (const Json* format = body.find("response_format")) read_format(service, request, Fields(*format, body.path("response_format")));
+  if (const Json* format = body.find("response_format"))
+    read_format(service, request, Fields(*format, body.path("response_format")));
   return request;
 }
 
@@ -249,7 +264,8 @@ StreamOptions read_stream_options(const Fields& body) {
 int read_num_choices(const Service& service, const Fields& body) {
   constexpr int most = 128;
   check_same(body, {"n", "n_cmpl"});
-  return body.whole(body.find("n") != nullptr ? "n" : "n_cmpl", 1, 1, std::min(most, static_cast<int>(service.capacity())));
+  return body.whole(body.find("n") != nullptr ? "n" : "n_cmpl", 1, 1,
+                    std::min(most, static_cast<int>(service.capacity())));
 }
 
 }  // namespace specdec::server

@@ -1,5 +1,5 @@
-// The options of a generation, as fields of a request's body, to an engine Request. Names, types, ranges and errors are those of
-// the engine's table of request options, and the names that OpenAI and llama-server have for some of them.
+// The options of a generation, as fields of a request's body, to an engine Request. Names, types, ranges and errors are
+// those of the engine's table of request options, and the names that OpenAI and llama-server have for some of them.
 #pragma once
 
 #include "server/json_body.h"

@@ -9,16 +9,19 @@ namespace {
 
 // The message of the assistant's turn at the end of the list.
 Json& assistant_message(Json& messages) {
-  if (messages.empty() || messages.back()["role"] != "assistant") messages.push_back({{"role", "assistant"}, {"content", ""}});
+  if (messages.empty() || messages.back()["role"] != "assistant")
+    messages.push_back({{"role", "assistant"}, {"content", ""}});
   return messages.back();
 }
 
 void add_message(Json& messages, const Fields& item) {
   const std::string role = read_role(item);
-  const std::string text = read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text"});
+  const std::string text =
+      read_content(item.path("content"), item.required("content"), {"input_text", "output_text", "text"});
   static const Json none = Json::object();
   const Json& last = messages.empty() ? none : messages.back();
-  const bool is_thoughts = last.value("role", "") == "assistant" && last.value("content", "x").empty() && !last.contains("tool_calls");
+  const bool is_thoughts =
+      last.value("role", "") == "assistant" && last.value("content", "x").empty() && !last.contains("tool_calls");
   if (role == "assistant" && is_thoughts) messages.back()["content"] = text;
   else messages.push_back({{"role", role}, {"content", text}});
 }
@@ -35,10 +38,12 @@ void add_item(Json& messages, const Fields& item) {
     const std::string id = item.required_text("call_id");
     assistant_message(messages)["tool_calls"].push_back({{"id", id}, {"type", "function"}, {"function", function}});
   } else if (type == "function_call_output") {
-    const std::string output = read_content(item.path("output"), item.required("output"), {"input_text", "output_text", "text"});
+    const std::string output =
+        read_content(item.path("output"), item.required("output"), {"input_text", "output_text", "text"});
     messages.push_back({{"role", "tool"}, {"tool_call_id", item.required_text("call_id")}, {"content", output}});
   } else {
-    throw wrong_value(item.path("type"), type, "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
+    throw wrong_value(item.path("type"), type,
+                      "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
   }
 }
 
@@ -53,8 +58,10 @@ Json read_response_messages(const Fields& body) {
     messages.push_back({{"role", "user"}, {"content", input}});
     return messages;
   }
-  if (!input.is_array() || input.empty()) throw wrong_value("input", input, "a string or a list of at least one message");
-  for (std::size_t i = 0; i < input.size(); ++i) add_item(messages, Fields(input[i], "input[" + std::to_string(i) + "]"));
+  if (!input.is_array() || input.empty())
+    throw wrong_value("input", input, "a string or a list of at least one message");
+  for (std::size_t i = 0; i < input.size(); ++i)
+    add_item(messages, Fields(input[i], "input[" + std::to_string(i) + "]"));
   if (messages.empty()) throw invalid_request("input", "input has no message");
   return messages;
 }

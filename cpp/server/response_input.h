@@ -5,8 +5,8 @@
 
 namespace specdec::server {
 
-// "instructions" and "input", a string or a list of items, as messages: an assistant's reasoning, text and calls become one message, the
-// output of a call one of the role "tool".
+// "instructions" and "input", a string or a list of items, as messages: an assistant's reasoning, text and calls become
+// one message, the output of a call one of the role "tool".
 Json read_response_messages(const Fields& body);
 
 // "tools" and "tool_choice", whose functions are not in an object of their own.

@@ -18,9 +18,9 @@ namespace {
 
 void check_supported(const Fields& body) {
   if (body.find("previous_response_id") != nullptr) {
-    throw invalid_request(
-        "previous_response_id",
-        "previous_response_id is not supported, because this server keeps no responses; send the whole conversation as input");
+    throw invalid_request("previous_response_id",
+                          "previous_response_id is not supported, because this server keeps no responses; send the "
+                          "whole conversation as input");
   }
 }
 
@@ -48,8 +48,8 @@ Json read_repeated(const Fields& body) {
           {"tools", tools != nullptr ? *tools : Json::array()}};
 }
 
-// The output of one response: items (reasoning, a message, calls), which are written one after the other. What is added is sent as events
-// too, if there is a stream.
+// The output of one response: items (reasoning, a message, calls), which are written one after the other. What is added
+// is sent as events too, if there is a stream.
 class Output {
  public:
   explicit Output(EventStream* events) : events_(events) {}
@@ -125,7 +125,9 @@ class Output {
     send("response.output_item.added", {{"output_index", items_.size() - 1}, {"item", items_.back()}});
     if (type() != "function_call") send("response.content_part.added", at_part({{"part", part()}}));
   }
-  void open_message() { open({{"type", "message"}, {"id", new_id("msg_")}, {"status", "in_progress"}, {"role", "assistant"}}); }
+  void open_message() {
+    open({{"type", "message"}, {"id", new_id("msg_")}, {"status", "in_progress"}, {"role", "assistant"}});
+  }
 
   void add_text(const char* event, const std::string& text) {
     text_ += text;
@@ -159,7 +161,8 @@ class Output {
       item["content"].push_back(whole);
       Json done = {{"text", text_}};
       if (type() == "message") done["logprobs"] = logprobs_;
-      send(type() == "message" ? "response.output_text.done" : "response.reasoning_text.done", at_part(std::move(done)));
+      send(type() == "message" ? "response.output_text.done" : "response.reasoning_text.done",
+           at_part(std::move(done)));
       send("response.content_part.done", at_part({{"part", whole}}));
     }
     item["status"] = status;
@@ -280,7 +283,9 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   options.parser = prepare_answer(service, tools, conversation, request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);
   if (!options.stream) return json_reply(Response(service, *generation, options, nullptr).collected());
-  return event_reply([&service, generation, options](EventStream& events) { Response(service, *generation, options, &events).stream(); });
+  return event_reply([&service, generation, options](EventStream& events) {
+    Response(service, *generation, options, &events).stream();
+  });
 }
 
 }  // namespace specdec::server

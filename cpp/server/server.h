@@ -13,8 +13,8 @@ namespace specdec::server {
 
 class Server {
  public:
-  // Listens and serves from here on. max_queue_size: that of the generator's options. on_failure: called with errors that are not a
-  // client's, on any thread. Throws Error if the port cannot be used, or the system starts no threads.
+  // Listens and serves from here on. max_queue_size: that of the generator's options. on_failure: called with errors
+  // that are not a client's, on any thread. Throws Error if the port cannot be used, or the system starts no threads.
   Server(Generator& generator, int max_queue_size, const HttpOptions& http, ServiceOptions service,
          std::function<void(const std::string&)> on_failure);
   ~Server();  // ends all requests

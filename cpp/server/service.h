@@ -13,13 +13,14 @@
 namespace specdec::server {
 
 struct ServiceOptions {
-  Request defaults;                       // of what requests do not say; its max_tokens is also the most that one may ask for
-  std::string model_path;                 // for /props
-  std::string model_name;                 // what clients call the model
-  std::string template_variables = "{}";  // JSON: what templates know of what requests do not say in "chat_template_kwargs"
-  std::string build;                      // version and sources, for system_fingerprint
-  bool has_page = true;                   // at /, for browsers
-  int request_seconds = 600;              // a request takes longest; 0: no limit
+  Request defaults;        // of what requests do not say; its max_tokens is also the most that one may ask for
+  std::string model_path;  // for /props
+  std::string model_name;  // what clients call the model
+  std::string template_variables =
+      "{}";                   // JSON: what templates know of what requests do not say in "chat_template_kwargs"
+  std::string build;          // version and sources, for system_fingerprint
+  bool has_page = true;       // at /, for browsers
+  int request_seconds = 600;  // a request takes longest; 0: no limit
 };
 
 class Service {
@@ -30,7 +31,8 @@ class Service {
   const Generator& generator() const { return generator_; }
   Metrics& metrics() { return metrics_; }
 
-  // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue() was called.
+  // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue()
+  // was called.
   std::shared_ptr<RequestHandle> submit(const Request& request, const std::function<bool()>& cancelled);
 
   std::size_t num_slots() const { return static_cast<std::size_t>(generator_.max_sequences()); }

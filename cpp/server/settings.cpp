@@ -13,7 +13,8 @@ struct ToJson {
   Json operator()(const sampling::LogitBias& biases) const {
     Json list = Json::array();
     for (const auto& [token, bias] : biases) {
-      list.push_back({{"token", token}, {"bias", std::isfinite(bias) ? Json(bias) : Json(nullptr)}});  // JSON has no infinity
+      list.push_back(
+          {{"token", token}, {"bias", std::isfinite(bias) ? Json(bias) : Json(nullptr)}});  // JSON has no infinity
     }
     return list;
   }

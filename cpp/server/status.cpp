@@ -24,12 +24,16 @@ HttpReply health(Service& service) {
   return json_reply({{"status", "ok"}});
 }
 
-HttpReply models(Service& service) { return json_reply({{"object", "list"}, {"data", Json::array({model_json(service)})}}); }
+HttpReply models(Service& service) {
+  return json_reply({{"object", "list"}, {"data", Json::array({model_json(service)})}});
+}
 
 HttpReply model(Service& service, const HttpRequest& http) {
   const std::string id = http.path.substr(http.path.find("/models/") + std::string("/models/").size()),
                     &name = service.options().model_name;
-  if (id != name) throw ApiError(404, "not_found_error", "there is no model \"" + id + "\"; this server has \"" + name + "\"", "model");
+  if (id != name)
+    throw ApiError(404, "not_found_error", "there is no model \"" + id + "\"; this server has \"" + name + "\"",
+                   "model");
   return json_reply(model_json(service));
 }
 

@@ -43,7 +43,8 @@ HttpReply tokenize(Service& service, const HttpRequest& http) {
   const std::vector<Token> tokens = tokens_of(generator, fields.text(has_prompt ? "prompt" : "content", ""), options);
   if (!fields.flag("with_pieces", false)) return json_reply({{"tokens", tokens}});
   Json list = Json::array();
-  for (const Token token : tokens) list.push_back({{"id", token}, {"piece", piece_json(generator.vocabulary().piece(token, true))}});
+  for (const Token token : tokens)
+    list.push_back({{"id", token}, {"piece", piece_json(generator.vocabulary().piece(token, true))}});
   return json_reply({{"tokens", list}});
 }
 
@@ -61,7 +62,9 @@ HttpReply detokenize(Service& service, const HttpRequest& http) {
 
 HttpReply tokenizer_info(Service& service) {
   const Vocabulary vocabulary = service.generator().vocabulary();
-  const auto name = [&](Token token) { return token < 0 ? Json(nullptr) : Json(valid_utf8(vocabulary.piece(token, true))); };
+  const auto name = [&](Token token) {
+    return token < 0 ? Json(nullptr) : Json(valid_utf8(vocabulary.piece(token, true)));
+  };
   return json_reply({{"bos_token", name(vocabulary.bos())},
                      {"eos_token", name(vocabulary.eos())},
                      {"add_bos_token", vocabulary.adds_bos()},

@@ -22,7 +22,8 @@ Token read_token(const Generator& generator, const std::string& field, const Jso
 // [104, 105]: the bytes of a token, which may be part of a character.
 Json bytes_json(const std::string& bytes);
 
-HttpReply tokenize(Service& service, const HttpRequest& http);  // llama-server's fields, or vLLM's: prompt, add_special_tokens
+HttpReply tokenize(Service& service,
+                   const HttpRequest& http);  // llama-server's fields, or vLLM's: prompt, add_special_tokens
 HttpReply detokenize(Service& service, const HttpRequest& http);
 HttpReply tokenizer_info(Service& service);  // as vLLM has it
 

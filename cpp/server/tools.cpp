@@ -42,7 +42,8 @@ Tools read_tools(const Fields& body) {
   if (has_tools) result.json = result.callable = to_text(*tools);
   if (choice == nullptr || *choice == "auto") return result;
   if (!choice->is_object() && *choice != "required") {
-    throw wrong_value("tool_choice", *choice, R"("auto", "none", "required" or {"type": "function", "function": {"name": ...}})");
+    throw wrong_value("tool_choice", *choice,
+                      R"("auto", "none", "required" or {"type": "function", "function": {"name": ...}})");
   }
   if (!has_tools) throw invalid_request("tool_choice", "tool_choice requires a call, but there are no tools");
   result.use.is_required = true;
@@ -56,8 +57,8 @@ Tools read_tools(const Fields& body) {
   return result;
 }
 
-std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, const Tools& tools, Conversation conversation,
-                                                       Request& request) {
+std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, const Tools& tools,
+                                                       Conversation conversation, Request& request) {
   conversation.tools = tools.callable;
   try {
     return service.generator().chat().prepare_answer(conversation, tools.use, request);

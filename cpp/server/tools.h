@@ -19,9 +19,10 @@ struct Tools {
 // "tools", "tool_choice" and "parallel_tool_calls".
 Tools read_tools(const Fields& body);
 
-// For the answer to a conversation with these tools: how to take it apart; null: all of it is content. A call that is required becomes the
-// request's grammar. Throws ApiError if the request has another constraint, or the model's template has no calls.
-std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, const Tools& tools, Conversation conversation,
-                                                       Request& request);
+// For the answer to a conversation with these tools: how to take it apart; null: all of it is content. A call that is
+// required becomes the request's grammar. Throws ApiError if the request has another constraint, or the model's
+// template has no calls.
+std::shared_ptr<const ChatOutputParser> prepare_answer(const Service& service, const Tools& tools,
+                                                       Conversation conversation, Request& request);
 
 }  // namespace specdec::server

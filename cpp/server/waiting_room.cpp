@@ -16,12 +16,15 @@ constexpr std::size_t max_headers = 64u << 10;  // the library rejects longer on
 constexpr int tick_ms = 250;                    // how often slow clients are looked for
 constexpr const char* too_slow =
     "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 113\r\n\r\n"
-    "{\"error\":{\"message\":\"the request did not arrive in time\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":408}}";
-constexpr const char* no_room = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    "{\"error\":{\"message\":\"the request did not arrive in "
+    "time\",\"type\":\"invalid_request_error\",\"param\":null,\"code\":408}}";
+constexpr const char* no_room =
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 constexpr const char* go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -128,7 +131,8 @@ void WaitingRoom::work() {
 
 void WaitingRoom::admit(Guest guest) {
   if (guests_.size() >= limits_.max_connections) {
-    const auto idle = std::find_if(guests_.begin(), guests_.end(), [](const Guest& other) { return other.request.bytes().empty(); });
+    const auto idle =
+        std::find_if(guests_.begin(), guests_.end(), [](const Guest& other) { return other.request.bytes().empty(); });
     if (idle == guests_.end()) return leave(guest, no_room);
     leave(*idle, "");
     guests_.erase(idle);
@@ -180,7 +184,8 @@ bool WaitingRoom::take(Guest& guest, const char* data, std::size_t size) {
     guest.since = Clock::now();
     is_ready = is_ready || !room_.may_send_body(request.headers());
     if (!is_ready && request.wants_continue()) {
-      (void)send(static_cast<socket_t>(guest.socket), go_on, std::char_traits<char>::length(go_on), CPPHTTPLIB_SEND_FLAGS);
+      (void)send(static_cast<socket_t>(guest.socket), go_on, std::char_traits<char>::length(go_on),
+                 CPPHTTPLIB_SEND_FLAGS);
     }
   }
   if (!is_ready && num_bytes_ <= limits_.max_bytes) return true;

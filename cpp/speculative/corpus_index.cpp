@@ -14,7 +14,8 @@ constexpr Token after_the_end = -2;  // before every token
 
 }  // namespace
 
-CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(double)>& progress) : text_(std::move(text)) {
+CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(double)>& progress)
+    : text_(std::move(text)) {
   // Positions by their first token, each then sorted by the rest.
   order_.resize(text_.size());
   find_starts();
@@ -38,11 +39,13 @@ CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(doubl
     const auto done = static_cast<std::size_t>(starts_[token + 1]);
     if (!progress || done < told + (std::size_t{1} << 16)) continue;
     told = done;
-    if (!progress(static_cast<double>(done) / static_cast<double>(text_.size()))) throw Cancelled("the corpus was not indexed to its end");
+    if (!progress(static_cast<double>(done) / static_cast<double>(text_.size())))
+      throw Cancelled("the corpus was not indexed to its end");
   }
 }
 
-CorpusIndex::CorpusIndex(std::vector<Token> text, std::vector<std::int32_t> order) : text_(std::move(text)), order_(std::move(order)) {
+CorpusIndex::CorpusIndex(std::vector<Token> text, std::vector<std::int32_t> order)
+    : text_(std::move(text)), order_(std::move(order)) {
   std::vector<bool> seen(text_.size(), false);
   if (order_.size() != text_.size()) throw std::invalid_argument("the order is not that of the text");
   for (const std::int32_t position : order_) {
@@ -111,14 +114,16 @@ CorpusIndex::Group CorpusIndex::best_group(const Match& match) const {
       const auto next = static_cast<std::size_t>(position + match.length);
       return next < text_.size() ? text_[next] : after_the_end;
     };
-    const auto first = std::partition_point(begin + match.first, begin + match.end, [&](std::int32_t p) { return at(p) < wanted; });
+    const auto first =
+        std::partition_point(begin + match.first, begin + match.end, [&](std::int32_t p) { return at(p) < wanted; });
     const auto end = std::partition_point(first, begin + match.end, [&](std::int32_t p) { return at(p) == wanted; });
     return Group{static_cast<std::int32_t>(first - begin), static_cast<std::int32_t>(end - begin)};
   };
   Group best, group;
   const std::int32_t count = match.end - match.first;
   for (std::int32_t probe = 0; probe < std::min(count, probes); ++probe) {
-    const std::int32_t step = count <= probes ? probe : static_cast<std::int32_t>(std::int64_t{count} * (2 * probe + 1) / (2 * probes));
+    const std::int32_t step =
+        count <= probes ? probe : static_cast<std::int32_t>(std::int64_t{count} * (2 * probe + 1) / (2 * probes));
     if (match.first + step < group.end) continue;  // in the group before
     group = group_at(match.first + step);
     if (group.end - group.first > best.end - best.first) best = group;

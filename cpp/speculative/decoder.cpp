@@ -24,8 +24,8 @@ sampling::Verdict accept_while_equal(const Token* drafted, int num_drafted, Targ
   }
 }
 
-// A pass over a few tokens more costs little. What is read along is not in the next checkpoint, so its number grows until it is
-// read by itself.
+// A pass over a few tokens more costs little. What is read along is not in the next checkpoint, so its number grows
+// until it is read by itself.
 constexpr int max_tokens_read_along = 12;
 
 void count_accepted(Stats& stats, DraftOrigin origin, int count) {
@@ -41,8 +41,8 @@ Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_l
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
   // Reserves the largest size the sequence can reach, drafts included, so that cycles do not allocate.
-  const std::size_t room =
-      static_cast<std::size_t>(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
+  const std::size_t room = static_cast<std::size_t>(
+      std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
   s.tokens.reserve(s.tokens.size() + room);
   s.emitted.reserve(max_draft_tokens + 1);
   s.top_logprobs.reserve(static_cast<std::size_t>(s.num_top_logprobs) * (max_draft_tokens + 1));
@@ -63,7 +63,8 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
 
 int Decoder::capacity(const std::vector<Sequence*>& sequences) const {
   int longest = 0;
-  for (const Sequence* s : sequences) longest = std::max(longest, s->num_draft_tokens);  // "auto" (-1) adapts to the room
+  for (const Sequence* s : sequences)
+    longest = std::max(longest, s->num_draft_tokens);  // "auto" (-1) adapts to the room
   return std::max(1, target_.row_capacity() / (1 + longest));
 }
 
@@ -139,8 +140,8 @@ int Decoder::keep_prefix(int slot, int length) {
   return target_.length(slot);
 }
 
-// Committed tokens that the target's cache lost: all of them after a failed pass, those since the checkpoint where recurrent layers
-// were rolled back. A few are read along with the drafts.
+// Committed tokens that the target's cache lost: all of them after a failed pass, those since the checkpoint where
+// recurrent layers were rolled back. A few are read along with the drafts.
 void Decoder::read_lost_tokens(const std::vector<Sequence*>& sequences) {
   const int room = (target_.batch_size() - target_.row_capacity()) / static_cast<int>(sequences.size());
   for (const Sequence* s : sequences) {
@@ -149,12 +150,12 @@ void Decoder::read_lost_tokens(const std::vector<Sequence*>& sequences) {
   }
 }
 
-// The largest K that exceeds neither model's context nor the number of tokens requested. A cycle yields up to K + 1 tokens and
-// writes the target's cells num_committed - 1 .. num_committed - 1 + K.
+// The largest K that exceeds neither model's context nor the number of tokens requested. A cycle yields up to K + 1
+// tokens and writes the target's cells num_committed - 1 .. num_committed - 1 + K.
 int Decoder::room_for_drafts(const Sequence& s, int num_sequences) const {
   if (proposer_ == nullptr) return 0;
-  const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed, proposer_->room(s.num_committed),
-                             target_.row_capacity() / num_sequences - 1});
+  const int room = std::min({s.remaining - 1, target_.context_length() - s.num_committed,
+                             proposer_->room(s.num_committed), target_.row_capacity() / num_sequences - 1});
   return std::max(0, std::min(s.chooses_draft_length() ? max_draft_tokens : s.num_draft_tokens, room));
 }
 
@@ -200,7 +201,8 @@ void Decoder::verify(Sequence& s, int first_row) {
   }
   s.stats.drafted += s.num_drafted();
   s.stats.drafted_copies += std::count_if(s.origins.begin(), s.origins.begin() + s.num_drafted(), is_copy);
-  if (draft_length_ != nullptr && s.chooses_draft_length()) draft_length_->observe(s, decided.num_accepted, decided.next_token);
+  if (draft_length_ != nullptr && s.chooses_draft_length())
+    draft_length_->observe(s, decided.num_accepted, decided.next_token);
   commit(s, decided.num_accepted, decided.next_token, first_row);
 }
 
@@ -230,10 +232,12 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   };
   switch (s.verification) {
     case Verification::invariant:
-      return accept_while_equal(drafted, num_drafted,
-                                [&](int place) { return sampling::gumbel_max(target_row(place), *s.uniforms, history(place)); });
+      return accept_while_equal(drafted, num_drafted, [&](int place) {
+        return sampling::gumbel_max(target_row(place), *s.uniforms, history(place));
+      });
     case Verification::block:
-      return sampling::verify_block(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_, longest_residual_);
+      return sampling::verify_block(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_,
+                                    longest_residual_);
     default:
       return sampling::verify_token(drafted, num_drafted, s.draft_probs.data(), target_row, uniform, residual_);
   }
@@ -245,7 +249,8 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   s.tokens.push_back(next_token);
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
     const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
-    const sampling::LogSoftmax logprobs = sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
+    const sampling::LogSoftmax logprobs =
+        sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
     const DraftOrigin origin = place < num_accepted ? s.origins[static_cast<std::size_t>(place)] : DraftOrigin::none;
     s.emitted.push_back({token, origin, logprobs(token)});
     sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);

@@ -1,7 +1,8 @@
 // The speculative decoding loop: draft, score in one target pass, verify, roll back.
 //
-// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; sampling/ has the other kinds of verification.
-// The output has the target's distribution for any proposer. Every cycle yields at least one token, so the loop ends.
+// Leviathan et al. 2211.17192 algorithm 1; Chen et al. 2302.01318 algorithm 2; sampling/ has the other kinds of
+// verification. The output has the target's distribution for any proposer. Every cycle yields at least one token, so
+// the loop ends.
 #pragma once
 
 #include <limits>
@@ -17,23 +18,24 @@
 
 namespace specdec {
 
-// Invariant between cycles: the target's cache holds all committed tokens but the last (a prefix of these, if it has recurrent
-// layers), the proposer's cache a prefix of the committed tokens. It also holds after an exception, so the sequences can continue.
+// Invariant between cycles: the target's cache holds all committed tokens but the last (a prefix of these, if it has
+// recurrent layers), the proposer's cache a prefix of the committed tokens. It also holds after an exception, so the
+// sequences can continue.
 class Decoder {
  public:
   // proposer: null decodes without a draft, one token per cycle.
   // draft_length: used for sequences with auto_draft_tokens; null: drafts as many tokens as there is room for.
   Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_length = nullptr);
 
-  // Reads the committed tokens but the last that are not yet cached into both caches, at most max_tokens per call. Returns
-  // true once none is left.
+  // Reads the committed tokens but the last that are not yet cached into both caches, at most max_tokens per call.
+  // Returns true once none is left.
   bool prefill(Sequence& sequence, int max_tokens = std::numeric_limits<int>::max());
 
   // The number of sequences like these that one cycle can take without shortening any draft: 1 or more.
   int capacity(const std::vector<Sequence*>& sequences) const;
 
-  // Runs one cycle of every sequence, slots ascending. Each gets `emitted` (1 .. K + 1 committed tokens) and, at its end,
-  // `finish`; or `error`.
+  // Runs one cycle of every sequence, slots ascending. Each gets `emitted` (1 .. K + 1 committed tokens) and, at its
+  // end, `finish`; or `error`.
   void cycle(const std::vector<Sequence*>& sequences);
 
   // Shortens the committed tokens, both caches, and the statistics by the tokens of the last cycle that are dropped.

@@ -1,5 +1,5 @@
-// When to stop drafting. A rule may use the drafts so far and the row for the next place before anything is sampled from it.
-// It must not withdraw a sampled token because of its value: that would change the output's distribution.
+// When to stop drafting. A rule may use the drafts so far and the row for the next place before anything is sampled
+// from it. It must not withdraw a sampled token because of its value: that would change the output's distribution.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ struct Copy {
   double confidence;
 };
 
-// Confidences are in [0, 1]: that of a row is the probability of its most likely token, that of a draft the token's own.
+// Confidences are in [0, 1]: that of a row is the probability of its most likely token, that of a draft the token's
+// own.
 class DraftLength {
  public:
   virtual ~DraftLength() = default;
@@ -22,12 +23,14 @@ class DraftLength {
   virtual void begin_cycle(int num_sequences) = 0;
   // No draft is longer than this.
   virtual int longest_draft() const { return max_draft_tokens; }
-  // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller adds them.
-  // num_unread: tokens that a draft model would have to read before it could propose the next one instead; 0: there is no draft model.
+  // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller
+  // adds them. num_unread: tokens that a draft model would have to read before it could propose the next one instead;
+  // 0: there is no draft model.
   virtual int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) = 0;
   // The next token is certain, because a constraint allows no other: shall it be a draft? The caller adds it.
   virtual bool worth_a_certain_draft(Sequence& /*sequence*/) { return true; }
-  // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread tokens?
+  // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread
+  // tokens?
   virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
   // Called when the row is known, before sampling from it: is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;

@@ -16,7 +16,9 @@ DraftModelProposer::DraftModelProposer(LanguageModel& draft, int vocabulary_size
     : draft_(draft), vocabulary_size_(std::min(draft.vocabulary_size(), vocabulary_size)) {}
 
 // K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read.
-int DraftModelProposer::room(int num_committed) const { return std::max(0, draft_.context_length() + 1 - num_committed); }
+int DraftModelProposer::room(int num_committed) const {
+  return std::max(0, draft_.context_length() + 1 - num_committed);
+}
 
 void DraftModelProposer::prefill(const Sequence& sequence, int length) {
   // Sequences longer than the draft's context get no drafts.
@@ -34,8 +36,9 @@ bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
   return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
 
-// Computes the rows that the next drafts are sampled from. Returns the number of tokens read. It is more than one per sequence
-// where the draft's cache is behind: after a cycle that accepted every draft, after copies and after cycles without drafts.
+// Computes the rows that the next drafts are sampled from. Returns the number of tokens read. It is more than one per
+// sequence where the draft's cache is behind: after a cycle that accepted every draft, after copies and after cycles
+// without drafts.
 int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   int num_tokens = 0;
   for (const ProposalRequest& request : requests) num_tokens += num_unread(*request.sequence);
@@ -46,15 +49,16 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   inputs_.clear();
   for (const ProposalRequest& request : requests) {
     const Sequence& s = *request.sequence;
-    if (s.num_drafted() > 0 && draft_.length(s.slot) <= s.num_committed) draft_.checkpoint(s.slot, 0);  // before the first draft is read
+    if (s.num_drafted() > 0 && draft_.length(s.slot) <= s.num_committed)
+      draft_.checkpoint(s.slot, 0);  // before the first draft is read
     inputs_.push_back({s.slot, s.tokens.data() + draft_.length(s.slot), num_unread(s), 1});
   }
   draft_.decode(inputs_);
   return num_tokens;
 }
 
-// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits, or if the draft
-// model can propose none of the tokens that the constraint and the bans allow.
+// Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits,
+// or if the draft model can propose none of the tokens that the constraint and the bans allow.
 bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
   try {
     return reading_logits_of("draft", [&] {
@@ -85,7 +89,8 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
   const bool greedy = s.transforms.params().greedy();
   if (greedy || s.drafting == Drafting::argmax) {
     token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history, mask);
-    if (request.adaptive != nullptr) row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
+    if (request.adaptive != nullptr)
+      row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
     if (!worth_a_draft(row_confidence)) return false;
     if (!greedy) s.draft_row(place).set_one_hot(token);
   } else {
@@ -105,10 +110,13 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
 
 void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& stats) {
   for (const ProposalRequest& request : running) add_only_tokens(request);
-  running.erase(std::remove_if(running.begin(), running.end(), [&](const ProposalRequest& r) { return !needs_draft(r); }), running.end());
+  running.erase(
+      std::remove_if(running.begin(), running.end(), [&](const ProposalRequest& r) { return !needs_draft(r); }),
+      running.end());
   if (running.empty()) return;
   const auto num_rows = static_cast<int>(running.size());
-  const auto adaptive = std::find_if(running.begin(), running.end(), [](const ProposalRequest& r) { return r.adaptive != nullptr; });
+  const auto adaptive =
+      std::find_if(running.begin(), running.end(), [](const ProposalRequest& r) { return r.adaptive != nullptr; });
   DraftLength* const rule = adaptive != running.end() ? adaptive->adaptive : nullptr;
   double seconds = 0.0;
   int num_tokens = 0;

@@ -22,7 +22,9 @@ class DraftModelProposer final : public Proposer {
   // One pass for all that need another draft and find it worth a pass. Those that may get a further one remain.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
   // Tokens that the next pass reads for the sequence: 1 or more.
-  int num_unread(const Sequence& sequence) const { return static_cast<int>(sequence.tokens.size()) - draft_.length(sequence.slot); }
+  int num_unread(const Sequence& sequence) const {
+    return static_cast<int>(sequence.tokens.size()) - draft_.length(sequence.slot);
+  }
 
  private:
   bool needs_draft(const ProposalRequest& request) const;

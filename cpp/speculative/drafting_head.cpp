@@ -6,7 +6,8 @@
 namespace specdec {
 namespace {
 
-// Tokens whose rows may wait for the head: few enough to be read in the same pass as the next drafts, and to need little memory.
+// Tokens whose rows may wait for the head: few enough to be read in the same pass as the next drafts, and to need
+// little memory.
 constexpr int max_unread = 64;
 
 }  // namespace
@@ -83,13 +84,14 @@ DraftingHead::DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_s
   }
 }
 
-// The target's row before this position is not there yet. The first token has none before it, and those of a cache that was restored
-// without its rows are unknown: both are read with zeros.
+// The target's row before this position is not there yet. The first token has none before it, and those of a cache that
+// was restored without its rows are unknown: both are read with zeros.
 bool DraftingHead::needs_own_row(int slot, int position) const {
   return at(slot).kept.row(position - 1) == nullptr && position > target_model_.length(slot);
 }
 
-// How many of the tokens from `position` on can be read in one pass: those after the first must not need the head's own rows.
+// How many of the tokens from `position` on can be read in one pass: those after the first must not need the head's own
+// rows.
 int DraftingHead::readable(const PassInput& input, int position, int num_left) const {
   int count = 1;
   while (count < num_left && !needs_own_row(input.slot, position + count)) ++count;
@@ -99,7 +101,8 @@ int DraftingHead::readable(const PassInput& input, int position, int num_left) c
 // Passes that the input takes.
 int DraftingHead::steps(const PassInput& input) const {
   int steps = 0;
-  for (int done = 0; done < input.num_tokens; ++steps) done += readable(input, length(input.slot) + done, input.num_tokens - done);
+  for (int done = 0; done < input.num_tokens; ++steps)
+    done += readable(input, length(input.slot) + done, input.num_tokens - done);
   return steps;
 }
 

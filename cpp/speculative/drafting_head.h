@@ -1,8 +1,10 @@
-// Drafting heads: layers that read, with each token, the target's hidden row of the token before it, and predict the next token
-// (multi-token prediction, NextN, EAGLE-3). They know what the target made of the text, so one layer drafts like a whole draft model.
+// Drafting heads: layers that read, with each token, the target's hidden row of the token before it, and predict the
+// next token (multi-token prediction, NextN, EAGLE-3). They know what the target made of the text, so one layer drafts
+// like a whole draft model.
 //
-// Here a head is a LanguageModel like a draft model, so that proposers need not know of it. It reads committed tokens with the
-// target's rows. Drafts have none yet: they are read with the head's own rows, one pass each, and read again once they are committed.
+// Here a head is a LanguageModel like a draft model, so that proposers need not know of it. It reads committed tokens
+// with the target's rows. Drafts have none yet: they are read with the head's own rows, one pass each, and read again
+// once they are committed.
 #pragma once
 
 #include <cstddef>

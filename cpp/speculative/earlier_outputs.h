@@ -7,8 +7,8 @@
 
 namespace specdec {
 
-// Holds the latest outputs, at most max_tokens tokens. They are kept in two halves: when the newer is full, the older is
-// forgotten as a whole. A match does not go beyond an output's end.
+// Holds the latest outputs, at most max_tokens tokens. They are kept in two halves: when the newer is full, the older
+// is forgotten as a whole. A match does not go beyond an output's end.
 class EarlierOutputs {
  public:
   static constexpr int max_tokens = 1 << 16;

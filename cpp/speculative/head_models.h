@@ -22,8 +22,8 @@ class HeadLayers : public HiddenRowModel {
   virtual void decode_with(const std::vector<PassInput>& inputs, const float* rows) = 0;
   void decode(const std::vector<PassInput>& inputs) override { decode_with(inputs, nullptr); }
 
-  // The size of the target's rows, and `count` of these, at most batch_size(), as the layers read them: [count][hidden_size()], valid
-  // until the next call. Throws as decode().
+  // The size of the target's rows, and `count` of these, at most batch_size(), as the layers read them:
+  // [count][hidden_size()], valid until the next call. Throws as decode().
   virtual int target_row_size() const { return hidden_size(); }
   virtual const float* fuse(const float* target_rows, int /*count*/) { return target_rows; }
 };

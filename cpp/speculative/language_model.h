@@ -25,19 +25,19 @@ class LanguageModel {
   virtual int row_capacity() const = 0;    // rows of logits per pass
   virtual bool is_end_of_generation(Token token) const = 0;
 
-  // One pass over all inputs, slots ascending. Afterwards row r of logits (counted over the inputs in order) is valid until the
-  // next pass. Throws ModelError or Cancelled. Then the caches of these slots still hold what they held before, or are empty if
-  // the model cannot truncate.
+  // One pass over all inputs, slots ascending. Afterwards row r of logits (counted over the inputs in order) is valid
+  // until the next pass. Throws ModelError or Cancelled. Then the caches of these slots still hold what they held
+  // before, or are empty if the model cannot truncate.
   virtual void decode(const std::vector<PassInput>& inputs) = 0;
   virtual const float* logits(int row) const = 0;  // [vocabulary_size]
   virtual int pass_size() const = 0;               // tokens in the last pass, padding included
 
   virtual int length(int slot) const = 0;  // tokens in the cache
-  // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with recurrent layers
-  // may drop more, see checkpoint(): length() tells.
+  // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with
+  // recurrent layers may drop more, see checkpoint(): length() tells.
   virtual void truncate(int slot, int length) = 0;
-  // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or of several
-  // passes (0). A model that cannot always truncate keeps what it needs for that.
+  // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or
+  // of several passes (0). A model that cannot always truncate keeps what it needs for that.
   virtual void checkpoint(int /*slot*/, int /*pass_tokens*/) {}
   // Makes the cache of slot `to` a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;

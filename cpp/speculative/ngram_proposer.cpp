@@ -20,7 +20,8 @@ int end_of_earlier_copy(const std::vector<Token>& tokens, int n) {
   return 0;
 }
 
-// The number of tokens before `end` that equal the last ones of the sequence. Often more than the n-gram that was searched.
+// The number of tokens before `end` that equal the last ones of the sequence. Often more than the n-gram that was
+// searched.
 int length_of_copy(const std::vector<Token>& tokens, int end) {
   constexpr int longest_counted = 48;
   const int limit = std::min(longest_counted, end);
@@ -49,7 +50,8 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
     const int count = std::min(most_copies(request), s.num_committed - source);
     copies_.clear();
     for (int place = 0; place < count; ++place) {
-      copies_.push_back({s.tokens[static_cast<std::size_t>(source + place)], confidence_in_repetition(matched + place)});
+      copies_.push_back(
+          {s.tokens[static_cast<std::size_t>(source + place)], confidence_in_repetition(matched + place)});
     }
     add_copies(request, copies_, DraftOrigin::ngram);
   }

@@ -1,4 +1,5 @@
-// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last few tokens. Needs no model.
+// Prompt lookup: proposes the tokens that followed an earlier occurrence of the sequence's last few tokens. Needs no
+// model.
 #pragma once
 
 #include "speculative/proposer.h"

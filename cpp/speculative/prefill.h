@@ -18,7 +18,8 @@ inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int len
   }
 }
 
-// The same, with logits of every token that is read, for the score of what follows it. The cache holds what is scored already.
+// The same, with logits of every token that is read, for the score of what follows it. The cache holds what is scored
+// already.
 inline void score_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   Score& score = *sequence.prompt_score;
   const int most = std::min(model.batch_size(), model.row_capacity());

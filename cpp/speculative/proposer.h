@@ -19,11 +19,11 @@ class Proposer {
  public:
   virtual ~Proposer() = default;
 
-  // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs the distributions they were sampled from
-  // (row i belongs to draft i; greedy sequences need no rows). Whether place i + 1 is drafted may depend on drafts 1..i and on
-  // the row that draft i + 1 would be sampled from. Every sampled token must be submitted. (Exceptions: one-hot proposals, and
-  // all proposals under Verification::invariant, may be withdrawn.)
-  // A sequence with invalid draft logits gets an `error`; the others are served. Adds its passes and their times to `passes`.
+  // Appends up to num_tokens drafts to each sequence's tokens, and to its draft_probs the distributions they were
+  // sampled from (row i belongs to draft i; greedy sequences need no rows). Whether place i + 1 is drafted may depend
+  // on drafts 1..i and on the row that draft i + 1 would be sampled from. Every sampled token must be submitted.
+  // (Exceptions: one-hot proposals, and all proposals under Verification::invariant, may be withdrawn.) A sequence with
+  // invalid draft logits gets an `error`; the others are served. Adds its passes and their times to `passes`.
   virtual void propose(const std::vector<ProposalRequest>& requests, Stats& passes) = 0;
 
   // The largest K this proposer can serve after num_committed tokens; limited by its own context.

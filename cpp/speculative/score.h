@@ -12,9 +12,10 @@ struct Score {
   std::vector<Token> tokens;
   int num_top_logprobs = 0;
   // Element i is about tokens[i + 1], given tokens[0..i]: the first token of a text has no probability.
-  std::vector<double> logprobs;                      // natural log of the softmax of the logits, in float64
-  std::vector<Token> most_likely;                    // the token of the highest logit; the lowest id of equal ones
-  std::vector<sampling::TokenLogprob> top_logprobs;  // [logprobs.size()][num_top_logprobs, at most the vocabulary], as in Piece
+  std::vector<double> logprobs;    // natural log of the softmax of the logits, in float64
+  std::vector<Token> most_likely;  // the token of the highest logit; the lowest id of equal ones
+  std::vector<sampling::TokenLogprob>
+      top_logprobs;  // [logprobs.size()][num_top_logprobs, at most the vocabulary], as in Piece
 
   bool is_complete() const { return logprobs.size() + 1 == tokens.size(); }
   // Adds the next element. Throws std::invalid_argument for NaN and +inf.

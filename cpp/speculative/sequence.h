@@ -23,7 +23,8 @@ constexpr int auto_draft_tokens = -1;  // DraftLength decides place by place
 
 enum class Finish { none, end_of_generation, max_tokens, context };
 
-// Where a draft comes from: a draft model, a copy of text (n-gram lookup, suffix decoding), or a constraint that allows no other token.
+// Where a draft comes from: a draft model, a copy of text (n-gram lookup, suffix decoding), or a constraint that allows
+// no other token.
 enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix, constraint };
 constexpr bool is_copy(DraftOrigin origin) { return origin == DraftOrigin::ngram || origin == DraftOrigin::suffix; }
 
@@ -32,7 +33,8 @@ struct DraftPlan {
   struct Confidence {
     double row, draft;
   };
-  // A copy that was not submitted. Comparing it with the token that stands there in the end still teaches its acceptance.
+  // A copy that was not submitted. Comparing it with the token that stands there in the end still teaches its
+  // acceptance.
   struct Withheld {
     int place;
     Token token;
@@ -50,8 +52,8 @@ struct DraftPlan {
 };
 
 // How drafts are judged. All three give the target's distribution.
-// token: one by one. block: together, which accepts more. invariant: a draft is accepted if it equals the target's Gumbel-max
-// choice with the noise of its position, so that the output of a seed does not depend on the drafts.
+// token: one by one. block: together, which accepts more. invariant: a draft is accepted if it equals the target's
+// Gumbel-max choice with the noise of its position, so that the output of a seed does not depend on the drafts.
 enum class Verification { token, block, invariant };
 
 // What a draft model proposes: a token sampled from its distribution, or its most likely token, recorded as one-hot.
@@ -84,12 +86,12 @@ struct Sequence {
   std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none
 
   // The current or last cycle.
-  std::vector<sampling::Distribution> draft_probs;      // [num_drafted] the distributions sampled from; unused when greedy
+  std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy
   std::array<DraftOrigin, max_draft_tokens> origins{};  // [num_drafted]
   DraftPlan plan;                                       // auto_draft_tokens only
   std::vector<Emission> emitted;
   std::vector<sampling::TokenLogprob> top_logprobs;  // [emitted.size()][num_top_logprobs, at most the vocabulary]
-  std::exception_ptr error;                          // ModelError: invalid logits for this sequence; the cycle gave it no token
+  std::exception_ptr error;  // ModelError: invalid logits for this sequence; the cycle gave it no token
 
   Stats stats;  // times are of whole passes and cycles that it took part in, not divided by the number of sequences
 
@@ -101,7 +103,9 @@ struct Sequence {
     return draft_probs[static_cast<std::size_t>(place)];
   }
   // What may follow the first `length` tokens, drafts included; null: anything.
-  const sampling::TokenMask* mask(int length) { return constraint ? &constraint->mask(tokens.data(), length) : nullptr; }
+  const sampling::TokenMask* mask(int length) {
+    return constraint ? &constraint->mask(tokens.data(), length) : nullptr;
+  }
   // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
   void add_draft(Token token, DraftOrigin origin) {
     origins[static_cast<std::size_t>(num_drafted())] = origin;

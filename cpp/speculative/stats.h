@@ -13,8 +13,8 @@ struct Stats {
   std::int64_t prompt_cached_tokens = 0;  // prompt tokens found in the cache
   double prompt_seconds = 0.0;            // both models
 
-  // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or because the
-  // user ends the text) are subtracted. So at the end these are counts of the text that the user got.
+  // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or
+  // because the user ends the text) are subtracted. So at the end these are counts of the text that the user got.
   std::int64_t tokens = 0;
   std::int64_t drafted = 0;          // scored by the target, those cut off included
   std::int64_t accepted = 0;         // of `tokens`, those that were drafts
@@ -27,7 +27,9 @@ struct Stats {
   double sampling_seconds = 0.0;  // transforms and verification of both models' rows
   double seconds = 0.0;           // all cycles: the three times above and the rest
 
-  double acceptance_rate() const { return drafted == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(drafted); }
+  double acceptance_rate() const {
+    return drafted == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(drafted);
+  }
   double tokens_per_target_call() const {
     return target_calls == 0 ? 0.0 : static_cast<double>(tokens) / static_cast<double>(target_calls);
   }

@@ -24,7 +24,8 @@ void SuffixIndex::clear() {
 // ---- Edges
 
 std::size_t SuffixIndex::place_of(Id parent, Token token) const {
-  const auto key = static_cast<std::uint64_t>(static_cast<std::uint32_t>(parent)) << 32 | static_cast<std::uint32_t>(token);
+  const auto key =
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(parent)) << 32 | static_cast<std::uint32_t>(token);
   const std::uint64_t mixed = (key ^ (key >> 29)) * 0x9E3779B97F4A7C15ull;
   return static_cast<std::size_t>((mixed ^ (mixed >> 32)) * 0xD1B54A32D192ED03ull >> edge_shift_);
 }
@@ -102,8 +103,8 @@ void SuffixIndex::remove(Id id) {
 
 // ---- Changes of the text
 
-// Every suffix of the text that occurs twice or more (or is empty) gets the token as a continuation. Those are the first of
-// active_, because a longer suffix does not occur more often.
+// Every suffix of the text that occurs twice or more (or is empty) gets the token as a continuation. Those are the
+// first of active_, because a longer suffix does not occur more often.
 void SuffixIndex::push(Token token) {
   text_.push_back(token);
   Id suffix = root;  // of the text before, `depth` tokens long
@@ -113,7 +114,8 @@ void SuffixIndex::push(Token token) {
     Id next = child(suffix, token);
     if (next == none) {
       next = add_child(suffix, token, start);
-    } else if (node(next).position != start) {  // else it was added below for this occurrence, which overlaps the one before
+    } else if (node(next).position !=
+               start) {  // else it was added below for this occurrence, which overlaps the one before
       if (++node(next).count == 2 && depth + 1 < max_depth) {
         const int first = node(next).position;
         const Id continuation = add_child(next, text(first + depth + 1), first);
@@ -128,8 +130,8 @@ void SuffixIndex::push(Token token) {
   active_.resize(static_cast<std::size_t>(depth) + 1);
 }
 
-// Removes the occurrences that start there and are longer than kept_depth. Later starts must have been removed before: then the
-// occurrences that a node keeps include its first.
+// Removes the occurrences that start there and are longer than kept_depth. Later starts must have been removed before:
+// then the occurrences that a node keeps include its first.
 void SuffixIndex::remove_occurrence(int start, int kept_depth) {
   Id path[max_depth + 1] = {root};
   int depth = 0;
@@ -223,12 +225,14 @@ SuffixIndex::Continuation SuffixIndex::best(const Match& match) const {
   }
   if (n.best == none || match.length == 0) return {};
   const auto depth = static_cast<std::size_t>(match.length);
-  const bool is_suffix = depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
+  const bool is_suffix =
+      depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
   return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0), {n.best, 0, match.length + 1}};
 }
 
 std::size_t SuffixIndex::bytes() const {
-  return text_.capacity() * sizeof(Token) + nodes_.capacity() * sizeof(Node) + (free_.capacity() + edges_.capacity()) * sizeof(Id);
+  return text_.capacity() * sizeof(Token) + nodes_.capacity() * sizeof(Node) +
+         (free_.capacity() + edges_.capacity()) * sizeof(Id);
 }
 
 }  // namespace specdec

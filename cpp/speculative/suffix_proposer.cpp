@@ -7,8 +7,9 @@
 namespace specdec {
 namespace {
 
-// How often the prediction was right in 110,000 tokens of source code, to about 0.06, for matches of 1 to 31 tokens that
-// occurred 1 to 100 times. AcceptanceModel corrects it for the text at hand: it is lower in English, higher in edited code.
+// How often the prediction was right in 110,000 tokens of source code, to about 0.06, for matches of 1 to 31 tokens
+// that occurred 1 to 100 times. AcceptanceModel corrects it for the text at hand: it is lower in English, higher in
+// edited code.
 double confidence_in(const TextIndex::Continuation& next, int length) {
   const double count = next.count == next.of ? next.count : next.count - 0.5;
   return count / (next.of + 3.0 / length);
@@ -44,7 +45,8 @@ SuffixProposer::Source SuffixProposer::source_at(const TextIndex& index, const T
   return {&index, next, confidence_in(next, match.length)};
 }
 
-// The source with the highest confidence in the token that follows the context. The sequence's own text is preferred to equal ones.
+// The source with the highest confidence in the token that follows the context. The sequence's own text is preferred to
+// equal ones.
 SuffixProposer::Source SuffixProposer::find(const Sequence& s, const std::vector<Token>& context, int longest) const {
   const int count = std::min(longest, static_cast<int>(context.size()));
   const Token* const tokens = context.data() + context.size() - count;
@@ -66,7 +68,8 @@ void SuffixProposer::look_up(const Sequence& s, int most, std::vector<Copy>& cop
   if (most <= 0) return;
   prefill(s, s.num_committed);
   constexpr int longest = SuffixIndex::max_depth - 1;
-  context_.assign(s.tokens.end() - std::min<std::ptrdiff_t>(longest, s.tokens.end() - s.tokens.begin()), s.tokens.end());
+  context_.assign(s.tokens.end() - std::min<std::ptrdiff_t>(longest, s.tokens.end() - s.tokens.begin()),
+                  s.tokens.end());
   for (Source source = find(s, context_, longest); source.index != nullptr;) {
     copies.push_back({source.next.token, source.confidence});
     if (static_cast<int>(copies.size()) == most) return;

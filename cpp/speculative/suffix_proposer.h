@@ -1,6 +1,6 @@
-// Suffix decoding (Oliaro et al. 2411.04975): proposes what most often followed the longest match of the sequence's last
-// tokens. It looks in the sequence itself and in earlier outputs, and takes the match whose continuation is more certain.
-// Needs no model.
+// Suffix decoding (Oliaro et al. 2411.04975): proposes what most often followed the longest match of the sequence's
+// last tokens. It looks in the sequence itself and in earlier outputs, and takes the match whose continuation is more
+// certain. Needs no model.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@
 namespace specdec {
 
 // A corpus, if there is one, is used always: it is the same in every run.
-// Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and token or
-// block verification. In all other cases either the output does not depend on the drafts, or every request has random numbers
-// of its own ("What a seed repeats" in docs/losslessness.md).
+// Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and
+// token or block verification. In all other cases either the output does not depend on the drafts, or every request has
+// random numbers of its own ("What a seed repeats" in docs/losslessness.md).
 class SuffixProposer final : public Proposer {
  public:
   // corpus: null, or a text to look in besides; several proposers may share it.

@@ -12,8 +12,8 @@ namespace specdec {
 constexpr int rounded_block_size = 32;
 constexpr float tiny_block = 0x1p-110f;
 
-// x [32] -> codes [32]; returns the scale. Static, as all code that files for several instruction sets include: the linker could
-// use the copy that was compiled for another CPU.
+// x [32] -> codes [32]; returns the scale. Static, as all code that files for several instruction sets include: the
+// linker could use the copy that was compiled for another CPU.
 static inline float round_block(const float* x, std::int8_t* codes) noexcept {
   std::uint32_t largest_bits = 0;  // as integers, magnitudes order NaN and infinity above every finite value
   for (int i = 0; i < rounded_block_size; ++i) {
@@ -31,7 +31,8 @@ static inline float round_block(const float* x, std::int8_t* codes) noexcept {
   }
   const float inverse = 127.0f / largest;
   // Adding 1.5 * 2^23 rounds to nearest even.
-  for (int i = 0; i < rounded_block_size; ++i) codes[i] = static_cast<std::int8_t>((x[i] * inverse + 0x1.8p23f) - 0x1.8p23f);
+  for (int i = 0; i < rounded_block_size; ++i)
+    codes[i] = static_cast<std::int8_t>((x[i] * inverse + 0x1.8p23f) - 0x1.8p23f);
   return largest / 127.0f;
 }
 

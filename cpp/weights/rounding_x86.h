@@ -1,4 +1,5 @@
-// rounding.h for 256-bit registers; included inside an anonymous namespace by files that are compiled for AVX2 or better.
+// rounding.h for 256-bit registers; included inside an anonymous namespace by files that are compiled for AVX2 or
+// better.
 
 SPECDEC_INLINE std::int32_t largest_lane(__m256i v) {
   __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -38,8 +39,10 @@ SPECDEC_INLINE RoundedBlock round_block_x86(const float* x, void* codes) {
   __m256i rounded[4];
   for (int i = 0; i < 4; ++i) rounded[i] = _mm256_and_si256(keep, _mm256_cvtps_epi32(_mm256_mul_ps(value[i], inverse)));
   // Packing works within 128-bit lanes: afterwards the dwords hold values 0-3, 8-11, 16-19, 24-27, 4-7, 12-15, ...
-  const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_packs_epi32(rounded[2], rounded[3]));
-  _mm256_storeu_si256(static_cast<__m256i*>(codes), _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  const __m256i packed =
+      _mm256_packs_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_packs_epi32(rounded[2], rounded[3]));
+  _mm256_storeu_si256(static_cast<__m256i*>(codes),
+                      _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   return {!is_finite ? __builtin_nanf("")
           : is_zero  ? 0.0f
                      : largest / 127.0f,

@@ -18,11 +18,13 @@ constexpr std::uint16_t hidden = 0xFC00;  // -inf
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 float half(std::uint16_t h) {
-  const double magnitude = (h >> 10 & 31) == 0 ? (h & 1023) * 0x1p-24 : std::ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
+  const double magnitude =
+      (h >> 10 & 31) == 0 ? (h & 1023) * 0x1p-24 : std::ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
   return static_cast<float>(h & 0x8000 ? -magnitude : magnitude);
 }
 
-// Random rows of two key-value heads with a causal mask over the last cells. Keys and values in the cache's format and decoded.
+// Random rows of two key-value heads with a causal mask over the last cells. Keys and values in the cache's format and
+// decoded.
 struct Case {
   Case(CacheType type_, int queries_, int group_, int head_size_, int value_size_, int cells_, int first_position)
       : type(type_), queries(queries_), group(group_), head_size(head_size_), value_size(value_size_), cells(cells_) {
@@ -41,7 +43,9 @@ struct Case {
   static constexpr int heads = 2;
 
   static std::size_t size(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
-  std::size_t row_bytes(int columns) const { return type == CacheType::f16 ? size(columns, 2) : size(columns / 32, 34); }
+  std::size_t row_bytes(int columns) const {
+    return type == CacheType::f16 ? size(columns, 2) : size(columns / 32, 34);
+  }
   int num_rows() const { return queries * group; }
 
   // [cells][heads][columns]
@@ -141,7 +145,8 @@ struct Case {
                       static_cast<double>(decoded_v[static_cast<std::size_t>((c * heads + head) * value_size + d)]);
         }
         if (total > 0.0) expected /= total;
-        worst = std::max(worst, std::fabs(expected - static_cast<double>(out[static_cast<std::size_t>(r * value_size + d)])));
+        worst = std::max(worst,
+                         std::fabs(expected - static_cast<double>(out[static_cast<std::size_t>(r * value_size + d)])));
       }
     }
     return worst / largest;
@@ -182,7 +187,8 @@ TEST(same_bits_for_every_instruction_set_and_split) {
   for (const Case& c : cases) {
     const Floats expected = c.run(kernels_scalar, max_rows);
     if (&tested() != &kernels_scalar) {
-      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows}) CHECK(same_bits(c.run(tested(), rows), expected));
+      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows})
+        CHECK(same_bits(c.run(tested(), rows), expected));
     }
     CHECK(same_bits(c.run(tested(), 8, Case::heads), expected));
   }
@@ -194,7 +200,8 @@ TEST(cells_behind_the_mask_change_nothing) {
     Case shorter = c;
     shorter.cells = in_view;
     shorter.mask.clear();
-    for (int i = 0; i < 4; ++i) shorter.mask.insert(shorter.mask.end(), c.mask.begin() + i * 1216, c.mask.begin() + i * 1216 + in_view);
+    for (int i = 0; i < 4; ++i)
+      shorter.mask.insert(shorter.mask.end(), c.mask.begin() + i * 1216, c.mask.begin() + i * 1216 + in_view);
     CHECK(same_bits(c.run(tested(), 8), shorter.run(tested(), 8)));
   }
 }

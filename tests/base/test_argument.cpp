@@ -33,8 +33,10 @@ TEST(ranges_describe_themselves) {
 
 TEST(errors_name_the_argument_its_value_and_the_range) {
   check_range("k", 63, whole_numbers(0, 63));
-  CHECK_THROWS(check_range("k", 64, whole_numbers(0, 63)), WrongValue, "k is 64; it must be a whole number from 0 to 63");
-  CHECK_THROWS(check_range("p", 1e-300, numbers(1e-6, 1.0)), WrongValue, "p is 1e-300; it must be a number of at least 1e-06");
+  CHECK_THROWS(check_range("k", 64, whole_numbers(0, 63)), WrongValue,
+               "k is 64; it must be a whole number from 0 to 63");
+  CHECK_THROWS(check_range("p", 1e-300, numbers(1e-6, 1.0)), WrongValue,
+               "p is 1e-300; it must be a number of at least 1e-06");
   try {
     check_range("k", 64, whole_numbers(0, 63));
   } catch (const WrongValue& error) {

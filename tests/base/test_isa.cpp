@@ -45,9 +45,11 @@ struct FakeKernels {
 };
 
 TEST(a_family_gets_the_first_kernels_whose_needs_are_met) {
-  const FakeKernels wide{"wide", cpu::avx2 | cpu::fma | cpu::avx512f}, narrow{"narrow", cpu::avx2 | cpu::fma}, plain{"plain", 0};
+  const FakeKernels wide{"wide", cpu::avx2 | cpu::fma | cpu::avx512f}, narrow{"narrow", cpu::avx2 | cpu::fma},
+      plain{"plain", 0};
   const std::vector<const FakeKernels*> family{&wide, &narrow, &plain};
-  const Isa scalar{"scalar", 0, 0}, half{"half", cpu::avx2, 0}, avx2{"avx2", cpu::avx2 | cpu::fma, 0}, all{"all", ~0u, 0};
+  const Isa scalar{"scalar", 0, 0}, half{"half", cpu::avx2, 0}, avx2{"avx2", cpu::avx2 | cpu::fma, 0},
+      all{"all", ~0u, 0};
   CHECK(&pick(family, scalar) == &plain);
   CHECK(&pick(family, half) == &plain);  // FMA is missing
   CHECK(&pick(family, avx2) == &narrow);

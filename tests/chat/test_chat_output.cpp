@@ -17,9 +17,11 @@ namespace {
 using namespace specdec;
 
 const std::string hermes =
-    "{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}"
+    "{%- for tool in tools %}{{ tool | tojson }}{%- endfor %}{%- for message in messages %}{{ '<|im_start|>' + "
+    "message.role + '\\n' }}"
     "{%- if message.content %}{{ message.content }}{%- endif %}{%- for call in message.tool_calls %}"
-    "{{ '\\n<tool_call>\\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}{{ call.function.arguments | tojson }}"
+    "{{ '\\n<tool_call>\\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}{{ call.function.arguments | "
+    "tojson }}"
     "{{ '}\\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}";
 const Conversation question = {
@@ -31,14 +33,16 @@ const std::string reasoning = [] {
   std::string text = hermes;
   const std::string content = "{{ message.content }}";
   text.insert(text.find("{%- if message.content %}"),
-              "{%- if message.reasoning_content %}{{ '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}{%- endif %}");
+              "{%- if message.reasoning_content %}{{ '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' "
+              "}}{%- endif %}");
   return text;
 }();
 
 bool same(const ChatOutput& a, const ChatOutput& b) {
   bool calls_are_same = a.tool_calls.size() == b.tool_calls.size();
   for (std::size_t i = 0; calls_are_same && i < a.tool_calls.size(); ++i) {
-    calls_are_same = a.tool_calls[i].name == b.tool_calls[i].name && a.tool_calls[i].arguments == b.tool_calls[i].arguments;
+    calls_are_same =
+        a.tool_calls[i].name == b.tool_calls[i].name && a.tool_calls[i].arguments == b.tool_calls[i].arguments;
   }
   return calls_are_same && a.content == b.content && a.reasoning_content == b.reasoning_content;
 }
@@ -48,7 +52,8 @@ bool lacks_little(const ChatOutput& a, const ChatOutput& b) {
   const auto is_cut = [](const std::string& part, const std::string& whole) {
     return part.size() <= whole.size() && whole.size() - part.size() < 12 && whole.compare(0, part.size(), part) == 0;
   };
-  return is_cut(a.content, b.content) && is_cut(a.reasoning_content, b.reasoning_content) && a.tool_calls.size() == b.tool_calls.size();
+  return is_cut(a.content, b.content) && is_cut(a.reasoning_content, b.reasoning_content) &&
+         a.tool_calls.size() == b.tool_calls.size();
 }
 
 void add(ChatOutput& sum, const ChatOutputDelta& delta) {
@@ -78,7 +83,8 @@ Cost read(const std::shared_ptr<const ChatOutputParser>& parser, const std::stri
   Cost cost{};
   std::size_t held = 0;
   for (std::size_t at = 0; at < answer.size(); at += 4) {
-    const ChatOutputDelta delta = reader.add(answer.substr(at, 4), at + 4 >= answer.size() ? AnswerEnd::whole : AnswerEnd::none);
+    const ChatOutputDelta delta =
+        reader.add(answer.substr(at, 4), at + 4 >= answer.size() ? AnswerEnd::whole : AnswerEnd::none);
     const bool is_empty = delta.content.empty() && delta.reasoning_content.empty() && delta.tool_calls.empty();
     held = is_empty ? held + 4 : 0;
     cost.most_held = std::max(cost.most_held, held);
@@ -138,8 +144,9 @@ TEST(a_reader_gives_at_every_token_what_parsing_all_of_it_gives) {
         add(sum, reader.add(part, AnswerEnd::none));
         add(expected, stream.advance(parser->parse(text, true)));
         if (!lacks_little(sum, expected))
-          throw check::Failure("seed " + std::to_string(seed) + ": " + text + "\nis: " + sum.content + "|" + sum.reasoning_content +
-                               "\nexpected: " + expected.content + "|" + expected.reasoning_content);
+          throw check::Failure("seed " + std::to_string(seed) + ": " + text + "\nis: " + sum.content + "|" +
+                               sum.reasoning_content + "\nexpected: " + expected.content + "|" +
+                               expected.reasoning_content);
         num_appended += reader.num_bytes_parsed() == parsed ? 1 : 0;
       }
       for (const AnswerEnd end : {AnswerEnd::cut, AnswerEnd::whole}) {
@@ -168,7 +175,8 @@ TEST(the_bytes_parsed_grow_with_the_answer_not_with_its_square) {
     CHECK(thinking.bytes_parsed < 5 * size && thinking.most_held <= 24);
     CHECK(call.bytes_parsed < 70 * size + (64u << 10) && call.most_held <= size / 32 + 64);
     std::printf(
-        "%zu tokens: %.2f bytes parsed for each byte of content, %.2f of reasoning, %.2f of a call; %.0f when all is parsed for "
+        "%zu tokens: %.2f bytes parsed for each byte of content, %.2f of reasoning, %.2f of a call; %.0f when all is "
+        "parsed for "
         "every token\n",
         num_tokens, static_cast<double>(content.bytes_parsed) / static_cast<double>(size),
         static_cast<double>(thinking.bytes_parsed) / static_cast<double>(size),
@@ -212,7 +220,8 @@ TEST(the_grammar_of_a_required_call) {
   CHECK(parser.grammar().prefix == "<|im_start|>assistant\n");
   const std::size_t root = grammar.find("root ::= ");
   CHECK(root != std::string::npos && grammar.find("<tool_call>") != std::string::npos);
-  CHECK(grammar.substr(root, grammar.find('\n', root) - root).find("until-") == std::string::npos);  // no text before it
+  CHECK(grammar.substr(root, grammar.find('\n', root) - root).find("until-") ==
+        std::string::npos);  // no text before it
   CHECK(ChatOutputParser(hermes, question, ToolUse{true, false}).grammar().text.empty());
 }
 
@@ -232,10 +241,13 @@ TEST(a_template_that_is_not_one) {
 
 TEST(parsers_are_kept) {
   ChatOutputParsers parsers;
-  const auto get = [&](const Conversation& conversation, ToolUse use = {}) { return parsers.get(hermes, conversation, use, "", ""); };
+  const auto get = [&](const Conversation& conversation, ToolUse use = {}) {
+    return parsers.get(hermes, conversation, use, "", "");
+  };
   const auto with_tool = [](const std::string& name, const std::string& description = "") {
-    return Conversation{question.messages, R"([{"type": "function", "function": {"name": ")" + name + R"(", "description": ")" +
-                                               description + R"(", "parameters": {"type": "object"}}}])"};
+    return Conversation{question.messages, R"([{"type": "function", "function": {"name": ")" + name +
+                                               R"(", "description": ")" + description +
+                                               R"(", "parameters": {"type": "object"}}}])"};
   };
   const auto first = get(question);
   CHECK(first && first->understands_template());
@@ -251,7 +263,8 @@ TEST(parsers_are_kept) {
   for (int i = 0; i < 20; ++i) {  // more than are kept; the first is used meanwhile
     const std::string name = "f" + std::to_string(i);
     const ChatOutput output =
-        get(with_tool(name))->parse("<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {}}\n</tool_call>", false);
+        get(with_tool(name))
+            ->parse("<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {}}\n</tool_call>", false);
     CHECK(output.tool_calls.size() == 1 && output.tool_calls[0].name == name);
     CHECK(get(question) == first);
   }
@@ -259,7 +272,8 @@ TEST(parsers_are_kept) {
   CHECK(!last.expired() && !forgotten.expired());
   for (int i = 0; i < 16; ++i) (void)get(with_tool("g" + std::to_string(i)));
   CHECK(last.expired() && forgotten.expired());
-  const std::weak_ptr<const ChatOutputParser> large = get(with_tool("f", std::string(300000, 'x')));  // too large to keep
+  const std::weak_ptr<const ChatOutputParser> large =
+      get(with_tool("f", std::string(300000, 'x')));  // too large to keep
   CHECK(large.expired());
 }
 

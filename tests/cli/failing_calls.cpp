@@ -2,7 +2,8 @@
 //
 //   FAULT_CALL=read FAULT_AT=3 FAULT_ERRNO=5 FAULT_COUNT=FILE
 //
-// The third read() of the process, on any thread, fails with errno 5. When the process exits, FILE has the number of calls. glibc.
+// The third read() of the process, on any thread, fails with errno 5. When the process exits, FILE has the number of
+// calls. glibc.
 
 #include <dlfcn.h>
 #include <poll.h>

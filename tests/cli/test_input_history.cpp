@@ -19,7 +19,9 @@ namespace {
 
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("specdec-history-" + std::to_string(getpid()))) { fs::remove_all(path_); }
+  Folder() : path_(fs::temp_directory_path() / ("specdec-history-" + std::to_string(getpid()))) {
+    fs::remove_all(path_);
+  }
   ~Folder() { fs::remove_all(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -51,7 +51,8 @@ TEST(text_and_keys_in_any_pieces) {
       "a\xC3\xBC\xF0\x9F\x98\x80\tb\r\x7F\x1B[A\x1B[1;5C\x1BOH\x1B[3~\x1B\r\x1B"
       "b\x17\x03\x04\n\x1B[200~x\r\ny\rz\x1B[0m\n\x07\x1B[201~q";
   const std::string keys =
-      "a\xC3\xBC\xF0\x9F\x98\x80\tb<enter><backspace><up><word_right><home><erase><new_line><word_left><erase_word><interrupt>"
+      "a\xC3\xBC\xF0\x9F\x98\x80\tb<enter><backspace><up><word_right><home><erase><new_line><word_left><erase_word><"
+      "interrupt>"
       "<end_of_input><enter>x\ny\nz[0m\nq";
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) CHECK(decoded(bytes, piece) == keys);
 }

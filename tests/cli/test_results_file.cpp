@@ -1,5 +1,5 @@
-// The results of many prompts, with a fault in every single system call of the journal: what add() has returned for is there when the
-// run is resumed, once, and the finished file is whole.
+// The results of many prompts, with a fault in every single system call of the journal: what add() has returned for is
+// there when the run is resumed, once, and the finished file is whole.
 
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -55,14 +55,17 @@ void check_whole(const std::string& path) {
 }
 
 struct Folder {
-  Folder() : path(fs::temp_directory_path() / ("results-file-" + std::to_string(getpid()))) { fs::create_directories(path); }
+  Folder() : path(fs::temp_directory_path() / ("results-file-" + std::to_string(getpid()))) {
+    fs::create_directories(path);
+  }
   ~Folder() { fs::remove_all(path); }
   fs::path path;
 };
 
 constexpr int finished = 0, failed = 1;
 
-// A run in a process of its own, with a fault in call `at`. How it ended, which results it had added, and whether the fault occurred.
+// A run in a process of its own, with a fault in call `at`. How it ended, which results it had added, and whether the
+// fault occurred.
 struct Outcome {
   int status = 0;
   std::set<std::int64_t> added;
@@ -110,7 +113,8 @@ void try_all(const std::vector<std::int64_t>& before, faults::Kind kind, int err
     if (!outcome.was_reached) break;
     const std::string where = "call " + std::to_string(at) + ", error " + std::to_string(error) + ": ";
     for (const std::int64_t index : before) {
-      if (outcome.added.count(index) != 0) check::fail(__FILE__, __LINE__, where + "result " + std::to_string(index) + " was repeated");
+      if (outcome.added.count(index) != 0)
+        check::fail(__FILE__, __LINE__, where + "result " + std::to_string(index) + " was repeated");
     }
     std::set<std::int64_t> kept(before.begin(), before.end());
     kept.insert(outcome.added.begin(), outcome.added.end());
@@ -121,7 +125,8 @@ void try_all(const std::vector<std::int64_t>& before, faults::Kind kind, int err
       continue;
     }
     run(path, [&](std::int64_t index) {
-      if (kept.count(index) != 0) check::fail(__FILE__, __LINE__, where + "result " + std::to_string(index) + " was lost");
+      if (kept.count(index) != 0)
+        check::fail(__FILE__, __LINE__, where + "result " + std::to_string(index) + " was lost");
     });
     check_whole(path);
   }

@@ -37,7 +37,9 @@ TEST(words_that_do_not_fit_begin_a_line) {
   CHECK(shown(text, 11, 3, Style::green) == expected);
 }
 
-TEST(words_longer_than_a_line_are_left_to_the_terminal) { CHECK(shown("ab abcdefghijklmnop cd", 8, 1) == "ab\nabcdefghijklmnop\ncd"); }
+TEST(words_longer_than_a_line_are_left_to_the_terminal) {
+  CHECK(shown("ab abcdefghijklmnop cd", 8, 1) == "ab\nabcdefghijklmnop\ncd");
+}
 
 TEST(code_keeps_its_lines) {
   const std::string code = "```\naaa bbb ccc ddd eee\n```\n";

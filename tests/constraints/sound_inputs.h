@@ -18,11 +18,13 @@ inline const std::vector<std::string>& sound_inputs(Kind kind) {
        "root ::= a | b\na ::= root \"x\" | \"\"\nb ::= a? b* \"\\u1234\\x41\"", "root ::= (=\"a\") [a-z]",
        "root ::= TagDispatch((\"a\", b), loop_after_dispatch=false)\nb ::= \"c\""},
       {R"({"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"$ref":"#"}},"required":["a"]})",
-       R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", R"({"oneOf":[{"type":"string","pattern":"^(a|b){2,3}$"},{"const":1.5e300}]})",
+       R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})",
+       R"({"oneOf":[{"type":"string","pattern":"^(a|b){2,3}$"},{"const":1.5e300}]})",
        R"({"type":"array","items":{"$ref":"#/$defs/x"},"$defs":{"x":{"enum":[1,"a",{"b":[null]}]}},"minItems":2,"maxItems":4})",
        R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615,"multipleOf":7})",
        R"({"type":"number","minimum":1e-300,"exclusiveMaximum":1e300})"},
-      {"^(a|b)*[^c]{2,4}\\d\\w+?$", "(?:x|y){3}|[\\u00e4-\\u1234]", "\\x41\\cA\\0[\\]\\-a]", "a||b|()", "((ab)*c)*b", "(?<n>a)\\p{L}"}};
+      {"^(a|b)*[^c]{2,4}\\d\\w+?$", "(?:x|y){3}|[\\u00e4-\\u1234]", "\\x41\\cA\\0[\\]\\-a]", "a||b|()", "((ab)*c)*b",
+       "(?<n>a)\\p{L}"}};
   return texts[kind];
 }
 
@@ -39,7 +41,9 @@ inline const ConstraintCompiler& byte_compiler() {
 
 inline std::unique_ptr<sampling::Constraint> compiled(Kind kind, const std::string& text) {
   const ConstraintCompiler& compiler = byte_compiler();
-  return kind == grammar ? compiler.grammar(text) : kind == json_schema ? compiler.json_schema(text) : compiler.regex(text);
+  return kind == grammar       ? compiler.grammar(text)
+         : kind == json_schema ? compiler.json_schema(text)
+                               : compiler.regex(text);
 }
 
 // Allowed tokens that below(n), a number less than n, chooses, and back to the start now and then.

@@ -9,7 +9,8 @@ namespace {
 
 using namespace specdec;
 
-// A token for every byte of ASCII but the control characters, some longer ones, a control token (no bytes) and two ends.
+// A token for every byte of ASCII but the control characters, some longer ones, a control token (no bytes) and two
+// ends.
 struct Toy {
   std::vector<std::string> pieces;
   Token control, end, other_end;
@@ -58,34 +59,43 @@ bool matches(sampling::Constraint& constraint, const std::string& text) {
   return mask.contains(toy_vocabulary().end);
 }
 
-bool schema_takes(const std::string& schema, const std::string& text) { return matches(*compiler().json_schema(schema), text); }
+bool schema_takes(const std::string& schema, const std::string& text) {
+  return matches(*compiler().json_schema(schema), text);
+}
 bool regex_takes(const std::string& regex, const std::string& text) { return matches(*compiler().regex(regex), text); }
-bool grammar_takes(const std::string& grammar, const std::string& text) { return matches(*compiler().grammar(grammar), text); }
+bool grammar_takes(const std::string& grammar, const std::string& text) {
+  return matches(*compiler().grammar(grammar), text);
+}
 
 }  // namespace
 
 TEST(a_regex_matches_all_of_the_output) {
-  CHECK(regex_takes("a[0-9]+b?", "a12b") && regex_takes("a[0-9]+b?", "a1") && !regex_takes("a[0-9]+b?", "a") && !regex_takes("a+", "ab"));
+  CHECK(regex_takes("a[0-9]+b?", "a12b") && regex_takes("a[0-9]+b?", "a1") && !regex_takes("a[0-9]+b?", "a") &&
+        !regex_takes("a+", "ab"));
   CHECK(regex_takes("^(yes|no)$", "no") && !regex_takes("^(yes|no)$", "nope"));
   CHECK(regex_takes("x{2,3}", "xxx") && !regex_takes("x{2,3}", "x") && !regex_takes("x{2,3}", "xxxx"));
 }
 
 TEST(a_grammar_in_the_notation_of_llama_cpp) {
-  const char* const sum = "root ::= term (\"+\" term)*  # a comment with \"quotes\n\nterm ::= [0-9]+ | \"(\" root \")\"\n";
+  const char* const sum =
+      "root ::= term (\"+\" term)*  # a comment with \"quotes\n\nterm ::= [0-9]+ | \"(\" root \")\"\n";
   CHECK(grammar_takes(sum, "1+(2+33)") && !grammar_takes(sum, "1+") && !grammar_takes(sum, "(1"));
   CHECK(grammar_takes("root ::= \"a.\" . \"]\"", "a.x]") && !grammar_takes("root ::= \"a.\" . \"]\"", "aax]"));
   CHECK(grammar_takes("root ::= some-rule\nsome-rule ::= [^a-c\\]]{2}", "xy"));
 }
 
 TEST(a_schema_is_json_in_one_line) {
-  const char* const person = R"({"type": "object", "title": "Person", "properties": {"name": {"type": "string"}, "age": {"type": "integer",
+  const char* const person =
+      R"({"type": "object", "title": "Person", "properties": {"name": {"type": "string"}, "age": {"type": "integer",
     "minimum": 0, "maximum": 150}, "kind": {"enum": ["a", 1, null]}}, "required": ["name", "age"], "additionalProperties": false})";
   CHECK(schema_takes(person, R"({"name": "x", "age": 12})"));
   CHECK(schema_takes(person, R"({"name": "\"\\", "age": 0, "kind": null})"));
   CHECK(!schema_takes(person, R"({"name": "x"})") && !schema_takes(person, R"({"name": "x", "age": 151})"));
-  CHECK(!schema_takes(person, R"({"name": "x", "age": 1, "kind": "b"})") && !schema_takes(person, R"({"name": 1, "age": 1})"));
+  CHECK(!schema_takes(person, R"({"name": "x", "age": 1, "kind": "b"})") &&
+        !schema_takes(person, R"({"name": 1, "age": 1})"));
   CHECK(!schema_takes(person, "{\"name\": \"x\", \"age\": 1, \"other\": 1}"));
-  CHECK(!schema_takes(person, "{ \"name\": \"x\", \"age\": 12}") && !schema_takes(person, "{\"name\":\"x\", \"age\": 12}"));
+  CHECK(!schema_takes(person, "{ \"name\": \"x\", \"age\": 12}") &&
+        !schema_takes(person, "{\"name\":\"x\", \"age\": 12}"));
 }
 
 TEST(schemas_of_any_value) {
@@ -117,9 +127,9 @@ TEST(lengths_of_strings) {
 
 // Characters that a JSON string must escape do not occur in it.
 TEST(bounded_strings_are_json) {
-  for (const char* schema :
-       {R"({"type": "string", "maxLength": 5})", R"({"type": "string", "minLength": 1})", R"({"type": "string", "maxLength": 200})",
-        R"({"type": "string", "pattern": "^.{0,5}$"})", R"({"type": "string", "pattern": "^[^a]+$"})"}) {
+  for (const char* schema : {R"({"type": "string", "maxLength": 5})", R"({"type": "string", "minLength": 1})",
+                             R"({"type": "string", "maxLength": 200})", R"({"type": "string", "pattern": "^.{0,5}$"})",
+                             R"({"type": "string", "pattern": "^[^a]+$"})"}) {
     CHECK(schema_takes(schema, "\"xy\""));
     for (const char* text : {"\"x\ty\"", "\"x\ny\"", "\"x\"y\"", "\"x\\\""}) CHECK(!schema_takes(schema, text));
   }
@@ -139,9 +149,11 @@ TEST(lengths_counts_and_patterns) {
 TEST(a_constraint_goes_back_and_ends) {
   const auto constraint = compiler().regex("ab|xyz");
   const auto token_of = [](char c) { return static_cast<Token>(c - ' '); };
-  CHECK(constraint->advance(token_of('a')) && constraint->advance(token_of('b')) && !constraint->advance(token_of('c')));
+  CHECK(constraint->advance(token_of('a')) && constraint->advance(token_of('b')) &&
+        !constraint->advance(token_of('c')));
   CHECK(mask_of(*constraint).contains(toy_vocabulary().end) && !mask_of(*constraint).contains(token_of('b')));
-  CHECK(constraint->advance(toy_vocabulary().end) && mask_of(*constraint).empty() && !constraint->advance(toy_vocabulary().end));
+  CHECK(constraint->advance(toy_vocabulary().end) && mask_of(*constraint).empty() &&
+        !constraint->advance(toy_vocabulary().end));
   constraint->truncate(1);
   CHECK(mask_of(*constraint).only_token() == token_of('b'));
   constraint->truncate(0);
@@ -158,7 +170,8 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
     try {
       compiler().json_schema(schema);
     } catch (const std::invalid_argument& error) {
-      if (std::string(error.what()).find(text) == std::string::npos) check::fail(__FILE__, __LINE__, schema + ": " + error.what());
+      if (std::string(error.what()).find(text) == std::string::npos)
+        check::fail(__FILE__, __LINE__, schema + ": " + error.what());
       return;
     }
     check::fail(__FILE__, __LINE__, "accepted " + schema);
@@ -173,8 +186,10 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "number", "multipleOf": 0.5})", "/multipleOf");
   rejects(R"({"type": "integer", "minimum": 1, "multipleOf": 3})", "multipleOf");
   rejects(R"({"type": "string", "format": 3})", "/format must be a string");
-  rejects(R"({"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2})", "/minProperties is not supported");
-  rejects(R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1})", "/maxProperties is not supported");
+  rejects(R"({"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2})",
+          "/minProperties is not supported");
+  rejects(R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1})",
+          "/maxProperties is not supported");
   rejects(R"({"type": "object", "propertyNames": {"pattern": "a"}})", "/propertyNames is not supported");
   rejects(R"({"type": "string", "nullable": 1})", "/nullable is not supported");
   rejects(R"({"type": "string", "pattern": "a", "maxLength": 3})", "maxLength");
@@ -194,7 +209,8 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "object", "required": ["a"]})", "/required names \"a\"");
   rejects(R"({"type": "object", "properties": {"a": false}})", "/properties/a is false");
   rejects(R"({"$ref": "http://x"})", "references are local");
-  rejects(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})", "refers to itself");
+  rejects(R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})",
+          "refers to itself");
   rejects(R"({"$ref": "#"})", "refers to itself");
   rejects(R"({"$ref": "#/nowhere"})", "points nowhere");
   rejects(R"({"$ref": "#/default", "default": {"type": "string", "not": {}}})", "/default/not is not supported");
@@ -222,13 +238,16 @@ TEST(keywords_that_exclude_nothing_are_taken) {
     CHECK(schema_takes(schema, R"("abc")") && !schema_takes(schema, "null") && !schema_takes(schema, "3"));
   }
   CHECK(!schema_takes(R"({"type": "string", "format": "uri", "minLength": 2})", R"("a")"));  // the length is enforced
-  const std::string nullable = R"({"type": "object", "properties": {"a": {"type": "integer", "nullable": true}}, "required": ["a"]})";
-  CHECK(schema_takes(nullable, R"({"a": null})") && schema_takes(nullable, R"({"a": 3})") && !schema_takes(nullable, R"({"a": "x"})"));
+  const std::string nullable =
+      R"({"type": "object", "properties": {"a": {"type": "integer", "nullable": true}}, "required": ["a"]})";
+  CHECK(schema_takes(nullable, R"({"a": null})") && schema_takes(nullable, R"({"a": 3})") &&
+        !schema_takes(nullable, R"({"a": "x"})"));
   const std::string pet =
       R"({"oneOf": [{"$ref": "#/$defs/cat"}, {"$ref": "#/$defs/dog"}], "discriminator": {"propertyName": "kind"}, "$defs": {
       "cat": {"type": "object", "properties": {"kind": {"const": "cat"}}, "required": ["kind"], "minProperties": 1},
       "dog": {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind"], "maxProperties": 1, "propertyNames": {}}}})";
-  CHECK(schema_takes(pet, R"({"kind": "cat"})") && schema_takes(pet, R"({"kind": "dog"})") && !schema_takes(pet, R"({"kind": "cow"})"));
+  CHECK(schema_takes(pet, R"({"kind": "cat"})") && schema_takes(pet, R"({"kind": "dog"})") &&
+        !schema_takes(pet, R"({"kind": "cow"})"));
   CHECK(schema_takes(R"({"type": "array", "items": {"type": "integer"}, "maxItems": 1, "uniqueItems": true})", "[3]"));
   // Not told apart: the values overlap, or the property may be missing.
   const auto union_of = [](const std::string& values, const std::string& required) {
@@ -238,7 +257,8 @@ TEST(keywords_that_exclude_nothing_are_taken) {
     return R"({"oneOf": [)" + one(R"({"enum": ["a", "b"]})") + ", " + one(values) + "]}";
   };
   CHECK(schema_takes(union_of(R"({"enum": ["c", "d"]})", R"("kind")"), R"({"kind": "d"})"));
-  CHECK_THROWS(compiler().json_schema(union_of(R"({"enum": ["b", "c"]})", R"("kind")")), std::invalid_argument, "oneOf");
+  CHECK_THROWS(compiler().json_schema(union_of(R"({"enum": ["b", "c"]})", R"("kind")")), std::invalid_argument,
+               "oneOf");
   CHECK_THROWS(compiler().json_schema(union_of(R"({"const": "c"})", "")), std::invalid_argument, "oneOf");
 }
 
@@ -247,8 +267,8 @@ TEST(bad_grammars_and_regular_expressions) {
   CHECK_THROWS(compiler().grammar("root ::= missing"), std::invalid_argument, "missing");
   CHECK_THROWS(compiler().grammar("start ::= \"a\""), std::invalid_argument, "root");
   CHECK_THROWS(compiler().grammar(""), std::invalid_argument, "grammar is empty");
-  CHECK_THROWS(compiler().grammar("root ::= " + std::string(40, '(') + "\"a\"" + std::string(40, ')')), std::invalid_argument,
-               "levels deep");
+  CHECK_THROWS(compiler().grammar("root ::= " + std::string(40, '(') + "\"a\"" + std::string(40, ')')),
+               std::invalid_argument, "levels deep");
   CHECK_THROWS(compiler().grammar("root ::= ([a-z]{30}){30}"), std::invalid_argument, "more than 512 classes");
   CHECK_THROWS(compiler().regex("(a{100}){100}"), std::invalid_argument, "more than 512 classes");
   CHECK_THROWS(compiler().regex("a{99999999999999999999}"), std::invalid_argument, "more than 512 classes");
@@ -269,9 +289,9 @@ TEST(grammars_that_call_themselves) {
 }
 
 TEST(alternatives_with_nothing_in_them) {
-  for (const char* gbnf :
-       {"root ::= \"a\" rest\nrest ::= | \"b\" | # more\n  \"c\"", "root ::= \"a\" (|\"b\"|\"c\")", "root ::= \"a\" (\"b\" | \"c\" | )",
-        "root ::= \"a\" ( \"b\" | | \"c\")", "root ::= \"a\" () rest\nrest ::= \"b\" | \"c\" |\n"}) {
+  for (const char* gbnf : {"root ::= \"a\" rest\nrest ::= | \"b\" | # more\n  \"c\"", "root ::= \"a\" (|\"b\"|\"c\")",
+                           "root ::= \"a\" (\"b\" | \"c\" | )", "root ::= \"a\" ( \"b\" | | \"c\")",
+                           "root ::= \"a\" () rest\nrest ::= \"b\" | \"c\" |\n"}) {
     const auto constraint = compiler().grammar(gbnf);
     CHECK(matches(*constraint, "a") && matches(*constraint, "ab") && matches(*constraint, "ac"));
     CHECK(!matches(*constraint, "") && !matches(*constraint, "abc"));

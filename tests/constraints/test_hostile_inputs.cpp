@@ -1,5 +1,5 @@
-// Grammars, schemas and regular expressions with random edits: an error or a constraint, whose masks are what it then accepts; never a
-// crash.
+// Grammars, schemas and regular expressions with random edits: an error or a constraint, whose masks are what it then
+// accepts; never a crash.
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>

@@ -1,9 +1,10 @@
-// Requests that are interrupted and cancelled everywhere, for test_interruptions.py: interrupted_passes TARGET DRAFT SEQUENCES STEP.
+// Requests that are interrupted and cancelled everywhere, for test_interruptions.py: interrupted_passes TARGET DRAFT
+// SEQUENCES STEP.
 //
-// A run is a few requests of different lengths. In run i the demand to stop comes the i-th time that the models ask for it, which they
-// do in the middle of every pass of the target and of the draft. Then one of the requests is cancelled (in every second run none), and
-// the others go on: every text must be that of plain decoding. i grows by STEP until a run ends uninterrupted. Prints how many passes
-// were interrupted.
+// A run is a few requests of different lengths. In run i the demand to stop comes the i-th time that the models ask for
+// it, which they do in the middle of every pass of the target and of the draft. Then one of the requests is cancelled
+// (in every second run none), and the others go on: every text must be that of plain decoding. i grows by STEP until a
+// run ends uninterrupted. Prints how many passes were interrupted.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,8 @@ GeneratorOptions options_of(const std::string& target, const std::string& draft,
 // Prompts share beginnings, so that caches are kept and copied in part.
 Tokens prompt(int run, int sequence) {
   Tokens tokens = {0};
-  for (int i = 0; i < 5 + (run + sequence) % 6; ++i) tokens.push_back(40 + (7 * i + (i < 4 ? 0 : sequence) + run / 3 % 4) % 200);
+  for (int i = 0; i < 5 + (run + sequence) % 6; ++i)
+    tokens.push_back(40 + (7 * i + (i < 4 ? 0 : sequence) + run / 3 % 4) % 200);
   return tokens;
 }
 

@@ -1,6 +1,7 @@
 // A Generator on a machine with little memory, for test_little_memory.py: little_memory TARGET DRAFT SEQUENCES BYTES.
 //
-// The system says that BYTES are available. Prints the notes, a line each, and the greedy tokens after a prompt; or the error.
+// The system says that BYTES are available. Prints the notes, a line each, and the greedy tokens after a prompt; or the
+// error.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,9 @@ std::uint64_t available = 0;
 }
 
 // Linked in place of specdec::available_memory().
-extern "C" std::uint64_t __wrap__ZN7specdec16available_memoryEv() { return available; }  // NOLINT(bugprone-reserved-identifier)
+extern "C" std::uint64_t __wrap__ZN7specdec16available_memoryEv() {
+  return available;
+}  // NOLINT(bugprone-reserved-identifier)
 
 int main(int argc, char** argv) {
   using namespace specdec;

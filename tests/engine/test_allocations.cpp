@@ -1,5 +1,5 @@
-// A generation with the bundled pair: our code, attention and executor included, does not allocate per token (these files have no MXFP6).
-// Only llama.cpp's passes do, and pieces whose text exceeds the small-string buffer.
+// A generation with the bundled pair: our code, attention and executor included, does not allocate per token (these
+// files have no MXFP6). Only llama.cpp's passes do, and pieces whose text exceeds the small-string buffer.
 
 #include <chrono>
 #include <limits>
@@ -43,7 +43,8 @@ int allocations_of_half_a_text(Generator& generator, const Request& request) {
   handle->set_listener([counts, half = request.max_tokens / 2] {
     ++counts->pieces;
     if (counts->pieces <= half) counts->before = allocations::count;
-    if (counts->pieces <= 2 * half - 1) counts->after = allocations::count;  // the last piece's report on drafts is left out
+    if (counts->pieces <= 2 * half - 1)
+      counts->after = allocations::count;  // the last piece's report on drafts is left out
   });
   while (!handle->wait_for_end(std::chrono::milliseconds(100))) {
   }
@@ -71,7 +72,8 @@ TEST(a_token_allocates_nothing_but_what_the_suffix_index_needs) {
     request.stop = {"no such text"};
     request.sampling.logit_bias = {{0, -std::numeric_limits<double>::infinity()}};
     for (const double temperature : {0.0, 0.8}) {
-      for (const int k : {0, 3}) {  // fixed, because "auto" may make its first long draft at any time, depending on measured times
+      for (const int k :
+           {0, 3}) {  // fixed, because "auto" may make its first long draft at any time, depending on measured times
         request.sampling.temperature = temperature;
         request.num_draft_tokens = k;
         const int allocations = allocations_of_half_a_text(generator, request);

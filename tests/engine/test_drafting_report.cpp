@@ -9,7 +9,9 @@ using namespace specdec;
 
 DraftingOutlook outlook(double speedup) { return {0.04, 5.23, 0.4, 0.55, speedup}; }
 
-bool starts_with(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
 
 }  // namespace
 
@@ -18,12 +20,12 @@ TEST(what_is_said) {
   CHECK(starts_with(drafting_report({true, 0, outlook(2.0)}), "off: the number"));
   CHECK(starts_with(drafting_report({true, 5, outlook(0.5)}), "on: up to 5 per target call, as asked"));
   CHECK(starts_with(drafting_report({true, auto_draft_tokens, {}}), "undecided"));
-  CHECK(
-      drafting_report({true, auto_draft_tokens, outlook(0.89)}) ==
-      "off except for trials: would give at best 0.8 times plain decoding, as a pass over 8 tokens takes 5.2 times as long as over one, a "
-      "draft 0.40 of one, and about 0.55 of drafts are accepted; see docs/performance.md");
-  CHECK(
-      starts_with(drafting_report({true, auto_draft_tokens, outlook(1.87)}), "on: should give about 1.8 times plain decoding, as a pass"));
+  CHECK(drafting_report({true, auto_draft_tokens, outlook(0.89)}) ==
+        "off except for trials: would give at best 0.8 times plain decoding, as a pass over 8 tokens takes 5.2 times "
+        "as long as over one, a "
+        "draft 0.40 of one, and about 0.55 of drafts are accepted; see docs/performance.md");
+  CHECK(starts_with(drafting_report({true, auto_draft_tokens, outlook(1.87)}),
+                    "on: should give about 1.8 times plain decoding, as a pass"));
 }
 
 TEST(the_outlook_follows_measured_costs) {

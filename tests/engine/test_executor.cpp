@@ -263,7 +263,8 @@ TEST(a_request_that_only_reads_its_prompt_leaves_it_in_the_cache) {
   Request request;
   request.max_tokens = 0;
   request.read_prompt = true;
-  const auto reading = engine.executor->submit(std::make_shared<ScheduledRequest>(engine.next_id++, request, prompt, 1, 3));
+  const auto reading =
+      engine.executor->submit(std::make_shared<ScheduledRequest>(engine.next_id++, request, prompt, 1, 3));
   CHECK(tokens_of(*reading).empty() && !reading->error());
   CHECK(reading->prompt_progress().read == 300 && reading->prompt_progress().all == 300);
   const auto handle = engine.submit({prompt, 5, 1});
@@ -309,7 +310,8 @@ TEST(an_error_of_the_worker_is_everyones_and_it_goes_on) {
   Engine engine(2);
   Gate gate;
   engine.in_pass = [&] { gate.wait(); };
-  const auto first = engine.submit({toy::prompt_of(5, 1), 10, 1}), second = engine.submit({toy::prompt_of(7, 2), 300, 2});
+  const auto first = engine.submit({toy::prompt_of(5, 1), 10, 1}),
+             second = engine.submit({toy::prompt_of(7, 2), 300, 2});
   engine.proposer.fails = true;  // when the first has ended
   gate.is_open = true;
   CHECK(!tokens_of(*second).empty());
@@ -385,7 +387,8 @@ bool are_equal(const Score& a, const Score& b) {
          std::equal(a.top_logprobs.begin(), a.top_logprobs.end(), b.top_logprobs.begin(), b.top_logprobs.end(), same);
 }
 
-std::shared_ptr<RequestHandle> submit_score(Engine& engine, const Tokens& prompt, int max_tokens, int num_top_logprobs) {
+std::shared_ptr<RequestHandle> submit_score(Engine& engine, const Tokens& prompt, int max_tokens,
+                                            int num_top_logprobs) {
   Request request;
   request.score_prompt = true;
   request.max_tokens = max_tokens;
@@ -399,7 +402,8 @@ TEST(prompts_are_scored_beside_other_requests) {
   std::vector<Tokens> prompts;
   for (int i = 0; i < 24; ++i) {
     others.push_back(engine.submit(wish_of(i)));
-    prompts.push_back(i % 2 == 0 ? toy::prompt_of(1 + 17 * i, 7) : wish_of(i).prompt);  // the first is one token; prefixes in common
+    prompts.push_back(i % 2 == 0 ? toy::prompt_of(1 + 17 * i, 7)
+                                 : wish_of(i).prompt);  // the first is one token; prefixes in common
     scored.push_back(submit_score(engine, prompts.back(), i % 3 == 0 ? 5 : 0, i % 4));
     if (i % 5 == 0) submit_score(engine, toy::prompt_of(context, 9), 0, 0)->cancel();
   }
@@ -465,7 +469,8 @@ TEST(a_score_after_a_pass_that_lost_the_cache) {
 TEST(a_score_of_invalid_logits_is_an_error) {
   Engine engine(1);
   engine.target.table = [](const Tokens& tokens) {
-    return std::vector<float>(toy::vocabulary_size, tokens.size() == 70 ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+    return std::vector<float>(toy::vocabulary_size,
+                              tokens.size() == 70 ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
   };
   const auto handle = submit_score(engine, toy::prompt_of(100, 6), 0, 0);
   CHECK(tokens_of(*handle).empty() && !handle->prompt_score());

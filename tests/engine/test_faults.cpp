@@ -1,5 +1,5 @@
-// The Generator and the quantizer when the system has no more: memory, threads, mappings, or a sane clock. A call does its work or
-// throws; what comes after is as if it had not happened.
+// The Generator and the quantizer when the system has no more: memory, threads, mappings, or a sane clock. A call does
+// its work or throws; what comes after is as if it had not happened.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -58,7 +58,8 @@ Function real(Function, const char* name) {
 
 }  // namespace faults
 
-// The array and nothrow forms call this one. Not inline: gcc would warn of memory from one of them that the other's insides release.
+// The array and nothrow forms call this one. Not inline: gcc would warn of memory from one of them that the other's
+// insides release.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* const memory = faults::allocation_fails() ? nullptr : std::malloc(size > 0 ? size : 1);
   if (memory == nullptr) throw std::bad_alloc();
@@ -192,7 +193,8 @@ TEST(any_allocation_fails_while_two_requests_run) {
     const std::string texts[] = {end_of(first), end_of(second)};
     has_failed = faults::allocation_of_worker == 0;
     faults::allocation_of_worker = -1;
-    for (const std::string& text : texts) CHECK(text == expected || (has_failed && text == "error"));  // nothing lost or repeated
+    for (const std::string& text : texts)
+      CHECK(text == expected || (has_failed && text == "error"));  // nothing lost or repeated
     CHECK(text_of(generator) == expected);
   }
   CHECK(at > 20);

@@ -1,5 +1,5 @@
-// The Generator on real models from several threads, with a pool of several threads of its own: `make tsan` runs this with
-// llama.cpp under the thread sanitizer, too.
+// The Generator on real models from several threads, with a pool of several threads of its own: `make tsan` runs this
+// with llama.cpp under the thread sanitizer, too.
 
 #include <atomic>
 #include <map>
@@ -56,7 +56,8 @@ TEST(several_threads_submit_and_cancel) {
   std::map<int, std::string> expected;
   {
     Generator alone(options(DraftModel{model}, 1));
-    for (int number = 0; number < num_threads * num_requests; ++number) expected[number] = run_alone(alone, request(number));
+    for (int number = 0; number < num_threads * num_requests; ++number)
+      expected[number] = run_alone(alone, request(number));
   }
   Generator generator(options(DraftModel{model}, 2));
   std::atomic<int> num_equal{0}, num_cancelled{0};
@@ -102,8 +103,12 @@ TEST(generators_run_side_by_side) {
 TEST(a_thread_pool_is_handed_on) {
   const auto threads = std::make_shared<ThreadPool>(3);
   std::string first, second;
-  std::thread([&] { first = run_alone(*std::make_unique<Generator>(options(NoDraft(), 1), threads), request(1)); }).join();
-  std::thread([&] { second = run_alone(*std::make_unique<Generator>(options(NoDraft(), 1), threads), request(1)); }).join();
+  std::thread([&] {
+    first = run_alone(*std::make_unique<Generator>(options(NoDraft(), 1), threads), request(1));
+  }).join();
+  std::thread([&] {
+    second = run_alone(*std::make_unique<Generator>(options(NoDraft(), 1), threads), request(1));
+  }).join();
   CHECK(!first.empty() && first == second);
 }
 

@@ -22,7 +22,8 @@ Request changed_request() {
   request.max_tokens = 7;
   request.stop = {"a", "b"};
   request.seed = std::numeric_limits<std::uint64_t>::max();
-  request.sampling = {0.5, 3, 0.25, 0.125, 2.0, 1.5, -1.5, -1, {{4, -1.0}, {5, -std::numeric_limits<double>::infinity()}}};
+  request.sampling = {
+      0.5, 3, 0.25, 0.125, 2.0, 1.5, -1.5, -1, {{4, -1.0}, {5, -std::numeric_limits<double>::infinity()}}};
   request.num_draft_tokens = auto_draft_tokens;
   request.verification = Verification::token;
   request.drafting = Drafting::argmax;
@@ -105,7 +106,8 @@ TEST(requests_are_checked_by_the_table) {
   CHECK_THROWS(request.validate(), ArgumentError, "max_tokens is -1; it must be a whole number from 0 to 2147483647");
   request.max_tokens = 1;
   request.num_draft_tokens = 64;
-  CHECK_THROWS(request.validate(), ArgumentError, "num_draft_tokens is 64; it must be a whole number from 0 to 63 or auto");
+  CHECK_THROWS(request.validate(), ArgumentError,
+               "num_draft_tokens is 64; it must be a whole number from 0 to 63 or auto");
 }
 
 TEST(options_from_json) {
@@ -124,17 +126,22 @@ TEST(options_from_json) {
 }
 
 TEST(json_that_is_not_valid_names_the_option) {
-  CHECK_THROWS(with("temperature", "hot"), std::invalid_argument, "temperature is \"hot\"; it must be a finite number of at least 0");
+  CHECK_THROWS(with("temperature", "hot"), std::invalid_argument,
+               "temperature is \"hot\"; it must be a finite number of at least 0");
   CHECK_THROWS(with("temperature", true), std::invalid_argument, "temperature is true");
   CHECK_THROWS(with("top_k", 1.5), std::invalid_argument, "top_k is 1.5");
-  CHECK_THROWS(with("top_k", std::numeric_limits<std::uint64_t>::max()), std::invalid_argument, "top_k is 18446744073709551615");
+  CHECK_THROWS(with("top_k", std::numeric_limits<std::uint64_t>::max()), std::invalid_argument,
+               "top_k is 18446744073709551615");
   CHECK_THROWS(with("top_p", 0), std::invalid_argument, "top_p is 0; it must be a number above 0 and at most 1");
-  CHECK_THROWS(with("seed", -1), std::invalid_argument, "seed is -1; it must be a whole number from 0 to 18446744073709551615");
-  CHECK_THROWS(with("stop", Json::array({1})), std::invalid_argument, "stop is [1]; it must be a string or a list of strings");
+  CHECK_THROWS(with("seed", -1), std::invalid_argument,
+               "seed is -1; it must be a whole number from 0 to 18446744073709551615");
+  CHECK_THROWS(with("stop", Json::array({1})), std::invalid_argument,
+               "stop is [1]; it must be a string or a list of strings");
   CHECK_THROWS(with("num_draft_tokens", "many"), std::invalid_argument,
                "num_draft_tokens is \"many\"; it must be a whole number from 0 to 63 or auto");
   CHECK_THROWS(with("num_draft_tokens", -1), std::invalid_argument, "num_draft_tokens is -1");
-  CHECK_THROWS(with("verification", "blok"), std::invalid_argument, "verification is \"blok\"; it must be auto, token, block or invariant");
+  CHECK_THROWS(with("verification", "blok"), std::invalid_argument,
+               "verification is \"blok\"; it must be auto, token, block or invariant");
   CHECK_THROWS(with("logit_bias", 1), std::invalid_argument, "logit_bias is 1");
   CHECK_THROWS(with("logit_bias", Json::parse(R"({"a": 1})")), std::invalid_argument, "token id \"a\"");
   CHECK_THROWS(with("logit_bias", Json::parse(R"({"1": "inf"})")), std::invalid_argument, "logit_bias[1] is \"inf\"");
@@ -148,7 +155,8 @@ TEST(draft_sources_by_name) {
   CHECK(*draft_path(draft_source("d.gguf")) == "d.gguf");
   CHECK(*draft_path(draft_source("./ngram")) == "./ngram");
   CHECK(draft_file("ngram") == "./ngram" && draft_file("d.gguf") == "d.gguf");
-  for (const char* text : {"", "ngram", "suffix", "./ngram", "./suffix", "d.gguf"}) CHECK(to_text(draft_source(text)) == text);
+  for (const char* text : {"", "ngram", "suffix", "./ngram", "./suffix", "d.gguf"})
+    CHECK(to_text(draft_source(text)) == text);
   CHECK(to_text(DraftModel{"ngram"}) == "./ngram");  // read again, it is the same source
 }
 

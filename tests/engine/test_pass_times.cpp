@@ -33,7 +33,8 @@ TEST(every_pass_starts_from_the_same_cache) {
   CHECK(model.largest_pass == 7);
   CHECK(model.length(0) == 10);
   CHECK(seen.size() == 17);
-  CHECK(std::vector<specdec::Token>(seen.begin() + 10, seen.end()) == std::vector<specdec::Token>({3, 1, 4, 1, 5, 3, 1}));
+  CHECK(std::vector<specdec::Token>(seen.begin() + 10, seen.end()) ==
+        std::vector<specdec::Token>({3, 1, 4, 1, 5, 3, 1}));
 }
 
 TEST(a_full_context_makes_room) {

@@ -66,8 +66,8 @@ struct TemporaryFolder {
 };
 
 struct Machine {
-  explicit Machine(std::uint64_t memory, const fs::path& folder = {}, std::uint64_t room = 1u << 30, int window = 1 << 20,
-                   bool goes_back = true, const std::string& key = "model") {
+  explicit Machine(std::uint64_t memory, const fs::path& folder = {}, std::uint64_t room = 1u << 30,
+                   int window = 1 << 20, bool goes_back = true, const std::string& key = "model") {
     PrefixCache::Options options;
     options.memory_bytes = memory;
     options.goes_back = goes_back;
@@ -101,7 +101,9 @@ struct Machine {
   std::unique_ptr<PrefixCache> cache;
 };
 
-std::uint64_t bytes_of(int num_tokens) { return static_cast<std::uint64_t>(num_tokens) * (bytes_per_token + sizeof(Token)); }
+std::uint64_t bytes_of(int num_tokens) {
+  return static_cast<std::uint64_t>(num_tokens) * (bytes_per_token + sizeof(Token));
+}
 
 }  // namespace
 
@@ -165,7 +167,8 @@ TEST(a_folder_outlives_the_process) {
   }
   CHECK(folder.files().size() == 2);
   Machine later(0, folder.path);
-  CHECK(later.restore(conversation(0, 600)) == 520 && later.restore(conversation(1, 310)) == 300 && later.notes.empty());
+  CHECK(later.restore(conversation(0, 600)) == 520 && later.restore(conversation(1, 310)) == 300 &&
+        later.notes.empty());
   Machine other(0, folder.path, 1u << 30, 1 << 20, true, "another model");
   CHECK(other.restore(conversation(0, 600)) == 0 && other.notes.empty());
 }
@@ -189,7 +192,8 @@ TEST(a_folder_has_a_limit) {
     machine.keep_idle(conversation(id, 300));
     machine.keep_idle(conversation(id + 10, 800));  // larger than the limit
     machine.cache.reset();
-    for (const fs::path& file : folder.files()) fs::last_write_time(file, fs::last_write_time(file) - std::chrono::seconds(10));
+    for (const fs::path& file : folder.files())
+      fs::last_write_time(file, fs::last_write_time(file) - std::chrono::seconds(10));
   }
   CHECK(folder.files().size() == 2);
   Machine machine(0, folder.path, bytes_of(700));
@@ -206,13 +210,15 @@ TEST(damaged_files_are_noted_and_removed) {
   const fs::path file = folder.files().at(0);
   std::ifstream in(file, std::ios::binary);
   const std::string content((std::istreambuf_iterator<char>(in)), {});
-  for (const std::size_t at : {std::size_t{0}, std::size_t{9}, std::size_t{14}, content.size() / 2, content.size() - 1}) {
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{9}, std::size_t{14}, content.size() / 2, content.size() - 1}) {
     std::string bad = content;
     bad[at] = static_cast<char>(bad[at] ^ 1);
     std::ofstream(file, std::ios::binary) << bad;
     Machine machine(0, folder.path);
     CHECK(machine.restore(conversation(0, 310)) == 0);
-    CHECK(machine.notes.size() == (at < 16 ? 0u : 1u) && fs::exists(file) == (at < 16));  // of another kind, version or model: not ours
+    CHECK(machine.notes.size() == (at < 16 ? 0u : 1u) &&
+          fs::exists(file) == (at < 16));  // of another kind, version or model: not ours
   }
   for (const std::size_t size : {std::size_t{0}, std::size_t{10}, std::size_t{40}, content.size() - 1}) {
     std::ofstream(file, std::ios::binary) << content.substr(0, size);

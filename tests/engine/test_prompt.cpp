@@ -33,13 +33,16 @@ struct Asked {
 
 TEST(a_text_that_cannot_fit_is_not_tokenized_at_all) {
   Asked asked;
-  CHECK_THROWS(tokenize_prompt(vocabulary(), repeated("x ", 500000), 1000, std::ref(asked)), ContextFull, "tokens, the context holds 1000");
-  CHECK_THROWS(tokenize_prompt(vocabulary(), repeated("x ", 500000), 1000, nullptr), ContextFull, "the prompt has at least ");
+  CHECK_THROWS(tokenize_prompt(vocabulary(), repeated("x ", 500000), 1000, std::ref(asked)), ContextFull,
+               "tokens, the context holds 1000");
+  CHECK_THROWS(tokenize_prompt(vocabulary(), repeated("x ", 500000), 1000, nullptr), ContextFull,
+               "the prompt has at least ");
   CHECK(asked.times == 0);
 }
 
 TEST(the_bound_by_bytes_is_a_lower_one) {
-  for (const std::string& text : {repeated(" ", 1000), repeated("self.", 300), repeated("x ", 100), std::string("\n\n\n\t")}) {
+  for (const std::string& text :
+       {repeated(" ", 1000), repeated("self.", 300), repeated("x ", 100), std::string("\n\n\n\t")}) {
     CHECK(vocabulary().min_tokens(text.size()) >= 1);
     CHECK(vocabulary().min_tokens(text.size()) <= vocabulary().tokenize(text).size());
   }
@@ -58,7 +61,8 @@ TEST(a_long_text_that_fits_has_the_tokens_of_the_whole) {
   for (int i = 0; text.size() < 150000; ++i) text += "na\xC3\xAFve_" + std::to_string(i * i) + " =  \xE2\x82\xAC\n";
   const std::vector<Token> expected = vocabulary().tokenize(text);
   const int count = static_cast<int>(expected.size());
-  for (const int n_ctx : {count, count + 1, 10 * count}) CHECK(tokenize_prompt(vocabulary(), text, n_ctx, nullptr) == expected);
+  for (const int n_ctx : {count, count + 1, 10 * count})
+    CHECK(tokenize_prompt(vocabulary(), text, n_ctx, nullptr) == expected);
   CHECK_THROWS(tokenize_prompt(vocabulary(), text, count - 1, nullptr), ContextFull, " tokens, the context holds ");
 }
 
@@ -66,7 +70,8 @@ TEST(cancellation_is_heard_between_steps) {
   const std::string text = repeated("x ", 500000);
   for (const int stop : {1, 3, 6}) {  // before the first step, further on, after the last
     Asked asked{stop};
-    CHECK_THROWS(tokenize_prompt(vocabulary(), text, 600000, std::ref(asked)), Cancelled, "the prompt was not tokenized");
+    CHECK_THROWS(tokenize_prompt(vocabulary(), text, 600000, std::ref(asked)), Cancelled,
+                 "the prompt was not tokenized");
     CHECK(asked.times == stop);
   }
   Asked asked{1};

@@ -55,7 +55,8 @@ struct Outcome {
   std::optional<FinishReason> reason;
   bool is_over = false;
   bool operator==(const Outcome& other) const {
-    return tokens == other.tokens && text == other.text && error == other.error && reason == other.reason && is_over == other.is_over;
+    return tokens == other.tokens && text == other.text && error == other.error && reason == other.reason &&
+           is_over == other.is_over;
   }
 };
 
@@ -102,7 +103,8 @@ struct Engine {
   }
 
   int num_active() const {
-    return static_cast<int>(std::count_if(texts.begin(), texts.end(), [](const auto& text) { return text->has_slot(); }));
+    return static_cast<int>(
+        std::count_if(texts.begin(), texts.end(), [](const auto& text) { return text->has_slot(); }));
   }
 
   toy::Model target, draft;
@@ -355,7 +357,8 @@ TEST(closing_a_gap_keeps_what_an_idle_slot_caches) {
 }
 
 TEST(gaps_are_closed_once_none_waits) {
-  const std::vector<Wish> wishes = {{prompt_of(5, 1), 4}, {prompt_of(6, 2), 40}, {prompt_of(7, 3), 4}, {prompt_of(8, 4), 60}};
+  const std::vector<Wish> wishes = {
+      {prompt_of(5, 1), 4}, {prompt_of(6, 2), 40}, {prompt_of(7, 3), 4}, {prompt_of(8, 4), 60}};
   Engine engine(4);
   for (const Wish& wish : wishes) engine.add(wish);
   const auto slot = [&](std::size_t i) { return engine.texts[i]->sequence().slot; };
@@ -392,7 +395,8 @@ TEST(a_seed_given_again_decides_by_other_numbers_where_lengths_were_learnt_from_
     const double first = number_of(0, 7, auto_draft_tokens, verification);
     CHECK((number_of(1, 7, auto_draft_tokens, verification) == first) == (verification == Verification::invariant));
     CHECK(number_of(0, 8, auto_draft_tokens, verification) != first);
-    CHECK(number_of(0, 7, 4, verification) == first && number_of(1, 7, 4, verification) == first);  // a fresh one repeats it
+    CHECK(number_of(0, 7, 4, verification) == first &&
+          number_of(1, 7, 4, verification) == first);  // a fresh one repeats it
   }
 }
 

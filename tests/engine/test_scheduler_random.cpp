@@ -1,5 +1,6 @@
-// Random sequences of operations on a Scheduler over toy models that fail now and then, against what must hold after each of
-// them: every text is what it is alone, a failure ends only the texts that were in the pass, and every slot is free again.
+// Random sequences of operations on a Scheduler over toy models that fail now and then, against what must hold after
+// each of them: every text is what it is alone, a failure ends only the texts that were in the pass, and every slot is
+// free again.
 
 #include <cstdio>
 #include <cstdlib>
@@ -67,7 +68,9 @@ struct Wish {
     seed = random();
   }
   // Whatever is drafted.
-  bool fixes_text() const { return request.sampling.temperature == 0.0f || request.verification == Verification::invariant; }
+  bool fixes_text() const {
+    return request.sampling.temperature == 0.0f || request.verification == Verification::invariant;
+  }
 
   Tokens prompt;
   Request request;
@@ -98,7 +101,8 @@ struct Machine {
 };
 
 std::shared_ptr<ScheduledRequest> text_of(const Wish& wish, const Setup& setup, std::int64_t id) {
-  return std::make_shared<ScheduledRequest>(id, wish.request, wish.prompt, wish.seed, setup.has_draft ? wish.num_draft_tokens : 0);
+  return std::make_shared<ScheduledRequest>(id, wish.request, wish.prompt, wish.seed,
+                                            setup.has_draft ? wish.num_draft_tokens : 0);
 }
 
 std::vector<Piece> alone(const Wish& wish, const Setup& setup) {
@@ -256,7 +260,8 @@ class Run {
   }
 
   int num_open() const {
-    return static_cast<int>(std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.is_over; }));
+    return static_cast<int>(
+        std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.is_over; }));
   }
 
   void check_stats(const Entry& entry) const {
@@ -264,7 +269,8 @@ class Run {
     CHECK(s.stats.prompt_tokens == static_cast<int>(entry.text->num_delivered()) - static_cast<int>(entry.delivered));
     CHECK(s.stats.prompt_cached_tokens >= 0 && s.stats.prompt_cached_tokens < s.stats.prompt_tokens);
     CHECK(s.stats.accepted <= s.stats.drafted && s.stats.tokens <= s.stats.accepted + s.stats.target_calls);
-    CHECK(static_cast<std::size_t>(s.stats.tokens) == entry.delivered && static_cast<std::size_t>(s.stats.accepted) == entry.drafts);
+    CHECK(static_cast<std::size_t>(s.stats.tokens) == entry.delivered &&
+          static_cast<std::size_t>(s.stats.accepted) == entry.drafts);
     if (!entry.text->has_failed()) CHECK(entry.delivered == entry.expected.size());
   }
 
@@ -305,7 +311,8 @@ class Run {
 
   static void check_cache(const toy::Model& model, const Sequence& s) {
     const Tokens& cached = model.cache(s.slot);
-    CHECK(static_cast<int>(cached.size()) < s.num_committed && std::equal(cached.begin(), cached.end(), s.tokens.begin()));
+    CHECK(static_cast<int>(cached.size()) < s.num_committed &&
+          std::equal(cached.begin(), cached.end(), s.tokens.begin()));
   }
 
   void check_error(const ScheduledRequest& text) const {
@@ -343,9 +350,10 @@ std::string outcome(const Setup& setup, const Operations& operations) {
 
 Operations random_operations(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  constexpr Operation::Kind bag[] = {Operation::add,  Operation::add,  Operation::add,   Operation::next, Operation::next,
-                                     Operation::next, Operation::next, Operation::next,  Operation::next, Operation::next,
-                                     Operation::fail, Operation::fail, Operation::cancel};
+  constexpr Operation::Kind bag[] = {Operation::add,   Operation::add,  Operation::add,  Operation::next,
+                                     Operation::next,  Operation::next, Operation::next, Operation::next,
+                                     Operation::next,  Operation::next, Operation::fail, Operation::fail,
+                                     Operation::cancel};
   Operations operations(10 + random() % 60);
   for (Operation& operation : operations) {
     const std::uint64_t number = random();
@@ -376,8 +384,8 @@ TEST(random_sequences_of_operations) {
     if (outcome(setup, operations).empty()) continue;
     const Operations needed = shortened(setup, operations);
     std::ostringstream text;
-    text << "sequence " << number << ": " << outcome(setup, needed) << "; " << setup.slots << " slots, batch " << setup.batch
-         << (setup.has_draft ? ", a draft" : "") << (setup.goes_back ? "" : ", recurrent");
+    text << "sequence " << number << ": " << outcome(setup, needed) << "; " << setup.slots << " slots, batch "
+         << setup.batch << (setup.has_draft ? ", a draft" : "") << (setup.goes_back ? "" : ", recurrent");
     for (const Operation& operation : needed) text << "\n  " << name(operation);
     throw check::Failure(text.str());
   }

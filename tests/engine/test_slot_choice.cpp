@@ -13,7 +13,8 @@ namespace {
 using namespace specdec;
 using Tokens = std::vector<Token>;
 
-// `length` tokens of conversation `id`, of which the first `shared` are those of all (a chat template, a system prompt).
+// `length` tokens of conversation `id`, of which the first `shared` are those of all (a chat template, a system
+// prompt).
 Tokens conversation(int id, int length, int shared = 3) {
   Tokens tokens;
   for (int i = 0; i < length; ++i) tokens.push_back(i < shared ? i : 1000 * (id + 1) + i);
@@ -72,8 +73,11 @@ int read_by_longest_prefix(const std::vector<Turn>& turns, std::size_t num_slots
   std::vector<Turn> slots(num_slots, Turn{-1, 0});
   int sum = 0;
   for (const Turn& turn : turns) {
-    const auto prefix = [&](const Turn& slot) { return std::min(slot.length, slot.id == turn.id ? turn.length - 1 : 3); };
-    const auto best = std::max_element(slots.begin(), slots.end(), [&](const Turn& a, const Turn& b) { return prefix(a) < prefix(b); });
+    const auto prefix = [&](const Turn& slot) {
+      return std::min(slot.length, slot.id == turn.id ? turn.length - 1 : 3);
+    };
+    const auto best = std::max_element(slots.begin(), slots.end(),
+                                       [&](const Turn& a, const Turn& b) { return prefix(a) < prefix(b); });
     sum += turn.length - prefix(*best);
     *best = turn;
   }
@@ -157,8 +161,10 @@ TEST(only_free_slots_are_chosen) {
   CHECK(chosen && chosen->slot == 2 && chosen->prefix == 90 && chosen->source == -1);
   const auto copied = choice.choose(prompt, 99, {slot(false, 100), slot(true, 0), slot(false, 20)});
   CHECK(copied && copied->slot == 1 && copied->source == 0 && copied->source_prefix == 99);
-  CHECK(choice.choose(prompt, 99, {slot(false, 31), slot(true, 0), slot(false, 20)})->source == -1);  // reading is as fast
-  CHECK(choice.choose(prompt, 0, {slot(false, 100), slot(true, 50), slot(true, 0)})->slot == 2);      // a prompt to be scored
+  CHECK(choice.choose(prompt, 99, {slot(false, 31), slot(true, 0), slot(false, 20)})->source ==
+        -1);  // reading is as fast
+  CHECK(choice.choose(prompt, 0, {slot(false, 100), slot(true, 50), slot(true, 0)})->slot ==
+        2);  // a prompt to be scored
 }
 
 // Random conversations, some of which are side requests of one turn, against the best choice that knows the future.
@@ -185,7 +191,8 @@ TEST(random_orders_against_the_best_choice) {
     ours += read;
     longest_prefix += read_by_longest_prefix(turns, static_cast<std::size_t>(num_slots));
   }
-  std::printf("tokens read: %ld, the best choice %ld, the slot with the longest prefix %ld\n", ours, best, longest_prefix);
+  std::printf("tokens read: %ld, the best choice %ld, the slot with the longest prefix %ld\n", ours, best,
+              longest_prefix);
   CHECK(static_cast<double>(ours) < 1.15 * static_cast<double>(best));
   CHECK(static_cast<double>(longest_prefix) > 1.5 * static_cast<double>(best));
 }

@@ -41,7 +41,8 @@ TEST(what_is_no_utf8_is_replaced) {
 }
 
 TEST(a_stop_string_ends_the_text_wherever_tokens_meet) {
-  for (const Strings& tokens : {Strings{"one STOP two"}, Strings{"one S", "TO", "P two"}, Strings{"one ", "STOP", "x"}}) {
+  for (const Strings& tokens :
+       {Strings{"one STOP two"}, Strings{"one S", "TO", "P two"}, Strings{"one ", "STOP", "x"}}) {
     TextStream stream({"STOP"});
     std::string text;
     for (const std::string& token : tokens) text += stream.push(token);
@@ -62,8 +63,12 @@ TEST(the_earliest_of_several_stop_strings_counts) {
   CHECK(joined(pieces({"\n\n", "def"}, {"x\n", "\ndef"})) == "x");
 }
 
-TEST(stop_strings_may_hold_characters_of_several_bytes) { CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf"); }
+TEST(stop_strings_may_hold_characters_of_several_bytes) {
+  CHECK(joined(pieces({"\xC3\xA9"}, {"caf", "\xC3", "\xA9!"})) == "caf");
+}
 
-TEST(an_empty_stop_string_is_rejected) { CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop has an empty string"); }
+TEST(an_empty_stop_string_is_rejected) {
+  CHECK_THROWS(TextStream({"ok", ""}), std::invalid_argument, "stop has an empty string");
+}
 
 TEST_MAIN()

@@ -83,8 +83,8 @@ struct Parts {
   std::vector<Tensor> tensors;
 
   std::string header() const {
-    std::string text =
-        "GGUF" + bytes_of(std::uint32_t{3}) + bytes_of<std::uint64_t>(tensors.size()) + bytes_of<std::uint64_t>(entries.size());
+    std::string text = "GGUF" + bytes_of(std::uint32_t{3}) + bytes_of<std::uint64_t>(tensors.size()) +
+                       bytes_of<std::uint64_t>(entries.size());
     for (const Entry& entry : entries) {
       text += string_bytes(entry.key) + bytes_of(static_cast<std::uint32_t>(entry.value.type)) + entry.value.bytes;
     }
@@ -187,16 +187,17 @@ const Sources& sources() {
 const std::vector<Stored>& values() {
   static const std::vector<Stored> all = [] {
     std::vector<Stored> list;
-    for (const std::uint64_t n : {0ull, 1ull, 2ull, 3ull, 4ull, 7ull, 16ull, 63ull, 255ull, 4096ull, 1ull << 16, 1ull << 24,
-                                  (1ull << 31) - 1, 1ull << 31, (1ull << 32) - 2, (1ull << 32) - 1}) {
+    for (const std::uint64_t n : {0ull, 1ull, 2ull, 3ull, 4ull, 7ull, 16ull, 63ull, 255ull, 4096ull, 1ull << 16,
+                                  1ull << 24, (1ull << 31) - 1, 1ull << 31, (1ull << 32) - 2, (1ull << 32) - 1}) {
       list.push_back({GgufType::u32, bytes_of(static_cast<std::uint32_t>(n))});
     }
     for (const std::int32_t n : {-1, -2, 1, INT32_MIN}) list.push_back({GgufType::i32, bytes_of(n)});
     for (const std::uint64_t n : {1ull, 1ull << 32, 1ull << 63, ~0ull}) list.push_back({GgufType::u64, bytes_of(n)});
-    for (const std::int64_t n : {std::int64_t{-1}, std::int64_t{2}, INT64_MIN}) list.push_back({GgufType::i64, bytes_of(n)});
+    for (const std::int64_t n : {std::int64_t{-1}, std::int64_t{2}, INT64_MIN})
+      list.push_back({GgufType::i64, bytes_of(n)});
     using Floats = std::numeric_limits<float>;
-    for (const float x :
-         {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1e-30f, 1e30f, 1e4f, Floats::quiet_NaN(), Floats::infinity(), -Floats::infinity()}) {
+    for (const float x : {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 1e-30f, 1e30f, 1e4f, Floats::quiet_NaN(), Floats::infinity(),
+                          -Floats::infinity()}) {
       list.push_back({GgufType::f32, bytes_of(x)});
     }
     list.push_back({GgufType::f64, bytes_of(std::numeric_limits<double>::quiet_NaN())});
@@ -205,10 +206,31 @@ const std::vector<Stored>& values() {
     list.push_back({GgufType::i8, bytes_of(std::int8_t{-1})});
     list.push_back({GgufType::u16, bytes_of(std::uint16_t{0xFFFF})});
     list.push_back({GgufType::i16, bytes_of(std::int16_t{-1})});
-    for (const char* text :
-         {"",     "a",      "llama",     "none",  "linear",  "yarn",          "longrope",       "gpt2",         "bert", "t5",
-          "rwkv", "plamo2", "llama-bpe", "gpt-2", "default", "\xff\x1b[2J\n", "{{ messages }}", "\xe2\x96\x81", "<0x",  "<0xZZ>",
-          "\\x",  "\\x4",   "He",        "a b",   " "}) {
+    for (const char* text : {"",
+                             "a",
+                             "llama",
+                             "none",
+                             "linear",
+                             "yarn",
+                             "longrope",
+                             "gpt2",
+                             "bert",
+                             "t5",
+                             "rwkv",
+                             "plamo2",
+                             "llama-bpe",
+                             "gpt-2",
+                             "default",
+                             "\xff\x1b[2J\n",
+                             "{{ messages }}",
+                             "\xe2\x96\x81",
+                             "<0x",
+                             "<0xZZ>",
+                             "\\x",
+                             "\\x4",
+                             "He",
+                             "a b",
+                             " "}) {
       list.push_back({GgufType::string, string_bytes(text)});
     }
     list.push_back({GgufType::string, string_bytes(std::string(300, 'x'))});
@@ -218,7 +240,8 @@ const std::vector<Stored>& values() {
     }
     for (const std::uint32_t n : {0u, 1u, 8u, 0xFFFFFFFFu}) {
       list.push_back({GgufType::array, array_bytes(GgufType::u32, 2, bytes_of(n) + bytes_of(n))});
-      list.push_back({GgufType::array, array_bytes(GgufType::i32, 4, bytes_of(n) + bytes_of(n) + bytes_of(0u) + bytes_of(0u))});
+      list.push_back(
+          {GgufType::array, array_bytes(GgufType::i32, 4, bytes_of(n) + bytes_of(n) + bytes_of(0u) + bytes_of(0u))});
     }
     list.push_back({GgufType::array, array_bytes(GgufType::f32, 3, std::string(12, '\xff'))});
     list.push_back({GgufType::array, array_bytes(GgufType::f32, 3, std::string(12, '\0'))});
@@ -231,10 +254,13 @@ const std::vector<Stored>& values() {
   return all;
 }
 
-constexpr std::uint64_t dimensions[] = {0, 1, 2, 3, 16, 31, 32, 33, 64, 256, 288, 1ull << 31, 1ull << 32, 1ull << 62, ~0ull};
-constexpr std::uint32_t types[] = {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,   22,
-                                   23, 24, 25, 26, 27, 28, 29, 30, 34, 35, 39, 40, 41, 42, 96, 97, 4,  31, 43, 1000, 0xFFFFFFFF};
-constexpr float weights[] = {0.0f, -1.0f, 1e30f, 1e38f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
+constexpr std::uint64_t dimensions[] = {0,  1,   2,   3,          16,         31,         32,   33,
+                                        64, 256, 288, 1ull << 31, 1ull << 32, 1ull << 62, ~0ull};
+constexpr std::uint32_t types[] = {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13, 14,   15,
+                                   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,   29,
+                                   30, 34, 35, 39, 40, 41, 42, 96, 97, 4,  31, 43, 1000, 0xFFFFFFFF};
+constexpr float weights[] = {
+    0.0f, -1.0f, 1e30f, 1e38f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
 
 template <class T, std::size_t count>
 T one_of(const T (&list)[count], std::size_t i) {
@@ -325,7 +351,8 @@ void change_shape(std::vector<std::uint64_t>& shape, const Edit& edit) {
   else if (how == 5) std::rotate(shape.begin(), shape.begin() + 1, shape.end());
   else {
     std::uint64_t& dimension = shape[edit.number / 8 % shape.size()];
-    const std::uint64_t near[] = {dimension + 1, dimension - 1, dimension / 2, dimension * 2, dimension + 32, dimension * 256};
+    const std::uint64_t near[] = {dimension + 1, dimension - 1,  dimension / 2,
+                                  dimension * 2, dimension + 32, dimension * 256};
     dimension = how < 2 ? one_of(dimensions, edit.value) : one_of(near, edit.value);
   }
 }
@@ -336,7 +363,8 @@ void change_architecture(Parts& parts, std::size_t number) {
   parts.architecture = llm_arch_name(static_cast<llm_arch>(number % num_architectures()));
   for (Entry& entry : parts.entries) {
     if (entry.key == "general.architecture") entry.value = {GgufType::string, string_bytes(parts.architecture)};
-    if (entry.key.compare(0, before.size(), before) == 0) entry.key = parts.architecture + "." + entry.key.substr(before.size());
+    if (entry.key.compare(0, before.size(), before) == 0)
+      entry.key = parts.architecture + "." + entry.key.substr(before.size());
   }
 }
 
@@ -348,7 +376,8 @@ void apply(Parts& parts, const Edit& edit) {
     if (parts.entries.empty()) return;
     const std::string key = key_at(parts, edit.place);
     if (what == remove || what == repeat) {
-      const auto at = std::find_if(parts.entries.begin(), parts.entries.end(), [&](const Entry& entry) { return entry.key == key; });
+      const auto at = std::find_if(parts.entries.begin(), parts.entries.end(),
+                                   [&](const Entry& entry) { return entry.key == key; });
       if (at == parts.entries.end()) return;
       if (what == remove) parts.entries.erase(at);
       else parts.entries.push_back(Entry(*at));
@@ -376,28 +405,33 @@ void apply(Parts& parts, const Edit& edit) {
   if (what == rename) std::swap(tensor.name, parts.tensors[edit.number % parts.tensors.size()].name);
   if (what == weight) {
     const float number = one_of(weights, edit.value);
-    for (std::size_t i = 0, at = edit.number % std::max<std::size_t>(1, tensor.data.size()) / 4 * 4; i < 16 && at + 4 <= tensor.data.size();
-         ++i, at += 4) {
+    for (std::size_t i = 0, at = edit.number % std::max<std::size_t>(1, tensor.data.size()) / 4 * 4;
+         i < 16 && at + 4 <= tensor.data.size(); ++i, at += 4) {
       std::memcpy(tensor.data.data() + at, &number, 4);
     }
   }
-  if (what == drop) parts.tensors.erase(parts.tensors.begin() + edit.place % static_cast<std::ptrdiff_t>(parts.tensors.size()));
+  if (what == drop)
+    parts.tensors.erase(parts.tensors.begin() + edit.place % static_cast<std::ptrdiff_t>(parts.tensors.size()));
 }
 
 void apply_to_bytes(std::string& file, std::size_t header, const Edit& edit) {
   if (file.empty()) return;
   if (edit.what % num_whats == truncate) file.resize(edit.number % file.size());
-  else file[edit.number % (edit.value % 2 == 0 ? std::min(header, file.size()) : file.size())] ^= static_cast<char>(edit.place | 1);
+  else
+    file[edit.number % (edit.value % 2 == 0 ? std::min(header, file.size()) : file.size())] ^=
+        static_cast<char>(edit.place | 1);
 }
 
 void show(const Parts& parts, const std::string& name, const std::vector<Edit>& edits) {
   std::fprintf(stderr, "%s\n", name.c_str());
   for (const Edit& edit : edits) {
     const std::size_t what = edit.what % num_whats;
-    const std::string place = what == architecture ? llm_arch_name(static_cast<llm_arch>(edit.place % num_architectures()))
-                              : what < type        ? key_at(parts, edit.place)
-                                                   : parts.tensors[edit.place % parts.tensors.size()].name;
-    std::fprintf(stderr, "  %s %s: value %u, number %u\n", names_of_edits[what], place.c_str(), edit.value, edit.number);
+    const std::string place = what == architecture
+                                  ? llm_arch_name(static_cast<llm_arch>(edit.place % num_architectures()))
+                              : what < type ? key_at(parts, edit.place)
+                                            : parts.tensors[edit.place % parts.tensors.size()].name;
+    std::fprintf(stderr, "  %s %s: value %u, number %u\n", names_of_edits[what], place.c_str(), edit.value,
+                 edit.number);
   }
 }
 
@@ -415,7 +449,8 @@ const std::string& path() {
 }
 
 void write(const std::string& file) {
-  std::ofstream(path(), std::ios::binary | std::ios::trunc).write(file.data(), static_cast<std::streamsize>(file.size()));
+  std::ofstream(path(), std::ios::binary | std::ios::trunc)
+      .write(file.data(), static_cast<std::streamsize>(file.size()));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 #include "edited_model.h"
 #include "engine/generator.h"
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
   return specdec::fuzz::mutate_edits(input, size, max_size, seed);
 }
 
@@ -17,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
     options.target = specdec::fuzz::write_edited_model(input, size);
     options.n_ctx = 64;
     options.n_threads = 1;
-    options.max_sequences = size > 0 && input[0] >= 128 ? 5 : 1;  // llama.cpp tries graphs of as many tokens when it loads
+    options.max_sequences =
+        size > 0 && input[0] >= 128 ? 5 : 1;  // llama.cpp tries graphs of as many tokens when it loads
     options.num_draft_tokens = 2;
     options.draft = specdec::draft_source("ngram");
     specdec::Generator generator(options);

@@ -7,7 +7,8 @@
 #include "gguf/gguf_file.h"
 #include "llama/tensor_types.h"
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
   return specdec::fuzz::mutate_edits(input, size, max_size, seed);
 }
 

@@ -1,4 +1,5 @@
-// Bytes as what an interrupted run left of its results: they are continued, started again or rejected, and no result that was read is lost.
+// Bytes as what an interrupted run left of its results: they are continued, started again or rejected, and no result
+// that was read is lost.
 #include <unistd.h>
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 #include "cli/results_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
-  static const std::string path = (std::filesystem::temp_directory_path() / ("specdec-fuzz-" + std::to_string(getpid()))).string();
+  static const std::string path =
+      (std::filesystem::temp_directory_path() / ("specdec-fuzz-" + std::to_string(getpid()))).string();
   const nlohmann::ordered_json begun_with = {{"a", 1}};
   const std::string first = begun_with.dump() + "\n";  // most inputs are about what follows this line
   std::ofstream part(path + ".part", std::ios::binary);

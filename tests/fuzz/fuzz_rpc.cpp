@@ -1,8 +1,9 @@
-// Bytes as what a client sends to an RPC server after its greeting: the server answers, or drops that client, and goes on.
+// Bytes as what a client sends to an RPC server after its greeting: the server answers, or drops that client, and goes
+// on.
 //
-// The input: one byte, and then messages of u8 command, u16 length, that many bytes. Lengths are given to the server as u64; where
-// the first byte is odd, the last one claims 2^64 - 1 bytes. Graphs are left out: the server computes what it is told to
-// (docs/security.md).
+// The input: one byte, and then messages of u8 command, u16 length, that many bytes. Lengths are given to the server as
+// u64; where the first byte is odd, the last one claims 2^64 - 1 bytes. Graphs are left out: the server computes what
+// it is told to (docs/security.md).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// Runs a fuzzer's program on inputs that are chosen by their number alone, without libFuzzer and its guidance by coverage:
-// test_fuzz_NAME COUNT.
+// Runs a fuzzer's program on inputs that are chosen by their number alone, without libFuzzer and its guidance by
+// coverage: test_fuzz_NAME COUNT.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +7,8 @@
 #include <random>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size);
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size, unsigned seed);
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* input, std::size_t size, std::size_t max_size,
+                                               unsigned seed);
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t) {
   static std::minstd_rand random(1);

@@ -1,5 +1,5 @@
-// What the fuzzers change gets past the reader often enough, and whatever gets past ours gets past llama.cpp's, too: otherwise they would
-// test rejections only.
+// What the fuzzers change gets past the reader often enough, and whatever gets past ours gets past llama.cpp's, too:
+// otherwise they would test rejections only.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>

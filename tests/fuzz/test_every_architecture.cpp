@@ -1,5 +1,6 @@
-// A sound file that says it is of another architecture gives text or a ModelError, for each of llama.cpp's architectures: the files lack
-// hyperparameters and tensors that it takes for given. A sample of them; all, ten thousand, with SPECDEC_EVERY_TENSOR=1.
+// A sound file that says it is of another architecture gives text or a ModelError, for each of llama.cpp's
+// architectures: the files lack hyperparameters and tensors that it takes for given. A sample of them; all, ten
+// thousand, with SPECDEC_EVERY_TENSOR=1.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

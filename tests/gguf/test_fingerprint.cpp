@@ -24,13 +24,16 @@ struct Folder {
 constexpr std::uint64_t columns = 512, rows = 64, tensor_bytes = columns * rows * 4;
 
 // Writes part `number` of two with a given number of F32 tensors; a byte of the last one can be changed.
-void write_part(const fs::path& folder, std::uint64_t number, std::uint64_t tensors, const std::string& author, std::int64_t changed = -1) {
-  std::vector<GgufEntry> entries = {{"split.no", GgufType::u16, number}, {"split.count", GgufType::u16, std::uint64_t{2}}};
+void write_part(const fs::path& folder, std::uint64_t number, std::uint64_t tensors, const std::string& author,
+                std::int64_t changed = -1) {
+  std::vector<GgufEntry> entries = {{"split.no", GgufType::u16, number},
+                                    {"split.count", GgufType::u16, std::uint64_t{2}}};
   entries.push_back({"split.tensors.count", GgufType::i32, std::int64_t{3}});
   entries.push_back({"general.author", GgufType::string, author});
   std::vector<GgufTensor> list;
   for (std::uint64_t i = 0; i < tensors; ++i) {
-    list.push_back({"blk." + std::to_string(number) + std::to_string(i) + ".weight", 0, {columns, rows}, 0, tensor_bytes});
+    list.push_back(
+        {"blk." + std::to_string(number) + std::to_string(i) + ".weight", 0, {columns, rows}, 0, tensor_bytes});
   }
   std::string bytes = gguf_header(entries, list, 32);
   bytes.resize(bytes.size() + tensors * tensor_bytes, '\1');

@@ -1,5 +1,5 @@
-// Writes the hand-made files of llama.cpp's tests/test-gguf.cpp into a folder, bad ones as NAME.bad.gguf and sound ones as
-// NAME.sound.gguf. Built by check_llama_cpp_files.py, which has that file.
+// Writes the hand-made files of llama.cpp's tests/test-gguf.cpp into a folder, bad ones as NAME.bad.gguf and sound ones
+// as NAME.sound.gguf. Built by check_llama_cpp_files.py, which has that file.
 #define main main_of_llama_cpp
 #include "test-gguf.cpp"
 #undef main

@@ -1,4 +1,5 @@
-// Attention in hand-made ggml graphs: the same bits for any number of threads and queries, and any division of the work.
+// Attention in hand-made ggml graphs: the same bits for any number of threads and queries, and any division of the
+// work.
 
 #include <cstdint>
 #include <cstring>
@@ -41,8 +42,9 @@ class Attention {
   Floats run(int begin, int end, int threads) {
     ggml_context* c = context_.get();
     const int count = end - begin;
-    ggml_tensor* part = ggml_view_4d(c, queries_, shape_.head_size, shape_.heads, count, shape_.streams, queries_->nb[1], queries_->nb[2],
-                                     queries_->nb[3], static_cast<std::size_t>(begin) * queries_->nb[2]);
+    ggml_tensor* part =
+        ggml_view_4d(c, queries_, shape_.head_size, shape_.heads, count, shape_.streams, queries_->nb[1],
+                     queries_->nb[2], queries_->nb[3], static_cast<std::size_t>(begin) * queries_->nb[2]);
     ggml_tensor* q = ggml_permute(c, part, 0, 2, 1, 3);
     ggml_tensor* mask = ggml_new_tensor_4d(c, GGML_TYPE_F16, shape_.cells, count, 1, shape_.streams);
     for (int row = 0; row < count * shape_.streams; ++row) {
@@ -63,9 +65,11 @@ class Attention {
   // Whether queries [begin, end) alone, on num_threads threads, give the same bits as in `all`.
   bool agrees(const Floats& all, int begin, int end, int threads) {
     const Floats some = run(begin, end, threads);
-    const auto row = static_cast<std::size_t>(shape_.heads * shape_.head_size), count = static_cast<std::size_t>(end - begin);
+    const auto row = static_cast<std::size_t>(shape_.heads * shape_.head_size),
+               count = static_cast<std::size_t>(end - begin);
     for (std::size_t stream = 0; stream < static_cast<std::size_t>(shape_.streams); ++stream) {
-      const float* expected = all.data() + (stream * static_cast<std::size_t>(num_queries_) + static_cast<std::size_t>(begin)) * row;
+      const float* expected =
+          all.data() + (stream * static_cast<std::size_t>(num_queries_) + static_cast<std::size_t>(begin)) * row;
       if (std::memcmp(some.data() + stream * count * row, expected, count * row * sizeof(float)) != 0) return false;
     }
     return true;
@@ -92,8 +96,8 @@ class Attention {
 }  // namespace
 
 TEST(threads_and_queries_change_nothing) {
-  for (const Shape& shape :
-       {Shape{GGML_TYPE_F16, 64, 8, 2, 1280, 1}, Shape{GGML_TYPE_Q8_0, 64, 6, 2, 1280, 2}, Shape{GGML_TYPE_F16, 128, 3, 3, 256, 2}}) {
+  for (const Shape& shape : {Shape{GGML_TYPE_F16, 64, 8, 2, 1280, 1}, Shape{GGML_TYPE_Q8_0, 64, 6, 2, 1280, 2},
+                             Shape{GGML_TYPE_F16, 128, 3, 3, 256, 2}}) {
     Attention attention(shape, 40);
     const Floats all = attention.run(0, 40, 1);
     for (const int threads : {2, 3, 7, 33}) CHECK(attention.run(0, 40, threads) == all);

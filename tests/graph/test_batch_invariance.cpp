@@ -1,7 +1,7 @@
 // Logits do not depend on how a sequence is split into passes, nor on the number of threads: bit for bit.
 //
-// Passes of 1 to 8 tokens and of 64 (more queries than the longest scoring pass), over 544 positions: past cell 257, where
-// llama.cpp's own attention splits the cache for single queries, and past 512.
+// Passes of 1 to 8 tokens and of 64 (more queries than the longest scoring pass), over 544 positions: past cell 257,
+// where llama.cpp's own attention splits the cache for single queries, and past 512.
 
 #include <cstring>
 

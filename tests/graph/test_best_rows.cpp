@@ -30,7 +30,8 @@ class Output {
     std::vector<float> x(static_cast<std::size_t>(k * rows));
     for (float& value : x) value = normal_(random_);
     if (type == GGML_TYPE_MXFP6_E2M3) {
-      CHECK(mxfp6::quantize_tiles(mxfp6::ScaleRule::mse, x.data(), rows, k, static_cast<std::uint8_t*>(weights_->data)) == -1);
+      CHECK(mxfp6::quantize_tiles(mxfp6::ScaleRule::mse, x.data(), rows, k,
+                                  static_cast<std::uint8_t*>(weights_->data)) == -1);
     } else {
       ggml_quantize_chunk(type, x.data(), weights_->data, 0, rows, k, nullptr);
     }
@@ -117,15 +118,19 @@ TEST(the_best_rows_of_weights_without_tiles_are_multiplied_as_without_signs) {
   Output(GGML_TYPE_MXFP6_E2M3, tile * 2100).check(Output::signs_beside_weights, Output::none);
 }
 
-// Rows like a trained model's: one of them fits the activations better than all others, by however little of its length.
+// Rows like a trained model's: one of them fits the activations better than all others, by however little of its
+// length.
 TEST(the_likeliest_token_is_found) {
   Output output;
   constexpr std::int64_t n = 40;
   const std::int64_t rows = output.rows;
-  const Floats x = output.activations(n), fine = output.product(x, Output::four_bits), y = output.product(x, Output::both);
+  const Floats x = output.activations(n), fine = output.product(x, Output::four_bits),
+               y = output.product(x, Output::both);
   int same = 0;
   for (std::int64_t c = 0; c < n; ++c) {
-    const auto best = [&](const Floats& logits) { return std::max_element(logits.begin() + c * rows, logits.begin() + (c + 1) * rows); };
+    const auto best = [&](const Floats& logits) {
+      return std::max_element(logits.begin() + c * rows, logits.begin() + (c + 1) * rows);
+    };
     same += best(y) - y.begin() == best(fine) - fine.begin() ? 1 : 0;
   }
   CHECK(same >= n - 2);  // of random rows, whose largest logits lie closer together than a model's

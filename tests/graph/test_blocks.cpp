@@ -1,5 +1,5 @@
-// Stock quantized matrices in ggml graphs made by hand: layouts as ggml reads them, views, permuted activations, several matrices,
-// experts, and the error compared with that of llama.cpp's own products.
+// Stock quantized matrices in ggml graphs made by hand: layouts as ggml reads them, views, permuted activations,
+// several matrices, experts, and the error compared with that of llama.cpp's own products.
 
 #include <cmath>
 #include <cstdint>
@@ -21,10 +21,12 @@ struct NamedType {
   blocks::Type ours;
 };
 constexpr NamedType types[] = {
-    {GGML_TYPE_Q4_0, blocks::Type::q4_0},     {GGML_TYPE_Q4_1, blocks::Type::q4_1}, {GGML_TYPE_Q5_0, blocks::Type::q5_0},
-    {GGML_TYPE_Q5_1, blocks::Type::q5_1},     {GGML_TYPE_Q8_0, blocks::Type::q8_0}, {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
-    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k}, {GGML_TYPE_Q3_K, blocks::Type::q3_k},
-    {GGML_TYPE_Q4_K, blocks::Type::q4_k},     {GGML_TYPE_Q5_K, blocks::Type::q5_k}, {GGML_TYPE_Q6_K, blocks::Type::q6_k},
+    {GGML_TYPE_Q4_0, blocks::Type::q4_0},     {GGML_TYPE_Q4_1, blocks::Type::q4_1},
+    {GGML_TYPE_Q5_0, blocks::Type::q5_0},     {GGML_TYPE_Q5_1, blocks::Type::q5_1},
+    {GGML_TYPE_Q8_0, blocks::Type::q8_0},     {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
+    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k},
+    {GGML_TYPE_Q3_K, blocks::Type::q3_k},     {GGML_TYPE_Q4_K, blocks::Type::q4_k},
+    {GGML_TYPE_Q5_K, blocks::Type::q5_k},     {GGML_TYPE_Q6_K, blocks::Type::q6_k},
     {GGML_TYPE_Q1_0, blocks::Type::q1_0},
 };
 static_assert(std::size(types) == blocks::num_types);
@@ -48,7 +50,8 @@ class Graph : public GgmlGraph {
   ggml_tensor* activations(std::int64_t a, std::int64_t b, std::int64_t c = 1, std::int64_t d = 1) {
     ggml_tensor* t = ggml_new_tensor_4d(get(), GGML_TYPE_F32, a, b, c, d);
     float* x = static_cast<float*>(t->data);
-    for (std::int64_t i = 0; i < ggml_nelements(t); ++i) x[i] = normal_(random_) * (random_() % 100 == 0 ? 30.0f : 1.0f);
+    for (std::int64_t i = 0; i < ggml_nelements(t); ++i)
+      x[i] = normal_(random_) * (random_() % 100 == 0 ? 30.0f : 1.0f);
     return t;
   }
 
@@ -63,7 +66,8 @@ class Graph : public GgmlGraph {
 template <class T>
 const T* place(const ggml_tensor* t, std::int64_t i1, std::int64_t i2 = 0, std::int64_t i3 = 0) {
   const auto offset = [](std::int64_t i, std::size_t stride) { return static_cast<std::size_t>(i) * stride; };
-  return reinterpret_cast<const T*>(static_cast<const char*>(t->data) + offset(i1, t->nb[1]) + offset(i2, t->nb[2]) + offset(i3, t->nb[3]));
+  return reinterpret_cast<const T*>(static_cast<const char*>(t->data) + offset(i1, t->nb[1]) + offset(i2, t->nb[2]) +
+                                    offset(i3, t->nb[3]));
 }
 
 // A row times a column by the scalar kernel.
@@ -83,7 +87,8 @@ void check_product(const Graph& graph, const ggml_tensor* y) {
       for (std::int64_t i1 = 0; i1 < y->ne[1]; ++i1) {
         for (std::int64_t i0 = 0; i0 < y->ne[0]; ++i0) {
           const auto* row = place<std::uint8_t>(w, i0, i2 / (x->ne[2] / w->ne[2]), i3 / (x->ne[3] / w->ne[3]));
-          CHECK(place<float>(y, i1, i2, i3)[i0] == product(graph.type().ours, row, w->ne[0], place<float>(x, i1, i2, i3)));
+          CHECK(place<float>(y, i1, i2, i3)[i0] ==
+                product(graph.type().ours, row, w->ne[0], place<float>(x, i1, i2, i3)));
         }
       }
     }
@@ -98,7 +103,8 @@ TEST(blocks_are_decoded_as_ggml_decodes_them) {
   std::mt19937 random(3);
   for (const NamedType type : types) {
     const blocks::Format& format = blocks::format_of(type.ours);
-    CHECK(format.columns == ggml_blck_size(type.ggml) && static_cast<std::size_t>(format.bytes) == ggml_type_size(type.ggml));
+    CHECK(format.columns == ggml_blck_size(type.ggml) &&
+          static_cast<std::size_t>(format.bytes) == ggml_type_size(type.ggml));
     std::vector<std::uint8_t> block(static_cast<std::size_t>(format.bytes));
     std::vector<float> expected(static_cast<std::size_t>(format.columns));
     int finite = 0;
@@ -108,7 +114,8 @@ TEST(blocks_are_decoded_as_ggml_decodes_them) {
       for (int i = 0; i < format.columns; ++i) {
         const blocks::Weights32 w = blocks::decode(type.ours, block.data(), i / 32);
         const int group = i % 32 / format.group;
-        const double scaled = static_cast<double>(w.scale[group]) * w.code[i % 32], offset = static_cast<double>(w.offset[group]);
+        const double scaled = static_cast<double>(w.scale[group]) * w.code[i % 32],
+                     offset = static_cast<double>(w.offset[group]);
         const auto value = static_cast<double>(expected[static_cast<std::size_t>(i)]);
         if (!std::isfinite(scaled + offset)) {
           CHECK(!std::isfinite(value));
@@ -215,7 +222,8 @@ TEST(experts_are_chosen_per_token) {
         for (std::int64_t used = 0; used < 2; ++used) {
           const std::int64_t expert = chosen[static_cast<std::size_t>(token * 2 + used)];
           for (std::int64_t r = 0; r < rows; ++r) {
-            const float expected = product(type.ours, place<std::uint8_t>(w, r, expert), k, place<float>(x, used % shared, token));
+            const float expected =
+                product(type.ours, place<std::uint8_t>(w, r, expert), k, place<float>(x, used % shared, token));
             CHECK(place<float>(y, used, token)[r] == expected);
           }
         }
@@ -225,11 +233,13 @@ TEST(experts_are_chosen_per_token) {
 }
 
 // Against float64 products of the same weights, with and without outliers among the activations.
-// Also where all weights are zeros, where the extremes of a block are equal, and where scales are subnormal or too large for F16.
+// Also where all weights are zeros, where the extremes of a block are equal, and where scales are subnormal or too
+// large for F16.
 TEST(weights_are_rounded_as_ggml_rounds_them) {
   std::mt19937 random(11);
   std::normal_distribution<float> normal;
-  for (const NamedType type : {NamedType{GGML_TYPE_Q4_0, blocks::Type::q4_0}, NamedType{GGML_TYPE_Q1_0, blocks::Type::q1_0}}) {
+  for (const NamedType type :
+       {NamedType{GGML_TYPE_Q4_0, blocks::Type::q4_0}, NamedType{GGML_TYPE_Q1_0, blocks::Type::q1_0}}) {
     CHECK(blocks::can_round_to(type.ours));
     for (const float size : {1.0f, 1e-6f, 1e-40f, 1e6f}) {
       std::vector<float> x(static_cast<std::size_t>(5 * 7 * 128));
@@ -269,7 +279,8 @@ TEST(the_error_is_not_above_that_of_llama_cpp) {
         for (std::int64_t c = 0; c < n; ++c) {
           const float* column = place<float>(x, c);
           double exact = 0;
-          for (std::size_t i = 0; i < row.size(); ++i) exact += static_cast<double>(row[i]) * static_cast<double>(column[i]);
+          for (std::size_t i = 0; i < row.size(); ++i)
+            exact += static_cast<double>(row[i]) * static_cast<double>(column[i]);
           ggml_get_type_traits_cpu(stock->vec_dot_type)->from_float(column, rounded.data(), k);
           float result = 0;
           stock->vec_dot(static_cast<int>(k), &result, 0, place<char>(w, r), 0, rounded.data(), 0, 1);

@@ -42,7 +42,8 @@ class Graph : public GgmlGraph {
 
 const char* place(const ggml_tensor* t, std::int64_t i0, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
   const auto offset = [](std::int64_t i, std::size_t stride) { return static_cast<std::size_t>(i) * stride; };
-  return static_cast<const char*>(t->data) + offset(i0, t->nb[0]) + offset(i1, t->nb[1]) + offset(i2, t->nb[2]) + offset(i3, t->nb[3]);
+  return static_cast<const char*>(t->data) + offset(i0, t->nb[0]) + offset(i1, t->nb[1]) + offset(i2, t->nb[2]) +
+         offset(i3, t->nb[3]);
 }
 
 float number(const ggml_tensor* t, std::int64_t i0, std::int64_t i1, std::int64_t i2 = 0, std::int64_t i3 = 0) {
@@ -116,7 +117,8 @@ TEST(views_with_rows_apart) {
     graph.compute(y);
     check_product(y);
     ggml_tensor* w = graph.weights(k, rows);
-    y = ggml_mul_mat(graph.get(), ggml_view_2d(graph.get(), w, 50, 20, w->nb[1], 7 * w->nb[1] + 3 * w->nb[0]), graph.activations(50, 4));
+    y = ggml_mul_mat(graph.get(), ggml_view_2d(graph.get(), w, 50, 20, w->nb[1], 7 * w->nb[1] + 3 * w->nb[0]),
+                     graph.activations(50, 4));
     graph.compute(y);
     check_product(y);
   }

@@ -1,7 +1,7 @@
 // MXFP6 weights in hand-made ggml graphs: views, permuted activations, experts, embedding rows, rejected operations.
 //
-// Activations are integers, with 127 in every block of 32, so their int8 rounding is exact: results differ from a plain sum
-// over the decoded weights only by float rounding.
+// Activations are integers, with 127 in every block of 32, so their int8 rounding is exact: results differ from a plain
+// sum over the decoded weights only by float rounding.
 
 #include <cmath>
 #include <cstdint>
@@ -40,7 +40,8 @@ class Graph : public GgmlGraph {
   ggml_tensor* activations(std::int64_t a, std::int64_t b, std::int64_t c = 1) {
     ggml_tensor* t = ggml_new_tensor_3d(get(), GGML_TYPE_F32, a, b, c);
     float* x = static_cast<float*>(t->data);
-    for (std::int64_t i = 0; i < ggml_nelements(t); ++i) x[i] = i % 32 == 0 ? 127.0f : static_cast<float>(random_() % 255) - 127.0f;
+    for (std::int64_t i = 0; i < ggml_nelements(t); ++i)
+      x[i] = i % 32 == 0 ? 127.0f : static_cast<float>(random_() % 255) - 127.0f;
     return t;
   }
 
@@ -90,7 +91,8 @@ TEST(matrix_times_columns_of_any_number) {
 
 TEST(permuted_activations_share_one_matrix) {
   Graph graph;
-  ggml_tensor *w = graph.weights(k, rows), *x = ggml_permute(graph.get(), graph.activations(k, 5, 3), 0, 2, 1, 3);  // [k, 3, 5]
+  ggml_tensor *w = graph.weights(k, rows),
+              *x = ggml_permute(graph.get(), graph.activations(k, 5, 3), 0, 2, 1, 3);  // [k, 3, 5]
   ggml_tensor* y = ggml_mul_mat(graph.get(), w, x);
   graph.compute(y);
   for (std::int64_t i2 = 0; i2 < 5; ++i2) {
@@ -108,14 +110,15 @@ TEST(several_matrices_each_serve_their_part) {
   graph.compute(y);
   for (std::int64_t i2 = 0; i2 < 4; ++i2) {
     for (std::int64_t r = 0; r < rows; ++r) {
-      CHECK_NEAR(at(y, 2, i2)[r], dot(&graph.decoded[static_cast<std::size_t>((i2 / 2 * rows + r) * k)], at(x, 2, i2), k), tolerance);
+      CHECK_NEAR(at(y, 2, i2)[r],
+                 dot(&graph.decoded[static_cast<std::size_t>((i2 / 2 * rows + r) * k)], at(x, 2, i2), k), tolerance);
     }
   }
 }
 
 TEST(experts_are_chosen_per_token) {
   const std::vector<std::int32_t> chosen = {2, 0, 1, 1, 2, 1, 0, 2, 2, 0};  // [2 used, 5 tokens]
-  for (const std::int64_t shared : {1, 2}) {                                // one activation per token, or one per expert used
+  for (const std::int64_t shared : {1, 2}) {  // one activation per token, or one per expert used
     Graph graph;
     ggml_tensor *w = graph.weights(k, rows, 3), *x = graph.activations(k, shared, 5);
     ggml_tensor* y = ggml_mul_mat_id(graph.get(), w, x, graph.ids(chosen, 2, 5));
@@ -124,7 +127,8 @@ TEST(experts_are_chosen_per_token) {
       for (std::int64_t used = 0; used < 2; ++used) {
         const std::int64_t expert = chosen[static_cast<std::size_t>(token * 2 + used)];
         for (std::int64_t r = 0; r < rows; ++r) {
-          const double expected = dot(&graph.decoded[static_cast<std::size_t>((expert * rows + r) * k)], at(x, used % shared, token), k);
+          const double expected =
+              dot(&graph.decoded[static_cast<std::size_t>((expert * rows + r) * k)], at(x, used % shared, token), k);
           CHECK_NEAR(at(y, used, token)[r], expected, tolerance);
         }
       }
@@ -138,14 +142,16 @@ TEST(rows_are_the_decoded_rows) {
   const float* y = graph.compute(ggml_get_rows(graph.get(), w, graph.ids({63, 0, 17, 17}, 4)));
   const std::int64_t expected[] = {63, 0, 17, 17};
   for (std::int64_t i = 0; i < 4; ++i) {
-    for (std::int64_t c = 0; c < k; ++c) CHECK(y[i * k + c] == graph.decoded[static_cast<std::size_t>(expected[i] * k + c)]);
+    for (std::int64_t c = 0; c < k; ++c)
+      CHECK(y[i * k + c] == graph.decoded[static_cast<std::size_t>(expected[i] * k + c)]);
   }
 }
 
 TEST(a_view_of_whole_bands_is_a_matrix) {
   Graph graph;
   ggml_tensor *w = graph.weights(k, rows), *x = graph.activations(k, 3);
-  const float* y = graph.compute(ggml_mul_mat(graph.get(), ggml_view_2d(graph.get(), w, k, 32, w->nb[1], 16 * w->nb[1]), x));
+  const float* y =
+      graph.compute(ggml_mul_mat(graph.get(), ggml_view_2d(graph.get(), w, k, 32, w->nb[1], 16 * w->nb[1]), x));
   for (std::int64_t r = 0; r < 32; ++r)
     CHECK_NEAR(y[r], dot(&graph.decoded[static_cast<std::size_t>((16 + r) * k)], at(x, 0), k), tolerance);
 }

@@ -74,7 +74,8 @@ Texts texts_of(std::initializer_list<int> lengths) {
 std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts) {
   std::vector<PassInput> inputs;
   for (std::size_t slot = 0; slot < texts.size(); ++slot) {
-    if (!texts[slot].empty()) inputs.push_back({static_cast<int>(slot), texts[slot].data(), static_cast<int>(texts[slot].size()), 1});
+    if (!texts[slot].empty())
+      inputs.push_back({static_cast<int>(slot), texts[slot].data(), static_cast<int>(texts[slot].size()), 1});
   }
   context.decode(inputs);
   std::vector<std::vector<float>> rows;
@@ -87,7 +88,8 @@ std::vector<std::vector<float>> rows_after(Context& context, const Texts& texts)
 
 }  // namespace
 
-// Ragged inputs with idle slots in between, padded or in several llama.cpp passes: the same bits as alone, and correct lengths.
+// Ragged inputs with idle slots in between, padded or in several llama.cpp passes: the same bits as alone, and correct
+// lengths.
 TEST(sequences_of_any_lengths_share_a_pass) {
   int padded = 0, ragged = 0;
   for (const auto& lengths : {std::initializer_list<int>{3, 1, 4, 2, 2},
@@ -196,7 +198,8 @@ TEST(a_rejected_operation_is_an_error_of_its_own_pass) {
     fail_operation(tensor, tensor, "a later reason");
     return false;
   });
-  CHECK_THROWS(row_after(*context, tokens), ModelError, "stdlib-draft-f16.gguf: tensor \"blk.0.odd\": cannot be multiplied");
+  CHECK_THROWS(row_after(*context, tokens), ModelError,
+               "stdlib-draft-f16.gguf: tensor \"blk.0.odd\": cannot be multiplied");
   CHECK(context->length(0) == 0);
 
   context->set_cancel_check(nullptr);

@@ -13,7 +13,8 @@ namespace {
 GgufFile llama_of_three_layers() {
   GgufFile file;
   file.metadata.push_back({"general.architecture", GgufType::string, std::string("llama")});
-  for (const auto& [key, value] : {std::pair{"block_count", 3}, {"embedding_length", 256}, {"attention.head_count", 8}}) {
+  for (const auto& [key, value] :
+       {std::pair{"block_count", 3}, {"embedding_length", 256}, {"attention.head_count", 8}}) {
     file.metadata.push_back({std::string("llama.") + key, GgufType::u32, static_cast<std::uint64_t>(value)});
   }
   return file;

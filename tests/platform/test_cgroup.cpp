@@ -45,7 +45,9 @@ TEST(nothing_to_read_limits_nothing) {
 
 TEST(version_2_in_a_container) {
   Tree tree;
-  tree.add("proc/self/cgroup", "0::/\n").add("sys/fs/cgroup/memory.max", bytes(512)).add("sys/fs/cgroup/memory.current", bytes(200));
+  tree.add("proc/self/cgroup", "0::/\n")
+      .add("sys/fs/cgroup/memory.max", bytes(512))
+      .add("sys/fs/cgroup/memory.current", bytes(200));
   tree.add("sys/fs/cgroup/memory.stat", "anon 1\nfile 2\ninactive_file " + bytes(40) + "active_file " + bytes(10));
   tree.add("sys/fs/cgroup/cpu.max", "150000 100000\n");
   CHECK(tree.limits().available_memory == (512 - 200 + 50) * mib);
@@ -54,7 +56,9 @@ TEST(version_2_in_a_container) {
 
 TEST(version_2_max_is_no_limit) {
   Tree tree;
-  tree.add("proc/self/cgroup", "0::/\n").add("sys/fs/cgroup/memory.max", "max\n").add("sys/fs/cgroup/cpu.max", "max 100000\n");
+  tree.add("proc/self/cgroup", "0::/\n")
+      .add("sys/fs/cgroup/memory.max", "max\n")
+      .add("sys/fs/cgroup/cpu.max", "max 100000\n");
   CHECK(tree.limits().available_memory == CgroupLimits::no_limit);
   CHECK(std::isinf(tree.limits().cpus));
 }
@@ -63,7 +67,8 @@ TEST(the_tightest_group_on_the_way_up_counts) {
   Tree tree;
   tree.add("proc/self/cgroup", "0::/a.slice/b.service\n");
   tree.add("sys/fs/cgroup/a.slice/memory.max", bytes(100)).add("sys/fs/cgroup/a.slice/memory.current", bytes(30));
-  tree.add("sys/fs/cgroup/a.slice/b.service/memory.max", "max\n").add("sys/fs/cgroup/a.slice/b.service/cpu.max", "400000 100000\n");
+  tree.add("sys/fs/cgroup/a.slice/b.service/memory.max", "max\n")
+      .add("sys/fs/cgroup/a.slice/b.service/cpu.max", "400000 100000\n");
   tree.add("sys/fs/cgroup/a.slice/cpu.max", "200000 100000\n");
   CHECK(tree.limits().available_memory == 70 * mib);
   CHECK(tree.limits().cpus == 2.0);
@@ -72,7 +77,8 @@ TEST(the_tightest_group_on_the_way_up_counts) {
 TEST(version_1_by_controller) {
   Tree tree;
   tree.add("proc/self/cgroup", "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n");
-  tree.add("sys/fs/cgroup/memory/memory.limit_in_bytes", bytes(256)).add("sys/fs/cgroup/memory/memory.usage_in_bytes", bytes(100));
+  tree.add("sys/fs/cgroup/memory/memory.limit_in_bytes", bytes(256))
+      .add("sys/fs/cgroup/memory/memory.usage_in_bytes", bytes(100));
   tree.add("sys/fs/cgroup/memory/memory.stat", "total_inactive_file " + bytes(20));
   tree.add("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n");
   tree.add("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n");
@@ -82,7 +88,8 @@ TEST(version_1_by_controller) {
 
 TEST(version_1_without_limits) {
   Tree tree;
-  tree.add("proc/self/cgroup", "5:memory:/\n4:cpu:/\n").add("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  tree.add("proc/self/cgroup", "5:memory:/\n4:cpu:/\n")
+      .add("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   tree.add("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n").add("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   CHECK(tree.limits().available_memory == CgroupLimits::no_limit);
   CHECK(std::isinf(tree.limits().cpus));
@@ -90,13 +97,17 @@ TEST(version_1_without_limits) {
 
 TEST(more_used_than_allowed_leaves_nothing) {
   Tree tree;
-  tree.add("proc/self/cgroup", "0::/\n").add("sys/fs/cgroup/memory.max", bytes(10)).add("sys/fs/cgroup/memory.current", bytes(11));
+  tree.add("proc/self/cgroup", "0::/\n")
+      .add("sys/fs/cgroup/memory.max", bytes(10))
+      .add("sys/fs/cgroup/memory.current", bytes(11));
   CHECK(tree.limits().available_memory == 0);
 }
 
 TEST(damaged_files_limit_nothing) {
   Tree tree;
-  tree.add("proc/self/cgroup", "nonsense\n0::/\n::\n").add("sys/fs/cgroup/memory.max", "").add("sys/fs/cgroup/cpu.max", "x y");
+  tree.add("proc/self/cgroup", "nonsense\n0::/\n::\n")
+      .add("sys/fs/cgroup/memory.max", "")
+      .add("sys/fs/cgroup/cpu.max", "x y");
   CHECK(tree.limits().available_memory == CgroupLimits::no_limit);
   CHECK(std::isinf(tree.limits().cpus));
 }

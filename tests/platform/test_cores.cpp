@@ -14,10 +14,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Logical processors 0, 1, ... in cores of `siblings` each; `capacity`: as Linux tells it on ARM, empty where it does not.
+// Logical processors 0, 1, ... in cores of `siblings` each; `capacity`: as Linux tells it on ARM, empty where it does
+// not.
 class Machine {
  public:
-  Machine() : root_(fs::temp_directory_path() / ("specdec-cores-" + std::to_string(getpid()))) { fs::remove_all(root_); }
+  Machine() : root_(fs::temp_directory_path() / ("specdec-cores-" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+  }
   ~Machine() { fs::remove_all(root_); }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -87,7 +90,8 @@ TEST(arm_processors_of_two_and_three_kinds_of_cores) {
   CHECK(three.cores() == 4);
 }
 
-// The processors are those that this process may really use, in a made-up tree: any container with any quota is as good.
+// The processors are those that this process may really use, in a made-up tree: any container with any quota is as
+// good.
 TEST(no_more_threads_than_a_container_may_run) {
   const auto quota = [](const std::string& cpu_max) {
     Machine machine;

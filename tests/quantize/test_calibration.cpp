@@ -57,7 +57,8 @@ TEST(a_first_pass_that_fails_leaks_nothing) {
   options.window = 64;
   options.num_threads = 1;
   fails = true;
-  CHECK_THROWS(specdec::Calibration(model, text, options), specdec::ModelError, "reading the calibration text failed (status -3)");
+  CHECK_THROWS(specdec::Calibration(model, text, options), specdec::ModelError,
+               "reading the calibration text failed (status -3)");
   CHECK(num_contexts == 0 && num_batches == 0);
   fails = false;
   throws = true;
@@ -71,7 +72,8 @@ TEST(a_first_pass_that_fails_leaks_nothing) {
   CHECK(num_contexts == 0 && num_batches == 0);
 }
 
-// Files list their tensors in orders of their own, "blk.10" before "blk.2": what fits into the memory is read at once all the same.
+// Files list their tensors in orders of their own, "blk.10" before "blk.2": what fits into the memory is read at once
+// all the same.
 TEST(inputs_are_collected_in_the_order_in_which_they_are_asked_for) {
   const std::string model = std::string(MODELS) + "stdlib-draft-f16.gguf";
   std::string text;

@@ -1,5 +1,6 @@
-// The exact output distribution ("law") of a speculative cycle, by enumeration of all drafted sequences and of the uniforms:
-// a verdict is a piecewise constant function of the uniforms, with known breakpoints. Nothing here is sampled.
+// The exact output distribution ("law") of a speculative cycle, by enumeration of all drafted sequences and of the
+// uniforms: a verdict is a piecewise constant function of the uniforms, with known breakpoints. Nothing here is
+// sampled.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +22,17 @@ using specdec::sampling::Verdict;
 using Sequence = std::vector<Token>;
 using Law = std::map<Sequence, double>;                      // sums to 1
 using Model = std::function<Distribution(const Sequence&)>;  // the distribution of the next token after a prefix
-using Verify = std::function<Verdict(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
-                                     const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms)>;
+using Verify =
+    std::function<Verdict(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                          const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms)>;
 
 struct Cell {
   double left, right;
 };
 // For each uniform, the intervals on which the verdict is constant.
-using Cells = std::function<std::vector<std::vector<Cell>>(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
-                                                           const std::vector<Distribution>& target_probs, int vocabulary)>;
+using Cells =
+    std::function<std::vector<std::vector<Cell>>(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+                                                 const std::vector<Distribution>& target_probs, int vocabulary)>;
 
 inline Verdict verify_by_the_book(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                   const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
@@ -64,18 +67,21 @@ inline Law law_of(const Model& model, std::size_t length) { return extended({{{}
 // The model's rows along a sequence: after 0, 1, ... count - 1 of its tokens.
 inline std::vector<Distribution> rows_along(const Model& model, const Sequence& sequence, std::size_t count) {
   std::vector<Distribution> rows;
-  for (std::size_t i = 0; i < count; ++i) rows.push_back(model({sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(i)}));
+  for (std::size_t i = 0; i < count; ++i)
+    rows.push_back(model({sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(i)}));
   return rows;
 }
 
 // NaN, 0 / 0 where a test is certain to succeed, is no breakpoint.
 inline std::vector<Cell> cells_between(std::vector<double> breakpoints) {
-  breakpoints.erase(std::remove_if(breakpoints.begin(), breakpoints.end(), [](double x) { return std::isnan(x); }), breakpoints.end());
+  breakpoints.erase(std::remove_if(breakpoints.begin(), breakpoints.end(), [](double x) { return std::isnan(x); }),
+                    breakpoints.end());
   breakpoints.insert(breakpoints.end(), {0.0, 1.0});
   std::sort(breakpoints.begin(), breakpoints.end());
   std::vector<Cell> cells;
   for (std::size_t i = 1; i < breakpoints.size(); ++i) {
-    const bool real = breakpoints[i] - breakpoints[i - 1] > 1e-14 && breakpoints[i] <= 1.0;  // else equal up to rounding
+    const bool real =
+        breakpoints[i] - breakpoints[i - 1] > 1e-14 && breakpoints[i] <= 1.0;  // else equal up to rounding
     if (real) cells.push_back({breakpoints[i - 1], breakpoints[i]});
   }
   return cells;
@@ -90,8 +96,8 @@ inline void add_cdf(const std::vector<double>& weights, std::vector<double>& bre
   }
 }
 
-// Breakpoints taken from the paper, not from the code: the acceptance threshold at each place, and for the last token the
-// CDFs of every distribution it may be drawn from (the target row and the residual of each place).
+// Breakpoints taken from the paper, not from the code: the acceptance threshold at each place, and for the last token
+// the CDFs of every distribution it may be drawn from (the target row and the residual of each place).
 inline std::vector<std::vector<Cell>> cells_of(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
                                                const std::vector<Distribution>& target_probs, int vocabulary) {
   std::vector<std::vector<Cell>> cells;
@@ -100,19 +106,22 @@ inline std::vector<std::vector<Cell>> cells_of(const Sequence& drafted, const st
     std::vector<double> target(static_cast<std::size_t>(vocabulary)), excess = target;
     for (std::size_t token = 0; token < target.size(); ++token) {
       target[token] = target_probs[i].probability(static_cast<Token>(token));
-      if (i < drafted.size()) excess[token] = std::max(0.0, target[token] - draft_probs[i].probability(static_cast<Token>(token)));
+      if (i < drafted.size())
+        excess[token] = std::max(0.0, target[token] - draft_probs[i].probability(static_cast<Token>(token)));
     }
     add_cdf(target, last);
     if (i == drafted.size()) break;
     add_cdf(excess, last);
-    cells.push_back(cells_between({target[static_cast<std::size_t>(drafted[i])] / draft_probs[i].probability(drafted[i])}));
+    cells.push_back(
+        cells_between({target[static_cast<std::size_t>(drafted[i])] / draft_probs[i].probability(drafted[i])}));
   }
   cells.push_back(cells_between(last));
   return cells;
 }
 
 // The same for block verification: Sun et al., algorithm 2, with their p_i and h_i.
-inline std::vector<std::vector<Cell>> block_cells_of(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+inline std::vector<std::vector<Cell>> block_cells_of(const Sequence& drafted,
+                                                     const std::vector<Distribution>& draft_probs,
                                                      const std::vector<Distribution>& target_probs, int vocabulary) {
   std::vector<std::vector<Cell>> cells;
   std::vector<double> last;
@@ -140,10 +149,10 @@ inline Sequence emitted(const Sequence& drafted, const Verdict& verdict) {
   return followed_by({drafted.begin(), drafted.begin() + verdict.num_accepted}, verdict.next_token);
 }
 
-// The law of the 1 to num_drafted + 1 tokens that one cycle emits. drafting: the distributions the drafts are drawn from;
-// recorded: the distributions passed to verification (the same, except in negative controls).
-inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
-                     const Verify& verify, const Cells& cells_for = cells_of) {
+// The law of the 1 to num_drafted + 1 tokens that one cycle emits. drafting: the distributions the drafts are drawn
+// from; recorded: the distributions passed to verification (the same, except in negative controls).
+inline Law cycle_law(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
+                     int vocabulary, const Verify& verify, const Cells& cells_for = cells_of) {
   Law law;
   for (const auto& [drafted, drafted_weight] : law_of(drafting, num_drafted)) {
     const auto draft_probs = rows_along(recorded, drafted, num_drafted);
@@ -188,8 +197,9 @@ inline double distance(const Law& a, const Law& b) {
 }
 
 // The error of the law of the first num_drafted + 1 tokens (those of the cycle, then tokens of the target).
-inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted, int vocabulary,
-                             const Verify& verify = verify_by_the_book, const Cells& cells_for = cells_of) {
+inline double error_of_cycle(const Model& drafting, const Model& recorded, const Model& target, std::size_t num_drafted,
+                             int vocabulary, const Verify& verify = verify_by_the_book,
+                             const Cells& cells_for = cells_of) {
   const Law cycle = cycle_law(drafting, recorded, target, num_drafted, vocabulary, verify, cells_for);
   return distance(extended(cycle, target, num_drafted + 1), law_of(target, num_drafted + 1));
 }

@@ -39,7 +39,8 @@ Text allowed_after(ConstraintState& state, const Text& tokens) {
 
 TEST(a_mask_knows_its_tokens) {
   const TokenMask mask = mask_of(70, {0, 31, 32, 69});
-  for (Token token = -1; token < 200; ++token) CHECK(mask.contains(token) == (token == 0 || token == 31 || token == 32 || token == 69));
+  for (Token token = -1; token < 200; ++token)
+    CHECK(mask.contains(token) == (token == 0 || token == 31 || token == 32 || token == 69));
   CHECK(!mask.empty() && mask.only_token() == -1);
   CHECK(TokenMask().empty() && TokenMask().only_token() == -1);
   CHECK(mask_of(70, {}).empty() && mask_of(70, {}).only_token() == -1);

@@ -9,7 +9,9 @@ using namespace specdec::sampling;
 
 namespace {
 
-Distribution distribution_of(std::vector<Token> tokens, std::vector<double> probs) { return {std::move(tokens), std::move(probs)}; }
+Distribution distribution_of(std::vector<Token> tokens, std::vector<double> probs) {
+  return {std::move(tokens), std::move(probs)};
+}
 
 // The reference: argmax(log p + G), evaluated for every token.
 Token gumbel_choice(const Distribution& probs, const UniformSource& noise, std::int64_t position) {
@@ -41,10 +43,12 @@ class GivenBits final : public UniformSource {
 
 double chi_square(const Distribution& probs, const PhiloxUniforms& noise, int draws) {
   std::vector<double> counts(static_cast<std::size_t>(probs.tokens.back()) + 1);
-  for (int position = 0; position < draws; ++position) counts[static_cast<std::size_t>(gumbel_max(probs, noise, position))] += 1.0;
+  for (int position = 0; position < draws; ++position)
+    counts[static_cast<std::size_t>(gumbel_max(probs, noise, position))] += 1.0;
   double statistic = 0.0;
   for (std::size_t i = 0; i < probs.tokens.size(); ++i) {
-    const double expected = draws * probs.probs[i], difference = counts[static_cast<std::size_t>(probs.tokens[i])] - expected;
+    const double expected = draws * probs.probs[i],
+                 difference = counts[static_cast<std::size_t>(probs.tokens[i])] - expected;
     statistic += difference * difference / expected;
   }
   return statistic;
@@ -109,15 +113,16 @@ TEST(seed_position_request_and_token_matter) {
     request += token == gumbel_max(even, PhiloxUniforms(1, 1), i) ? 1 : 0;
     position += token == gumbel_max(even, PhiloxUniforms(1, 0), i + (std::int64_t{1} << 32)) ? 1 : 0;
   }
-  for (const int count : {seed, position, request}) CHECK(count > 60 && count < 140);  // 100 expected, standard deviation 9.4
+  for (const int count : {seed, position, request})
+    CHECK(count > 60 && count < 140);  // 100 expected, standard deviation 9.4
 }
 
 TEST(extremes_and_ties) {
   CHECK(gumbel_max(distribution_of({5}, {1.0}), PhiloxUniforms(1, 0), 0) == 5);
   const Distribution even = distribution_of({0, 1, 2, 3}, std::vector<double>(4, 0.25));
-  CHECK(gumbel_max(even, GivenBits({0, 0, 0, 0}), 0) == 0);                                        // E = 0 for all: the lowest id
-  CHECK(gumbel_max(even, GivenBits({9, 4, 4, 4}), 0) == 1);                                        // equal E
-  CHECK(gumbel_max(even, GivenBits({~0u, ~0u, ~0u, ~0u}), 0) == 0);                                // the largest E
+  CHECK(gumbel_max(even, GivenBits({0, 0, 0, 0}), 0) == 0);          // E = 0 for all: the lowest id
+  CHECK(gumbel_max(even, GivenBits({9, 4, 4, 4}), 0) == 1);          // equal E
+  CHECK(gumbel_max(even, GivenBits({~0u, ~0u, ~0u, ~0u}), 0) == 0);  // the largest E
   CHECK(gumbel_max(distribution_of({0, 1}, {5e-324, 1.0}), GivenBits({~0u, ~0u, 0, 0}), 0) == 1);  // E / p overflows
   CHECK(gumbel_max(distribution_of({2, 3}, {1.0, 5e-324}), GivenBits({0, 0, ~0u, 9}), 0) == 2);
 }

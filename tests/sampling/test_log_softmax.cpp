@@ -19,7 +19,9 @@ double by_definition(const std::vector<float>& logits, Token token) {
   return -std::log(total);
 }
 
-double fast(const std::vector<float>& logits, Token token) { return log_softmax(logits.data(), static_cast<int>(logits.size()), token); }
+double fast(const std::vector<float>& logits, Token token) {
+  return log_softmax(logits.data(), static_cast<int>(logits.size()), token);
+}
 
 }  // namespace
 
@@ -27,8 +29,10 @@ TEST(against_the_definition) {
   for (const int size : {1, 2, 15, 16, 17, 1023, 1024, 1025, 152000}) {
     for (const double spread : {0.0, 1.0, 20.0, 80.0}) {
       std::vector<float> logits;
-      for (int i = 0; i < size; ++i) logits.push_back(static_cast<float>(spread * PhiloxUniforms(1, 0).uniform(i, 0, Purpose::draft)));
-      for (const Token token : {0, size / 2, size - 1}) CHECK_NEAR(fast(logits, token), by_definition(logits, token), 1e-6);
+      for (int i = 0; i < size; ++i)
+        logits.push_back(static_cast<float>(spread * PhiloxUniforms(1, 0).uniform(i, 0, Purpose::draft)));
+      for (const Token token : {0, size / 2, size - 1})
+        CHECK_NEAR(fast(logits, token), by_definition(logits, token), 1e-6);
     }
   }
 }
@@ -46,7 +50,8 @@ TEST(the_most_likely_tokens_are_those_of_a_stable_sort) {
     for (const int values : {1, 3, 1 << 20}) {  // few values: many ties
       std::vector<float> logits;
       for (int i = 0; i < size; ++i) {
-        logits.push_back(static_cast<float>(std::floor(values * PhiloxUniforms(2, 0).uniform(i, values, Purpose::draft))) / 8.0f);
+        logits.push_back(
+            static_cast<float>(std::floor(values * PhiloxUniforms(2, 0).uniform(i, values, Purpose::draft))) / 8.0f);
       }
       const LogSoftmax row = log_softmax(logits.data(), size);
       std::vector<Token> sorted;
@@ -58,7 +63,8 @@ TEST(the_most_likely_tokens_are_those_of_a_stable_sort) {
         CHECK(static_cast<int>(tokens.size()) == 1 + std::min(count, size));
         CHECK(tokens[0].token == -1 && tokens[0].logprob == 5.0);
         for (std::size_t i = 1; i < tokens.size(); ++i) {
-          CHECK(tokens[i].token == sorted[i - 1] && tokens[i].logprob == log_softmax(logits.data(), size, tokens[i].token));
+          CHECK(tokens[i].token == sorted[i - 1] &&
+                tokens[i].logprob == log_softmax(logits.data(), size, tokens[i].token));
         }
       }
     }

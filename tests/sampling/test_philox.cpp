@@ -54,7 +54,8 @@ TEST(every_argument_matters) {
 
 TEST(derived_seeds_differ_and_the_first_is_the_seed_itself) {
   const PhiloxCounter words = philox4x32({3, 0, 0xffffffff, 0xffffffff}, {0x89abcdef, 0x01234567});
-  CHECK(derived_seed(0x0123456789abcdef, 3) == (std::uint64_t{words[1]} << 32 | words[0]));  // fixed: texts are repeated by it
+  CHECK(derived_seed(0x0123456789abcdef, 3) ==
+        (std::uint64_t{words[1]} << 32 | words[0]));  // fixed: texts are repeated by it
   std::set<std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CHECK(derived_seed(seed, 0) == seed);

@@ -38,7 +38,8 @@ void check_logit_loops(const LogitLoops<Logit>& loops, const LogitLoops<Logit>& 
   for (const int size : sizes) {
     std::vector<Logit> row = random_row<Logit>(size, static_cast<unsigned>(size));
     const Logit max = *std::max_element(row.begin(), row.end());
-    CHECK(same_bits(loops.mass(row.data(), size, static_cast<double>(max)), expected.mass(row.data(), size, static_cast<double>(max))));
+    CHECK(same_bits(loops.mass(row.data(), size, static_cast<double>(max)),
+                    expected.mass(row.data(), size, static_cast<double>(max))));
     for (const int depth : {1, 2, 7}) {
       const auto count = static_cast<std::size_t>(size / (maxima_lanes * depth) * maxima_lanes);
       std::vector<double> maxima(count, 1.0), expected_maxima(count, 2.0);
@@ -50,7 +51,8 @@ void check_logit_loops(const LogitLoops<Logit>& loops, const LogitLoops<Logit>& 
       if (has_nan) row[static_cast<std::size_t>(size / 2)] = std::numeric_limits<Logit>::quiet_NaN();
       for (const Logit floor : {-std::numeric_limits<Logit>::infinity(), Logit{-3}, max, max + 1}) {
         for (int begin = 0; begin < size; begin += 97) {
-          CHECK(loops.next_block_above(row.data(), begin, size, floor) == expected.next_block_above(row.data(), begin, size, floor));
+          CHECK(loops.next_block_above(row.data(), begin, size, floor) ==
+                expected.next_block_above(row.data(), begin, size, floor));
         }
       }
     }
@@ -61,7 +63,9 @@ void check_logit_loops(const LogitLoops<Logit>& loops, const LogitLoops<Logit>& 
 
 TEST(the_name_selects_the_table) {
   const std::string name = check::tested_name();
-  const std::string expected = name.compare(0, 6, "avx512") == 0 ? "avx512" : name.compare(0, 3, "avx") == 0 ? "avx2" : "scalar";
+  const std::string expected = name.compare(0, 6, "avx512") == 0 ? "avx512"
+                               : name.compare(0, 3, "avx") == 0  ? "avx2"
+                                                                 : "scalar";
   CHECK(tested().name == expected);
 }
 

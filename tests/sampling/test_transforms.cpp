@@ -15,7 +15,8 @@ using namespace specdec::sampling;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity(),
+                 not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 SamplingParams off() {  // temperature 1, all other transforms off
   SamplingParams params;
@@ -34,9 +35,11 @@ std::vector<float> random_logits(int size, std::uint64_t seed = 1) {
   return logits;
 }
 
-Distribution distribution_of(const SamplingParams& params, const std::vector<float>& logits, const std::vector<Token>& history = {}) {
+Distribution distribution_of(const SamplingParams& params, const std::vector<float>& logits,
+                             const std::vector<Token>& history = {}) {
   Distribution out;
-  Transforms(params).apply(logits.data(), static_cast<int>(logits.size()), history.data(), static_cast<int>(history.size()), out);
+  Transforms(params).apply(logits.data(), static_cast<int>(logits.size()), history.data(),
+                           static_cast<int>(history.size()), out);
   return out;
 }
 
@@ -203,7 +206,8 @@ TEST(what_underflows_is_not_in_the_support) {
 }
 
 TEST(bad_logits) {
-  const float float_nan = std::numeric_limits<float>::quiet_NaN(), float_infinity = std::numeric_limits<float>::infinity();
+  const float float_nan = std::numeric_limits<float>::quiet_NaN(),
+              float_infinity = std::numeric_limits<float>::infinity();
   for (const double temperature : {0.0, 0.8}) {
     for (const int top_k : {0, 1, 40}) {
       SamplingParams params;
@@ -211,7 +215,8 @@ TEST(bad_logits) {
       params.top_k = top_k;
       std::vector<float> logits = random_logits(1000);
       CHECK_THROWS(distribution_of(params, {}), std::invalid_argument, "no finite logit among 0");
-      CHECK_THROWS(distribution_of(params, std::vector<float>(7, -float_infinity)), std::invalid_argument, "no finite logit among 7");
+      CHECK_THROWS(distribution_of(params, std::vector<float>(7, -float_infinity)), std::invalid_argument,
+                   "no finite logit among 7");
       logits[900] = -float_nan;
       CHECK_THROWS(distribution_of(params, logits), std::invalid_argument, "logits contain NaN (first at id 900)");
       logits[17] = float_nan;
@@ -240,24 +245,30 @@ TEST(usable_after_an_error) {
 
 TEST(bad_parameters) {
   check_invalid([](auto& p) { p.temperature = -1; }, "temperature is -1; it must be a finite number of at least 0");
-  check_invalid([](auto& p) { p.temperature = not_a_number; }, "temperature is nan; it must be a finite number of at least 0");
-  check_invalid([](auto& p) { p.temperature = infinity; }, "temperature is inf; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = not_a_number; },
+                "temperature is nan; it must be a finite number of at least 0");
+  check_invalid([](auto& p) { p.temperature = infinity; },
+                "temperature is inf; it must be a finite number of at least 0");
   check_invalid([](auto& p) { p.top_k = -1; }, "top_k is -1; it must be a whole number from 0 to 2147483647 (0: off)");
   check_invalid([](auto& p) { p.top_p = 0; }, "top_p is 0; it must be a number above 0 and at most 1");
   check_invalid([](auto& p) { p.top_p = 1.5; }, "top_p is 1.5; it must be a number above 0 and at most 1");
   check_invalid([](auto& p) { p.top_p = not_a_number; }, "top_p is nan; it must be a number above 0 and at most 1");
   check_invalid([](auto& p) { p.min_p = -0.1; }, "min_p is -0.1; it must be a number of at least 0 and at most 1");
   check_invalid([](auto& p) { p.min_p = 1.1; }, "min_p is 1.1; it must be a number of at least 0 and at most 1");
-  check_invalid([](auto& p) { p.repeat_penalty = 0; }, "repeat_penalty is 0; it must be a number of at least 1e-06 and at most 1000000");
+  check_invalid([](auto& p) { p.repeat_penalty = 0; },
+                "repeat_penalty is 0; it must be a number of at least 1e-06 and at most 1000000");
   check_invalid([](auto& p) { p.frequency_penalty = not_a_number; },
                 "frequency_penalty is nan; it must be a number of at least -1000000 and at most 1000000");
   check_invalid([](auto& p) { p.presence_penalty = infinity; },
                 "presence_penalty is inf; it must be a number of at least -1000000 and at most 1000000");
   check_invalid([](auto& p) { p.penalty_last_n = -2; },
                 "penalty_last_n is -2; it must be a whole number from -1 to 2147483647 (-1: all, 0: off)");
-  check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; }, "a token of logit_bias is -1; it must be a whole number from 0 to 2147483647");
-  check_invalid([](auto& p) { p.logit_bias = {{3, not_a_number}}; }, "logit_bias[3] is nan; it must be finite, or -inf to ban the token");
-  check_invalid([](auto& p) { p.logit_bias = {{3, infinity}}; }, "logit_bias[3] is inf; it must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{-1, 0.0}}; },
+                "a token of logit_bias is -1; it must be a whole number from 0 to 2147483647");
+  check_invalid([](auto& p) { p.logit_bias = {{3, not_a_number}}; },
+                "logit_bias[3] is nan; it must be finite, or -inf to ban the token");
+  check_invalid([](auto& p) { p.logit_bias = {{3, infinity}}; },
+                "logit_bias[3] is inf; it must be finite, or -inf to ban the token");
 }
 
 TEST(nothing_is_allocated_in_the_steady_state) {
@@ -313,7 +324,8 @@ TEST(a_mask_comes_before_penalties_and_truncation) {
       Distribution out;
       transforms.apply(logits.data(), size, history.data(), 3, out, &mask);
       CHECK(same(out, distribution_of(params, masked, history)));
-      CHECK(transforms.argmax(logits.data(), size, history.data(), 3, &mask) == transforms.argmax(masked.data(), size, history.data(), 3));
+      CHECK(transforms.argmax(logits.data(), size, history.data(), 3, &mask) ==
+            transforms.argmax(masked.data(), size, history.data(), 3));
     }
   }
 }
@@ -332,7 +344,8 @@ TEST(a_mask_does_not_hide_invalid_logits) {
     std::vector<float> logits = random_logits(10);
     logits[2] = static_cast<float>(invalid);
     Distribution out;
-    CHECK_THROWS(Transforms(off()).apply(logits.data(), 10, nullptr, 0, out, &mask), std::invalid_argument, "logits contain");
+    CHECK_THROWS(Transforms(off()).apply(logits.data(), 10, nullptr, 0, out, &mask), std::invalid_argument,
+                 "logits contain");
   }
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr double tolerance = 1e-12, below_one = 1.0 - 0x1p-53;
 
-Verdict block(const Sequence& drafted, const std::vector<Distribution>& draft_probs, const std::vector<Distribution>& target_probs,
-              const std::vector<double>& uniforms) {
+Verdict block(const Sequence& drafted, const std::vector<Distribution>& draft_probs,
+              const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
   return verify_block(drafted, draft_probs, target_probs, uniforms);
 }
 
@@ -23,7 +23,8 @@ void check_exact(Family draft, Family target) {
     for (int vocabulary = 2; vocabulary <= 4; ++vocabulary) {
       for (std::size_t k = 1; k <= (vocabulary < 4 ? 4u : 3u); ++k) {
         const Model draft_model = draft(seed, vocabulary), target_model = target(seed, vocabulary);
-        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary, block, block_cells_of), 0.0, tolerance);
+        CHECK_NEAR(error_of_cycle(draft_model, draft_model, target_model, k, vocabulary, block, block_cells_of), 0.0,
+                   tolerance);
       }
     }
   }
@@ -82,7 +83,8 @@ TEST(accepts_at_least_as_many_as_token_verification) {
 TEST(expected_number_golden) {
   const Model target = constant({1, 2}), draft = constant({2, 1});
   CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, verify_by_the_book)), 1.0 + 10.0 / 9.0, tolerance);
-  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, block, block_cells_of)), 1.0 + 11.0 / 9.0, tolerance);
+  CHECK_NEAR(expected_tokens(cycle_law(draft, draft, target, 2, 2, block, block_cells_of)), 1.0 + 11.0 / 9.0,
+             tolerance);
 }
 
 TEST(drafting_nothing_draws_from_the_target) {
@@ -117,8 +119,10 @@ TEST(buffers_are_reused) {
   const double* const b = correction.probs.data();
   for (int i = 0; i < 10; ++i) {
     const auto row = [&](int place) -> const Distribution& { return target[static_cast<std::size_t>(place)]; };
-    (void)verify_block(drafted, 3, draft.data(), row, [&](int place) { return 0.1 * i * (place + 1) / 4.0; }, excess, correction);
-    CHECK((excess.probs.data() == a && correction.probs.data() == b) || (excess.probs.data() == b && correction.probs.data() == a));
+    (void)verify_block(
+        drafted, 3, draft.data(), row, [&](int place) { return 0.1 * i * (place + 1) / 4.0; }, excess, correction);
+    CHECK((excess.probs.data() == a && correction.probs.data() == b) ||
+          (excess.probs.data() == b && correction.probs.data() == a));
   }
 }
 

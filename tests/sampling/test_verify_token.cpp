@@ -107,7 +107,8 @@ TEST(control_argmax_drafted_but_softmax_recorded) {
 
 TEST(control_residual_skipped) {
   const Verify from_the_target = [](const Sequence& drafted, const std::vector<Distribution>& draft_probs,
-                                    const std::vector<Distribution>& target_probs, const std::vector<double>& uniforms) {
+                                    const std::vector<Distribution>& target_probs,
+                                    const std::vector<double>& uniforms) {
     Verdict verdict = verify_token(drafted, draft_probs, target_probs, uniforms);
     verdict.next_token = draw(target_probs[static_cast<std::size_t>(verdict.num_accepted)], uniforms.back());
     return verdict;
@@ -124,7 +125,8 @@ TEST(control_unlikely_token_dropped_after_it_was_sampled) {
   };
   const Model draft = constant({0.9, 0.1}), target = constant({0.5, 0.5});
   const Law cycle = cycle_law(draft, draft, target, 1, 2, dropping);
-  CHECK_NEAR(extended(cycle, target, 2)[Sequence({0, 0})] + extended(cycle, target, 2)[Sequence({0, 1})], 0.55, tolerance);
+  CHECK_NEAR(extended(cycle, target, 2)[Sequence({0, 0})] + extended(cycle, target, 2)[Sequence({0, 1})], 0.55,
+             tolerance);
   CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2, dropping), 0.025, tolerance);
   CHECK_NEAR(error_of_cycle(draft, draft, target, 1, 2), 0.0, tolerance);
 }
@@ -138,11 +140,14 @@ TEST(control_less_or_equal) {
     for (int i = 0; i < grid; ++i) count += rule(static_cast<double>(i) / grid, draft_prob, target_prob) ? 1 : 0;
     return static_cast<double>(count) / grid;
   };
-  const auto less_or_equal = [](double u, double draft_prob, double target_prob) { return u * draft_prob <= target_prob; };
+  const auto less_or_equal = [](double u, double draft_prob, double target_prob) {
+    return u * draft_prob <= target_prob;
+  };
   for (int eighths = 0; eighths <= grid; ++eighths) {
     const double draft_prob = 0.5, target_prob = draft_prob * eighths / grid;
     CHECK_NEAR(accepted(accepts, draft_prob, target_prob), static_cast<double>(eighths) / grid, 0.0);
-    if (eighths < grid) CHECK(accepted(less_or_equal, draft_prob, target_prob) > static_cast<double>(eighths) / grid + 0.1);
+    if (eighths < grid)
+      CHECK(accepted(less_or_equal, draft_prob, target_prob) > static_cast<double>(eighths) / grid + 0.1);
   }
 }
 

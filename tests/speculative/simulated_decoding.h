@@ -1,5 +1,5 @@
-// Speculative decoding in simulated time. Costs, confidences and verdicts are simulated, so the speed of every fixed K is known
-// exactly, and the adaptive draft length can be compared with it.
+// Speculative decoding in simulated time. Costs, confidences and verdicts are simulated, so the speed of every fixed K
+// is known exactly, and the adaptive draft length can be compared with it.
 #pragma once
 
 #include <algorithm>
@@ -42,10 +42,10 @@ struct World {
   std::function<double(int)> draft_pass;   // by tokens; null: there are copies only, which cost nothing
   std::vector<Place> places;
   int num_sequences = 1;
-  double noise = 0.05;                        // passes take longer, by up to ten times this fraction, by half of it on average
-  double drift = 0.0;                         // of the machine's speed, per cycle
-  double change = 0.0;                        // extra seconds of a target pass whose size differs from the last one's; for one sequence
-  double proposing = 1.0;                     // share of cycles in which the proposer has something to propose; for one sequence
+  double noise = 0.05;     // passes take longer, by up to ten times this fraction, by half of it on average
+  double drift = 0.0;      // of the machine's speed, per cycle
+  double change = 0.0;     // extra seconds of a target pass whose size differs from the last one's; for one sequence
+  double proposing = 1.0;  // share of cycles in which the proposer has something to propose; for one sequence
   std::optional<Repetition> repetition = {};  // with a draft model
 
   double acceptance() const {
@@ -58,7 +58,8 @@ struct World {
     double tokens = 1.0, survival = 1.0;
     for (int place = 0; place < k; ++place) tokens += survival *= acceptance();
     const double drafting = draft_pass ? k * draft_pass(num_sequences) : 0.0;
-    const double cycle = drafting + target_pass(num_sequences * (1 + k)), changes = k > 0 ? 2.0 * proposing * (1.0 - proposing) : 0.0;
+    const double cycle = drafting + target_pass(num_sequences * (1 + k)),
+                 changes = k > 0 ? 2.0 * proposing * (1.0 - proposing) : 0.0;
     return num_sequences * (proposing * tokens + 1.0 - proposing) /
            (proposing * cycle + (1.0 - proposing) * target_pass(num_sequences) + changes * change);
   }
@@ -100,8 +101,8 @@ struct Text {
 
 constexpr Token right = 0, wrong = 1;  // what the target chooses, and what it does not
 
-// A machine on which a rule decodes sequence after sequence. The rule sees disturbed times and random verdicts; the returned
-// speed uses undisturbed times and expected tokens, which reduces its variance.
+// A machine on which a rule decodes sequence after sequence. The rule sees disturbed times and random verdicts; the
+// returned speed uses undisturbed times and expected tokens, which reduces its variance.
 class Machine {
  public:
   explicit Machine(DraftLength& rule, std::uint64_t seed = 1) : rule_(rule), random_(seed) {}
@@ -145,7 +146,8 @@ class Machine {
     }
     if (places.empty()) return;
     std::vector<Copy> copies;
-    for (const Place& place : places) copies.push_back({random_() < place.acceptance ? right : wrong, place.confidence});
+    for (const Place& place : places)
+      copies.push_back({random_() < place.acceptance ? right : wrong, place.confidence});
     const int count = rule_.worth_copying(t.sequence, copies, world.draft_pass ? num_unread : 0);
     for (int i = 0; i < count; ++i) {
       const auto place = static_cast<std::size_t>(i);
@@ -218,7 +220,8 @@ class Machine {
       longest = std::max(longest, t.sequence.num_drafted());
       num_made += t.num_accepted + 1;
       tokens += t.expected;
-      num_unread_[i] = has_read[i] ? t.num_accepted + 1 - std::min(t.num_read, t.num_accepted) : num_unread_[i] + t.num_accepted + 1;
+      num_unread_[i] =
+          has_read[i] ? t.num_accepted + 1 - std::min(t.num_read, t.num_accepted) : num_unread_[i] + t.num_accepted + 1;
       rule_.observe(t.sequence, t.num_accepted, right);
     }
     if (world.repetition) go_on(*world.repetition, num_made);

@@ -51,7 +51,8 @@ class ToyModel final : public LanguageModel {
 };
 
 std::unique_ptr<Sequence> sequence_of(const sampling::SamplingParams& params, int num_draft_tokens, int slot) {
-  auto s = std::make_unique<Sequence>(slot, params, std::make_unique<sampling::PhiloxUniforms>(7, static_cast<std::uint64_t>(slot)));
+  auto s = std::make_unique<Sequence>(slot, params,
+                                      std::make_unique<sampling::PhiloxUniforms>(7, static_cast<std::uint64_t>(slot)));
   s->tokens = {3, 1, 4, 1, 5};
   s->num_committed = 5;
   s->num_draft_tokens = num_draft_tokens;
@@ -60,8 +61,8 @@ std::unique_ptr<Sequence> sequence_of(const sampling::SamplingParams& params, in
 }
 
 // Allocations of 100 cycles of two sequences in one batch. Before them, drafts of all lengths are made.
-int allocations_of_cycles(const sampling::SamplingParams& params, Verification verification, Drafting drafting, int k, Proposer* proposer,
-                          LanguageModel& target, int num_top_logprobs = 0) {
+int allocations_of_cycles(const sampling::SamplingParams& params, Verification verification, Drafting drafting, int k,
+                          Proposer* proposer, LanguageModel& target, int num_top_logprobs = 0) {
   AdaptiveDraftLength draft_length;
   Decoder decoder(target, proposer, &draft_length);
   const auto first = sequence_of(params, k, 0), second = sequence_of(params, k, 1);

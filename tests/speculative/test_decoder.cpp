@@ -25,9 +25,10 @@ sampling::SamplingParams params_of(double temperature) {
   return params;
 }
 
-std::unique_ptr<Sequence> sequence_of(Text prompt, int num_draft_tokens, int max_tokens, double temperature = 0.8, int slot = 0,
-                                      std::uint64_t seed = 5) {
-  auto s = std::make_unique<Sequence>(slot, params_of(temperature), std::make_unique<sampling::PhiloxUniforms>(seed, 0));
+std::unique_ptr<Sequence> sequence_of(Text prompt, int num_draft_tokens, int max_tokens, double temperature = 0.8,
+                                      int slot = 0, std::uint64_t seed = 5) {
+  auto s =
+      std::make_unique<Sequence>(slot, params_of(temperature), std::make_unique<sampling::PhiloxUniforms>(seed, 0));
   s->num_committed = static_cast<int>(prompt.size());
   s->tokens = std::move(prompt);
   s->num_draft_tokens = num_draft_tokens;
@@ -128,7 +129,8 @@ class Capricious final : public Proposer {
   explicit Capricious(Proposer& real) : real_(real) {}
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override {
     std::vector<ProposalRequest> fewer = requests;
-    for (ProposalRequest& request : fewer) request.num_tokens = 1 + request.sequence->num_committed * 7 % request.num_tokens;
+    for (ProposalRequest& request : fewer)
+      request.num_tokens = 1 + request.sequence->num_committed * 7 % request.num_tokens;
     real_.propose(fewer, stats);
     for (ProposalRequest& request : fewer) {
       Text& tokens = request.sequence->tokens;
@@ -172,12 +174,16 @@ TEST(a_seed_gives_the_same_text_for_any_draft) {
     };
     const Text expected = text(Drafting::sampled, Proposals::model, 0);
     for (const int k : {1, 2, 3, 5, 7, 20}) {
-      for (const Proposals proposals : {Proposals::model, Proposals::perfect_model, Proposals::ngram, Proposals::capricious}) {
-        for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) CHECK(text(drafting, proposals, k) == expected);
+      for (const Proposals proposals :
+           {Proposals::model, Proposals::perfect_model, Proposals::ngram, Proposals::capricious}) {
+        for (const Drafting drafting : {Drafting::sampled, Drafting::argmax})
+          CHECK(text(drafting, proposals, k) == expected);
       }
     }
-    different_seeds += expected != sampled_text(Verification::invariant, Drafting::sampled, Proposals::model, 0, seed + 1) ? 1 : 0;
-    different_by_token_verification += expected != sampled_text(Verification::token, Drafting::sampled, Proposals::model, 3, seed) ? 1 : 0;
+    different_seeds +=
+        expected != sampled_text(Verification::invariant, Drafting::sampled, Proposals::model, 0, seed + 1) ? 1 : 0;
+    different_by_token_verification +=
+        expected != sampled_text(Verification::token, Drafting::sampled, Proposals::model, 3, seed) ? 1 : 0;
   }
   CHECK(different_seeds > 45 && different_by_token_verification > 45);
 }
@@ -388,7 +394,8 @@ TEST(sequences_in_one_batch_are_as_if_alone) {
     toy::Model one_target(8, 1), one_draft(8, 2);
     DraftModelProposer one_proposer(one_draft, 8);
     Decoder one(one_target, &one_proposer);
-    alone[static_cast<std::size_t>(i)] = run(one, *sequence_of(text, k, lengths[i], 0.9, 0, 40 + static_cast<std::uint64_t>(i)));
+    alone[static_cast<std::size_t>(i)] =
+        run(one, *sequence_of(text, k, lengths[i], 0.9, 0, 40 + static_cast<std::uint64_t>(i)));
   }
   while (!running.empty()) {
     const int passes = target.num_passes;
@@ -427,7 +434,8 @@ struct Constrained {
   NgramProposer ngram;
   SuffixProposer suffix;
   std::unique_ptr<Sequence> sequence;
-  Text run(Proposer* proposer, int k, double temperature, Verification verification, const toy::Allowed& allowed = six_then_end) {
+  Text run(Proposer* proposer, int k, double temperature, Verification verification,
+           const toy::Allowed& allowed = six_then_end) {
     target.end_of_generation = draft.end_of_generation = 7;
     Decoder decoder(target, proposer);
     sequence = sequence_of({0, 1, 2, 0, 1}, k, 40, temperature);
@@ -450,7 +458,8 @@ TEST(output_obeys_its_constraint_and_ends_where_it_may_end) {
           const Text output = c.run(proposers[source], k, temperature, verification);
           CHECK(output.size() == 7 && output.back() == 7 && c.sequence->finish == Finish::end_of_generation);
           for (std::size_t i = 0; i < output.size(); ++i) {
-            CHECK((six_then_end(Text(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(i))) >> output[i] & 1u) != 0);
+            CHECK((six_then_end(Text(output.begin(), output.begin() + static_cast<std::ptrdiff_t>(i))) >> output[i] &
+                   1u) != 0);
           }
           if (temperature == 0.0 || verification == Verification::invariant) CHECK(output == plain);
         }
@@ -461,13 +470,16 @@ TEST(output_obeys_its_constraint_and_ends_where_it_may_end) {
 
 TEST(a_token_that_alone_is_allowed_is_drafted_without_a_pass) {
   const Text wanted = {3, 4, 5, 6, 3, 7};
-  const auto one_text = [&](const Text& output) { return output.size() < wanted.size() ? 1u << wanted[output.size()] : 0u; };
+  const auto one_text = [&](const Text& output) {
+    return output.size() < wanted.size() ? 1u << wanted[output.size()] : 0u;
+  };
   for (const double temperature : {0.0, 0.8}) {
     Constrained c;
     CHECK(c.run(&c.model, 7, temperature, Verification::block, one_text) == wanted);
     CHECK(c.draft.num_passes == 1 && c.target.num_passes == 2);  // prefill, and the target's pass over all drafts
     CHECK(c.sequence->stats.accepted == 6 && c.sequence->stats.accepted_copies == 0);
-    for (int place = 0; place < 6; ++place) CHECK(c.sequence->origins[static_cast<std::size_t>(place)] == DraftOrigin::constraint);
+    for (int place = 0; place < 6; ++place)
+      CHECK(c.sequence->origins[static_cast<std::size_t>(place)] == DraftOrigin::constraint);
   }
 }
 
@@ -478,7 +490,8 @@ TEST(copies_that_the_constraint_forbids_are_not_proposed) {
   for (const Token token : c.sequence->tokens) CHECK(token != 6);
   CHECK(c.sequence->stats.drafted_copies == 0 || c.sequence->tokens[5] != 2);
   Constrained free;
-  free.run(&free.ngram, 4, 0.8, Verification::block, [](const Text& output) { return output.size() < 4 ? 0b111u : 0b10000000u; });
+  free.run(&free.ngram, 4, 0.8, Verification::block,
+           [](const Text& output) { return output.size() < 4 ? 0b111u : 0b10000000u; });
   CHECK(free.sequence->stats.drafted_copies > 0);
 }
 
@@ -500,8 +513,8 @@ TEST(a_constraint_without_a_way_on_fails_its_sequence_only) {
       try {
         std::rethrow_exception(stuck->error);
       } catch (const Error& error) {
-        CHECK(std::string(error.what()) ==
-              (fails ? "the constraint failed: out of order" : "the constraint leaves no token that the output could go on with"));
+        CHECK(std::string(error.what()) == (fails ? "the constraint failed: out of order"
+                                                  : "the constraint leaves no token that the output could go on with"));
       }
     }
   }

@@ -1,6 +1,6 @@
-// The distribution ("law") of the output, by exact enumeration through the real loop: every uniform it requests takes one
-// value from each interval on which the outcome is constant, weighted by the interval's length. The intervals are computed
-// here from the tables, independently of the loop.
+// The distribution ("law") of the output, by exact enumeration through the real loop: every uniform it requests takes
+// one value from each interval on which the outcome is constant, weighted by the interval's length. The intervals are
+// computed here from the tables, independently of the loop.
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,8 @@ class Explorer {
     depth_ = 0;
     weight = 1.0;
   }
-  // breakpoints: where the outcome may change, any order; those in the interval count. The interval becomes the chosen part.
+  // breakpoints: where the outcome may change, any order; those in the interval count. The interval becomes the chosen
+  // part.
   using Interval = std::pair<double, double>;
   double choose(std::vector<double> breakpoints, Interval& interval) {
     const auto [begin, end] = interval;
@@ -95,13 +96,15 @@ Distribution distribution_after(const toy::Model& model, const Setting& setting,
   Distribution out;
   std::vector<float> logits = model.logits_after(context);
   if (setting.allowed) {
-    const std::uint32_t allowed = setting.allowed(Text(context.begin() + static_cast<std::ptrdiff_t>(prompt.size()), context.end()));
+    const std::uint32_t allowed =
+        setting.allowed(Text(context.begin() + static_cast<std::ptrdiff_t>(prompt.size()), context.end()));
     for (std::size_t token = 0; token < logits.size(); ++token) {
       if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
     }
   }
   sampling::Transforms(setting.params)
-      .apply(logits.data(), std::min(setting.vocabulary, model.vocabulary_size()), context.data(), static_cast<int>(context.size()), out);
+      .apply(logits.data(), std::min(setting.vocabulary, model.vocabulary_size()), context.data(),
+             static_cast<int>(context.size()), out);
   return out;
 }
 
@@ -155,8 +158,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
     return choose(cdf(rest));
   }
 
-  // Tokens 0 and 1 only: token 1 is chosen iff v = E1 / (E0 + E1), which is uniform, is below its probability. All rows that
-  // can be sampled at this position share v, so each of them contributes breakpoints.
+  // Tokens 0 and 1 only: token 1 is chosen iff v = E1 / (E0 + E1), which is uniform, is below its probability. All rows
+  // that can be sampled at this position share v, so each of them contributes breakpoints.
   sampling::PhiloxCounter gumbel_bits(std::int64_t position, std::int32_t, sampling::GumbelBits half) const override {
     CHECK(setting_.vocabulary == 2);
     if (noise_ignores_position) position = 0;
@@ -180,7 +183,8 @@ class EnumeratedUniforms final : public sampling::UniformSource {
     sampling::PhiloxCounter words{};
     for (const std::size_t token : {0u, 1u}) {
       const double exponential = token == 0 ? std::min(1.0, 1.0 / ratio) : std::min(1.0, ratio);
-      const auto bits = static_cast<std::uint64_t>(-std::expm1(-exponential) * 0x1p53) << 11;  // as uniform53 reads them
+      const auto bits = static_cast<std::uint64_t>(-std::expm1(-exponential) * 0x1p53)
+                        << 11;  // as uniform53 reads them
       words[token] = static_cast<std::uint32_t>(half == sampling::GumbelBits::high ? bits >> 32 : bits);
     }
     return words;
@@ -271,7 +275,8 @@ using Rule = bool (*)(const Sequence&, const Distribution& next_row);
 // Drafts until the rule says stop; may draft nothing at all.
 class StoppingProposer final : public Proposer {
  public:
-  StoppingProposer(const toy::Model& draft, const Setting& setting, Rule rule) : draft_(draft), setting_(setting), rule_(rule) {}
+  StoppingProposer(const toy::Model& draft, const Setting& setting, Rule rule)
+      : draft_(draft), setting_(setting), rule_(rule) {}
   void propose(const std::vector<ProposalRequest>& requests, Stats&) override {
     Sequence& s = *requests.front().sequence;
     for (int place = 0; place < requests.front().num_tokens; ++place) {
@@ -287,7 +292,8 @@ class StoppingProposer final : public Proposer {
       } else if (s.verification == Verification::invariant) {
         s.add_draft(sampling::gumbel_max(row, *s.uniforms, position), DraftOrigin::model);
       } else {
-        s.add_draft(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)), DraftOrigin::model);
+        s.add_draft(sampling::draw(row, s.uniforms->uniform(s.num_committed, place, Purpose::draft)),
+                    DraftOrigin::model);
       }
     }
   }
@@ -354,9 +360,13 @@ class TimelessRule final : public DraftLength {
   }
   bool worth_a_certain_draft(Sequence& s) override { return rule_.worth_a_certain_draft(s); }
   bool worth_a_row(const Sequence& s, int num_unread) override { return rule_.worth_a_row(s, num_unread); }
-  bool worth_a_draft(const Sequence& s, double row_confidence) override { return rule_.worth_a_draft(s, row_confidence); }
+  bool worth_a_draft(const Sequence& s, double row_confidence) override {
+    return rule_.worth_a_draft(s, row_confidence);
+  }
   void drafted(Sequence& s, DraftPlan::Confidence confidence) override { rule_.drafted(s, confidence); }
-  void record_draft_pass(int num_rows, int num_tokens, double) override { rule_.record_draft_pass(num_rows, num_tokens, 0.1); }
+  void record_draft_pass(int num_rows, int num_tokens, double) override {
+    rule_.record_draft_pass(num_rows, num_tokens, 0.1);
+  }
   void observe(const Sequence& s, int num_accepted, Token token) override { rule_.observe(s, num_accepted, token); }
   void end_cycle(int num_scored, int num_made, double, double) override {
     rule_.end_cycle(num_scored, num_made, 0.75 + 0.2 * num_scored, 0.0);
@@ -379,7 +389,7 @@ struct Replacements {
   std::map<int, int>* lengths = nullptr;                  // counts cycles by their number of drafts
   std::set<std::vector<DraftOrigin>>* origins = nullptr;  // of the drafts of a cycle
   bool forgets_to_roll_back = false;                      // the constraint
-  bool in_company = false;                                // batched with other sequences before and after it, with fixed random numbers
+  bool in_company = false;  // batched with other sequences before and after it, with fixed random numbers
 };
 
 Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace = {}) {
@@ -388,7 +398,8 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
   double total = 0.0;
   do {
     explorer.restart();
-    toy::Model target(setting.vocabulary, setting.seed, 64, 64, 3), draft(setting.draft_vocabulary, setting.seed + 1000, 64, 64, 3);
+    toy::Model target(setting.vocabulary, setting.seed, 64, 64, 3),
+        draft(setting.draft_vocabulary, setting.seed + 1000, 64, 64, 3);
     if (replace.target) target.table = replace.target->table;
     if (replace.draft) draft.table = replace.draft->table;
     DraftModelProposer model_proposer(draft, setting.vocabulary);
@@ -405,7 +416,10 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     const bool is_head = kind == Draft::head || kind == Draft::head_and_copies;
     const Sequence* enumerated = nullptr;
     // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
-    if (is_head) draft.table = [&](const Text& text) { return layers.logits_after(layers.expected(text, enumerated->num_committed)); };
+    if (is_head)
+      draft.table = [&](const Text& text) {
+        return layers.logits_after(layers.expected(text, enumerated->num_committed));
+      };
     Proposer* const proposers[] = {&model_proposer,    &ngram_proposer, &suffix_proposer,
                                    &combined_proposer, &head_proposer,  &head_and_copies};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
@@ -431,7 +445,8 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     if (setting.allowed) {
       auto constraint = std::make_unique<toy::Constraint>(setting.vocabulary, setting.allowed);
       constraint->forgets_to_roll_back = replace.forgets_to_roll_back;
-      sequence.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), static_cast<int>(prompt.size()));
+      sequence.constraint =
+          std::make_unique<sampling::ConstraintState>(std::move(constraint), static_cast<int>(prompt.size()));
     }
     decoder.prefill(sequence);
     Sequence before(0, setting.params, std::make_unique<sampling::PhiloxUniforms>(setting.seed, 1));
@@ -458,7 +473,8 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
       CHECK(std::equal(draft.cache(slot).begin(), draft.cache(slot).end(), sequence.tokens.begin()));
     }
     if (setting.exact_length) CHECK(sequence.finish == Finish::max_tokens && sequence.num_committed == wanted);
-    const Text output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), sequence.tokens.begin() + wanted);
+    const Text output(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()),
+                      sequence.tokens.begin() + wanted);
     law[output] += explorer.weight;
     total += explorer.weight;
   } while (explorer.advance());
@@ -497,7 +513,8 @@ double largest_error(const Law& a, const Law& b) {
 }
 
 double error_of(const Setting& setting, Draft kind, const Replacements& replace = {}) {
-  return largest_error(law_of_loop(setting, kind, replace), law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
+  return largest_error(law_of_loop(setting, kind, replace),
+                       law_of_target(setting, toy::Model(setting.vocabulary, setting.seed)));
 }
 
 Setting setting_of(int vocabulary, int num_draft_tokens, int length, bool exact_length) {
@@ -572,8 +589,9 @@ TEST(law_holds_for_copies_and_a_model_together) {
     std::set<std::vector<DraftOrigin>> origins;
     Replacements replace;
     replace.origins = &origins;
-    for (const MakeDraftLength rule :
-         {MakeDraftLength(nullptr), MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); })}) {
+    for (const MakeDraftLength rule : {MakeDraftLength(nullptr), MakeDraftLength([]() -> std::unique_ptr<DraftLength> {
+                                         return std::make_unique<ArbitraryRule>();
+                                       })}) {
       replace.draft_length = rule;
       for (Setting s : {setting_of(2, 3, 4, true)}) {
         s.verification = verification;
@@ -581,7 +599,8 @@ TEST(law_holds_for_copies_and_a_model_together) {
       }
     }
     const auto count = [&](DraftOrigin first, DraftOrigin second) {
-      return std::count_if(origins.begin(), origins.end(), [&](const auto& drafts) { return is_mixed(drafts, first, second); });
+      return std::count_if(origins.begin(), origins.end(),
+                           [&](const auto& drafts) { return is_mixed(drafts, first, second); });
     };
     CHECK(count(DraftOrigin::model, DraftOrigin::suffix) > 0 && count(DraftOrigin::suffix, DraftOrigin::model) > 0);
   }
@@ -612,7 +631,8 @@ TEST(law_holds_when_the_draft_length_is_decided_on_the_way) {
   }
 }
 
-// Sequences that share a pass choose their draft lengths together: the law of each holds for any random numbers of the others.
+// Sequences that share a pass choose their draft lengths together: the law of each holds for any random numbers of the
+// others.
 TEST(law_holds_among_other_sequences) {
   Replacements replace;
   replace.in_company = true;
@@ -626,8 +646,9 @@ TEST(law_holds_among_other_sequences) {
   }
   std::map<int, int> lengths;
   replace.lengths = &lengths;
-  for (const MakeDraftLength rule : {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
-                                     MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+  for (const MakeDraftLength rule :
+       {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+        MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
     replace.draft_length = rule;
     for (Setting s : {setting_of(2, 0, 4, true), setting_of(3, 0, 2, false)}) {
       for (s.seed = 111; s.seed <= 114; ++s.seed) CHECK_NEAR(error_of(s, Draft::model, replace), 0.0, 1e-12);
@@ -643,7 +664,8 @@ TEST(law_holds_for_drafting_heads) {
       for (const bool in_company : {false, true}) {
         Replacements replace;
         replace.in_company = in_company;
-        for (Setting s : {setting_of(2, 1, 4, false), setting_of(2, 3, 4, true), setting_of(3, 2, 2, false), setting_of(3, 3, 3, true)}) {
+        for (Setting s : {setting_of(2, 1, 4, false), setting_of(2, 3, 4, true), setting_of(3, 2, 2, false),
+                          setting_of(3, 3, 3, true)}) {
           if (in_company && !s.exact_length) continue;
           s.verification = verification;
           for (s.seed = 141; s.seed <= 143; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
@@ -735,8 +757,12 @@ TEST(law_holds_for_invariant_verification) {
 }
 
 // The number of drafts may be chosen during the cycle.
-const Rule on_the_next_row = [](const Sequence&, const Distribution& next_row) { return next_row.probability(0) > 0.55; };
-const Rule on_the_last_draft = [](const Sequence& s, const Distribution&) { return s.num_drafted() > 0 && s.tokens.back() == 1; };
+const Rule on_the_next_row = [](const Sequence&, const Distribution& next_row) {
+  return next_row.probability(0) > 0.55;
+};
+const Rule on_the_last_draft = [](const Sequence& s, const Distribution&) {
+  return s.num_drafted() > 0 && s.tokens.back() == 1;
+};
 const Rule on_both = [](const Sequence& s, const Distribution& next_row) {
   return s.num_drafted() > 0 && next_row.probability(s.tokens.back()) > 0.4;
 };
@@ -774,7 +800,8 @@ TEST(law_is_the_constrained_targets) {
       std::set<std::vector<DraftOrigin>> origins;
       Replacements replace;
       replace.origins = &origins;
-      for (Setting s : {setting_of(2, 3, 4, true), setting_of(2, 4, 3, false), setting_of(3, 2, 3, true), setting_of(3, 3, 2, false)}) {
+      for (Setting s : {setting_of(2, 3, 4, true), setting_of(2, 4, 3, false), setting_of(3, 2, 3, true),
+                        setting_of(3, 3, 2, false)}) {
         s.verification = verification;
         if (verification == Verification::invariant && !(s.vocabulary == 2 && s.exact_length)) continue;
         for (s.seed = 151; s.seed <= 153; ++s.seed) {
@@ -789,7 +816,8 @@ TEST(law_is_the_constrained_targets) {
       for (const auto& drafts : origins) seen.insert(drafts.begin(), drafts.end());
     }
   }
-  CHECK(seen == std::set<DraftOrigin>({DraftOrigin::model, DraftOrigin::ngram, DraftOrigin::suffix, DraftOrigin::constraint}));
+  CHECK(seen ==
+        std::set<DraftOrigin>({DraftOrigin::model, DraftOrigin::ngram, DraftOrigin::suffix, DraftOrigin::constraint}));
 }
 
 TEST(law_is_the_constrained_targets_under_transforms) {
@@ -814,8 +842,9 @@ TEST(law_is_the_constrained_targets_under_transforms) {
 
 TEST(law_is_the_constrained_targets_when_the_draft_length_is_decided_on_the_way) {
   Replacements replace;
-  for (const MakeDraftLength rule : {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
-                                     MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+  for (const MakeDraftLength rule :
+       {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+        MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
     replace.draft_length = rule;
     for (const Verification verification : {Verification::token, Verification::block}) {
       for (const Draft kind : {Draft::model, Draft::suffix, Draft::combined}) {
@@ -923,7 +952,8 @@ TEST(control_wrong_proposal_distribution) {
 // Not a control: submitting a sampled token as a one-hot proposal lowers its acceptance, but the law is exact.
 TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
   const Tamper recorded_as_one_hot = [](Sequence& s) {
-    for (int i = 0; i < s.num_drafted(); ++i) s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
+    for (int i = 0; i < s.num_drafted(); ++i)
+      s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
   };
   CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, {recorded_as_one_hot}), 0.0, 1e-12);
 }
@@ -934,7 +964,8 @@ class Recaller final : public Proposer {
   void propose(const std::vector<ProposalRequest>& requests, Stats&) override {
     for (const ProposalRequest& request : requests) {
       Sequence& s = *request.sequence;
-      const std::size_t end = std::min(earlier_.size(), s.tokens.size() - prompt.size() + static_cast<std::size_t>(request.num_tokens));
+      const std::size_t end =
+          std::min(earlier_.size(), s.tokens.size() - prompt.size() + static_cast<std::size_t>(request.num_tokens));
       copies_.clear();
       for (std::size_t i = s.tokens.size() - prompt.size(); i < end; ++i) copies_.push_back({earlier_[i], 1.0});
       add_copies(request, copies_, DraftOrigin::suffix);
@@ -951,8 +982,8 @@ class Recaller final : public Proposer {
   std::vector<Copy> copies_;
 };
 
-// The law of a request that repeats the seed of an earlier one: it may know that one's output, which the same random numbers
-// have decided. drafts: of the second request.
+// The law of a request that repeats the seed of an earlier one: it may know that one's output, which the same random
+// numbers have decided. drafts: of the second request.
 template <class SomeProposer>
 double error_of_repeated_seed(const Setting& setting, int* drafts) {
   Law law;

@@ -24,7 +24,9 @@ const Text prompt = {3, 1, 2, 1, 0, 2};
 
 struct Head {
   explicit Head(int slots = 1, int context = 64, int batch = 64)
-      : target(vocabulary, 1, context, batch, slots), layers(vocabulary, 2, context, batch, slots, fuses), head(target, layers, slots) {}
+      : target(vocabulary, 1, context, batch, slots),
+        layers(vocabulary, 2, context, batch, slots, fuses),
+        head(target, layers, slots) {}
   toy::Model target;
   toy::HeadLayers layers;
   DraftingHead head;
@@ -39,7 +41,8 @@ struct Head {
   }
 };
 
-std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, int max_tokens, int slot = 0, double temperature = 0.9) {
+std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, int max_tokens, int slot = 0,
+                                      double temperature = 0.9) {
   sampling::SamplingParams params;
   params.temperature = temperature;
   auto s = std::make_unique<Sequence>(slot, params, std::make_unique<sampling::PhiloxUniforms>(5, slot));
@@ -112,7 +115,8 @@ TEST_OF_HEADS(copies_and_drafts_in_one_cycle) {
     Head toy(2);
     CombinedProposer proposer(toy.head, vocabulary, nullptr, 0.2);
     Decoder decoder(toy.head.target(), &proposer);
-    const auto first = sequence_of(prompt, 6, 50, 0, temperature), second = sequence_of({1, 2, 1, 2, 1}, 6, 50, 1, temperature);
+    const auto first = sequence_of(prompt, 6, 50, 0, temperature),
+               second = sequence_of({1, 2, 1, 2, 1}, 6, 50, 1, temperature);
     decoder.prefill(*first);
     decoder.prefill(*second);
     while (first->finish == Finish::none && second->finish == Finish::none) {

@@ -26,8 +26,9 @@ Text proposal(Text text, int num_tokens, NgramProposer proposer = NgramProposer(
 TEST(continues_the_latest_copy_of_the_longest_suffix) {
   CHECK(proposal({1, 2, 3, 9, 8, 1, 2, 3}, 4) == Text({9, 8, 1, 2}));
   CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));  // the latest copy
-  CHECK(proposal({5, 2, 3, 6, 4, 3, 7, 2, 3}, 1) == Text({6}));           // a match of two tokens is preferred to a later one of one token
-  CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));                       // no more than follow the match
+  CHECK(proposal({5, 2, 3, 6, 4, 3, 7, 2, 3}, 1) ==
+        Text({6}));                                  // a match of two tokens is preferred to a later one of one token
+  CHECK(proposal({4, 3, 7, 3}, 3) == Text({7, 3}));  // no more than follow the match
 }
 
 TEST(proposes_nothing_without_a_match) {

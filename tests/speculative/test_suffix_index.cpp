@@ -31,7 +31,8 @@ Expected search(const Text& text, const Text& context) {
       ++place->second.first;
     }
     if (found.empty()) continue;
-    const auto best = std::max_element(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto best =
+        std::max_element(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     return {length, {best->first, best->second.first, followed}};
   }
   return {};
@@ -56,7 +57,8 @@ SuffixIndex index_of(const Text& text) {
 // Texts of few tokens, so that much repeats; `copying` of the time a part of the text follows again.
 class Writer {
  public:
-  Writer(int vocabulary, double copying, std::uint64_t seed) : vocabulary_(vocabulary), copying_(copying), random_(seed) {}
+  Writer(int vocabulary, double copying, std::uint64_t seed)
+      : vocabulary_(vocabulary), copying_(copying), random_(seed) {}
   Token next(const Text& text) {
     if (left_ == 0 && !text.empty() && random_() < copying_) from_ = below(text.size()), left_ = 1 + below(60);
     if (left_ > 0 && from_ < text.size()) return --left_, text[from_++];

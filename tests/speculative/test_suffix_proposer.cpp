@@ -48,7 +48,8 @@ TEST(continues_the_longest_match_with_what_followed_most_often) {
   CHECK(proposal({1, 2, 7, 5, 1, 2, 7, 6, 1, 2, 8, 1, 2}, 1) == Text({7}));     // twice 7, then once 8
   CHECK(proposal({4, 1, 2, 8, 1, 2, 7, 3, 1, 2, 7, 4, 1, 2}, 1) == Text({8}));  // the match of three tokens
   CHECK(proposal({1, 2, 3, 9, 1, 2, 3, 7, 1, 2, 3}, 2) == Text({7, 1}));        // of equal ones, the later
-  CHECK(proposal({1, 2, 5, 1, 2, 6, 3, 1, 2, 6, 4, 2}, 3) == Text({6, 4, 2}));  // each step counts from zero: 6, then the later of 3 and 4
+  CHECK(proposal({1, 2, 5, 1, 2, 6, 3, 1, 2, 6, 4, 2}, 3) ==
+        Text({6, 4, 2}));  // each step counts from zero: 6, then the later of 3 and 4
   CHECK(proposal({1, 2, 3, 4, 5, 6, 1, 2}, 4) == Text({3, 4, 5, 6}));
 }
 
@@ -141,7 +142,8 @@ TEST(the_oldest_outputs_are_forgotten) {
   EarlierOutputs outputs;
   const auto knows = [&](Token token) {
     const auto& halves = outputs.halves();
-    return std::any_of(halves.begin(), halves.end(), [&](const SuffixIndex& half) { return half.find(&token, 1).length == 1; });
+    return std::any_of(halves.begin(), halves.end(),
+                       [&](const SuffixIndex& half) { return half.find(&token, 1).length == 1; });
   };
   constexpr int length = 1000;
   constexpr int kept = EarlierOutputs::max_tokens / (length + 1);

@@ -1,5 +1,5 @@
-// The layers of a drafting head small enough to enumerate: logits are a hash of all tokens and of the hidden rows they were read with.
-// They read the target's rows as these are, or another way: then their own rows are x and 7 x.
+// The layers of a drafting head small enough to enumerate: logits are a hash of all tokens and of the hidden rows they
+// were read with. They read the target's rows as these are, or another way: then their own rows are x and 7 x.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,12 @@ class HeadLayers final : public specdec::HeadLayers {
   using Read = std::vector<std::pair<Token, float>>;  // tokens, each with its hidden row
 
   HeadLayers(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1, bool fuses = false)
-      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), fuses_(fuses), caches_(static_cast<std::size_t>(slots)) {}
+      : vocabulary_(vocabulary),
+        seed_(seed),
+        context_(context),
+        batch_(batch),
+        fuses_(fuses),
+        caches_(static_cast<std::size_t>(slots)) {}
 
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
@@ -64,7 +69,9 @@ class HeadLayers final : public specdec::HeadLayers {
     pass_size_ = total;
   }
   const float* logits(int row) const override { return rows_.at(static_cast<std::size_t>(row)).data(); }
-  const float* hidden_row(int token) const override { return &hidden_.at(static_cast<std::size_t>(token * hidden_size())); }
+  const float* hidden_row(int token) const override {
+    return &hidden_.at(static_cast<std::size_t>(token * hidden_size()));
+  }
   void truncate(int slot, int length) override {
     Read& read = caches_.at(static_cast<std::size_t>(slot));
     if (length < static_cast<int>(read.size())) read.resize(static_cast<std::size_t>(length));

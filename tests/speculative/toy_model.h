@@ -24,7 +24,11 @@ inline std::uint64_t mix(std::uint64_t x) {  // splitmix64
 class Model final : public specdec::HiddenRowModel {
  public:
   Model(int vocabulary, std::uint64_t seed, int context = 64, int batch = 64, int slots = 1)
-      : vocabulary_(vocabulary), seed_(seed), context_(context), batch_(batch), caches_(static_cast<std::size_t>(slots)) {}
+      : vocabulary_(vocabulary),
+        seed_(seed),
+        context_(context),
+        batch_(batch),
+        caches_(static_cast<std::size_t>(slots)) {}
 
   int vocabulary_size() const override { return vocabulary_; }
   int context_length() const override { return context_; }
@@ -46,7 +50,8 @@ class Model final : public specdec::HiddenRowModel {
       total += input.num_tokens;
       auto& tokens = caches_.at(static_cast<std::size_t>(input.slot));
       for (int i = 0; i < input.num_tokens; ++i) {
-        if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_) throw std::logic_error("token outside the vocabulary");
+        if (input.tokens[i] < 0 || input.tokens[i] >= vocabulary_)
+          throw std::logic_error("token outside the vocabulary");
         tokens.push_back(input.tokens[i]);
         hidden_.push_back(hidden_after(tokens));
         if (static_cast<int>(tokens.size()) > context_) throw std::logic_error("past the context");
@@ -90,7 +95,7 @@ class Model final : public specdec::HiddenRowModel {
   Token end_of_generation = -1;
   std::function<std::vector<float>(const std::vector<Token>&)> table;  // replaces the random logits
   std::function<void(int)> before_pass, after_pass;                    // of the pass's number; may throw
-  bool goes_back = true;                                               // false: truncation empties the cache (recurrent models)
+  bool goes_back = true;  // false: truncation empties the cache (recurrent models)
   int num_passes = 0;
   int largest_pass = 0;
 

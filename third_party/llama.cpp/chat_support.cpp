@@ -1,5 +1,5 @@
-// What llama.cpp's chat parsers call of its common.cpp and log.cpp, which need the whole of common/: helpers of strings, and a log
-// that is off.
+// What llama.cpp's chat parsers call of its common.cpp and log.cpp, which need the whole of common/: helpers of
+// strings, and a log that is off.
 #include <cstdarg>
 #include <stdexcept>
 
@@ -42,7 +42,9 @@ std::string string_strip(const std::string& text) {
 }
 
 // Only templates that come with a model call these, and ours come as texts.
-std::string common_token_to_piece(const llama_vocab*, llama_token, bool) { throw std::logic_error("the parser has no vocabulary"); }
+std::string common_token_to_piece(const llama_vocab*, llama_token, bool) {
+  throw std::logic_error("the parser has no vocabulary");
+}
 std::vector<llama_token> common_tokenize(const llama_vocab*, const std::string&, bool, bool) {
   throw std::logic_error("the parser has no vocabulary");
 }

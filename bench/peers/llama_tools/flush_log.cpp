@@ -1,5 +1,5 @@
-// llama.cpp writes its log on a thread that is not joined at exit, so the last lines, which have the figures, are sometimes lost.
-// This flushes the log at exit.
+// llama.cpp writes its log on a thread that is not joined at exit, so the last lines, which have the figures, are
+// sometimes lost. This flushes the log at exit.
 #include "log.h"
 
 namespace {

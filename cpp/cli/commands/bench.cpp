@@ -52,30 +52,38 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec bench";
   line.arguments = "[options]";
   line.about =
-      "Measures the tokens per second of the target without and with a draft, and compares the speedup with a prediction from "
-      "the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all modes, so that changes in the "
+      "Measures the tokens per second of the target without and with a draft, and compares the speedup with a "
+      "prediction from "
+      "the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all modes, so that "
+      "changes in the "
       "machine's speed affect all of them. Reading prompts is not timed.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {
       {"Text",
-       {texts({"-p", "--prompt"}, "TEXT", arguments.texts, "a prompt; repeatable (default: four starts of Python source files)"),
+       {texts({"-p", "--prompt"}, "TEXT", arguments.texts,
+              "a prompt; repeatable (default: four starts of Python source files)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
-        predict_option(arguments.request, 1,
-                       "maximum number of tokens per prompt; -1: until the model ends its output or the context is full")}},
+        predict_option(
+            arguments.request, 1,
+            "maximum number of tokens per prompt; -1: until the model ends its output or the context is full")}},
       {"Comparison",
        {mxfp6_option(comparison),
-        texts({"--also"}, "FILE", comparison.also, "another version of the target, measured with and without the draft; repeatable"),
+        texts({"--also"}, "FILE", comparison.also,
+              "another version of the target, measured with and without the draft; repeatable"),
         integer({"--repeat"}, arguments.rounds, 1, 1000, "rounds (default: 5)"),
-        flag({"--sequential"}, comparison.sequential, "keep one target in memory at a time (default: only if they do not fit together)")}},
+        flag({"--sequential"}, comparison.sequential,
+             "keep one target in memory at a time (default: only if they do not fit together)")}},
       model_group(comparison.generator),
       sampling_group(arguments.request),
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
-        text({"--plot"}, "FILE", arguments.plot, "also plot the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
+        text({"--plot"}, "FILE", arguments.plot,
+             "also plot the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
-  line.basics = {"-p", "-f", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-t", "--temp", "--mxfp6", "--also", "--repeat", "--json", "--plot"};
+  line.basics = {"-p", "-f",     "-n",      "-m",     "-md",      "-hf",    "-hfd",  "-k",
+                 "-t", "--temp", "--mxfp6", "--also", "--repeat", "--json", "--plot"};
   return line;
 }
 
@@ -110,8 +118,10 @@ class Bench {
     for (const ComparedFile& file : comparison_.files)
       result_.files.push_back({file.name, file.options.target, model_bytes(file.options.target), {}});
     for (const Mode& mode : comparison_.modes) result_.modes.push_back({mode.name, mode.file, mode.speculation, {}});
-    // The given target comes first in the table but is measured last: its runs do not show K, which its pass times need.
-    std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(), [this](const auto& files) { measure_together(files); });
+    // The given target comes first in the table but is measured last: its runs do not show K, which its pass times
+    // need.
+    std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(),
+                  [this](const auto& files) { measure_together(files); });
     share_draft_time();
     result_.draft = to_text(arguments_.comparison.generator.draft);
     result_.num_prompts = prompts_.size();
@@ -156,12 +166,13 @@ class Bench {
   // Does nothing for a mode whose file is not loaded.
   void measure(BenchResult::Mode& mode, int round) {
     if (generators_[mode.file] == nullptr) return;
-    progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " + mode.name);
+    progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " +
+                    mode.name);
     Stats stats;
     for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
     if (stats.tokens < min_timed_tokens) {
-      throw Error(mode.name + " generated only " + counted(stats.tokens, "token") + " in a round: too few tokens to time; " +
-                  "give more prompts, or prompts with longer continuations");
+      throw Error(mode.name + " generated only " + counted(stats.tokens, "token") +
+                  " in a round: too few tokens to time; " + "give more prompts, or prompts with longer continuations");
     }
     mode.rounds.push_back(stats);
   }
@@ -228,7 +239,8 @@ class Bench {
 int run_bench(int argc, const char* const* argv) {
   Arguments arguments;
   arguments.request.max_tokens = 64;
-  arguments.request.verification = Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
+  arguments.request.verification =
+      Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
   if (const Help help = parse(line, argc, argv).help; help != Help::none) {
     write(help_text(line, help));
@@ -240,8 +252,8 @@ int run_bench(int argc, const char* const* argv) {
     arguments.request.validate();
   }
   if (texts.size() * static_cast<std::size_t>(arguments.request.max_tokens) < min_timed_tokens) {
-    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " + std::to_string(min_timed_tokens) +
-                     " in all");
+    throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " +
+                     std::to_string(min_timed_tokens) + " in all");
   }
   fix_seed(arguments.request);
   resolve_models(arguments.comparison.generator);

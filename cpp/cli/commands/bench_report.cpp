@@ -75,7 +75,8 @@ Prediction predict(const Stats& stats, const PassTimes& passes) {
   const int k = static_cast<int>(std::ceil(mean));
   const double rate = std::min(1.0, prediction.tokens_per_call / (k + 1.0));
   const double t_draft = k == 0 ? 0.0 : prediction.speculation.draft / k;
-  prediction.speedup = sampling::predicted_speedup(rate, k, t_draft, prediction.plain.target, prediction.speculation.target);
+  prediction.speedup =
+      sampling::predicted_speedup(rate, k, t_draft, prediction.plain.target, prediction.speculation.target);
   return prediction;
 }
 
@@ -89,7 +90,9 @@ std::size_t name_width(const BenchResult& result) {
   return width + 1;
 }
 
-std::string number(const char* pattern, double value, std::size_t columns) { return pad_left(format(pattern, value), columns); }
+std::string number(const char* pattern, double value, std::size_t columns) {
+  return pad_left(format(pattern, value), columns);
+}
 
 // About four digits.
 std::string milliseconds(double seconds, std::size_t columns) {
@@ -99,10 +102,12 @@ std::string milliseconds(double seconds, std::size_t columns) {
 
 std::string heading(const BenchResult& result) {
   return counted(result.num_prompts, "prompt") +
-         (result.max_tokens == INT_MAX ? " without a token limit, " : " of at most " + counted(result.max_tokens, "token") + ", ") +
-         counted(result.modes.front().rounds.size(), "round") + ", " + (result.interleaved ? "interleaved" : "one file after another") +
-         ", " + counted(result.n_threads, "thread") + ",\n" + format("temperature %g", result.temperature) + ", seed " +
-         std::to_string(result.seed) + "; median of the rounds, reading prompts not timed\n\n";
+         (result.max_tokens == INT_MAX ? " without a token limit, "
+                                       : " of at most " + counted(result.max_tokens, "token") + ", ") +
+         counted(result.modes.front().rounds.size(), "round") + ", " +
+         (result.interleaved ? "interleaved" : "one file after another") + ", " + counted(result.n_threads, "thread") +
+         ",\n" + format("temperature %g", result.temperature) + ", seed " + std::to_string(result.seed) +
+         "; median of the rounds, reading prompts not timed\n\n";
 }
 
 std::string speed_table(const BenchResult& result) {
@@ -112,8 +117,8 @@ std::string speed_table(const BenchResult& result) {
   for (const BenchResult::Mode& mode : result.modes) {
     const Speed tokens = speed(mode);
     const Stats stats = sum(mode);
-    text += pad(mode.name, width) + number("%.1f", tokens.median, 9) + pad_left(format("%.1f - %.1f", tokens.low, tokens.high), 17) +
-            number("%.2f", tokens.median / first, 9) +
+    text += pad(mode.name, width) + number("%.1f", tokens.median, 9) +
+            pad_left(format("%.1f - %.1f", tokens.low, tokens.high), 17) + number("%.2f", tokens.median / first, 9) +
             (mode.speculation ? number("%.3f", stats.acceptance_rate(), 10) : pad_left("-", 10)) +
             number("%.2f", stats.tokens_per_target_call(), 13) + "\n";
   }
@@ -126,13 +131,15 @@ std::string sizes(const BenchResult& result) {
   const BenchResult::File& first = result.files.front();
   for (std::size_t at = 1; at < result.files.size(); ++at) {
     const BenchResult::File& file = result.files[at];
-    text += "\n" + file.name + format(": %.2f times the size of ", static_cast<double>(file.bytes) / static_cast<double>(first.bytes)) +
+    text += "\n" + file.name +
+            format(": %.2f times the size of ", static_cast<double>(file.bytes) / static_cast<double>(first.bytes)) +
             first.name + " (" + size_text(file.bytes) + ", " + size_text(first.bytes) + ")\n";
   }
   return text;
 }
 
-std::string pass_row(const std::string& name, const std::vector<double>& seconds, std::size_t from, std::size_t to, std::size_t width) {
+std::string pass_row(const std::string& name, const std::vector<double>& seconds, std::size_t from, std::size_t to,
+                     std::size_t width) {
   std::string text = pad(name, width);
   for (std::size_t i = from; i < std::min(to, seconds.size()); ++i) text += milliseconds(seconds[i], 8);
   return text + "\n";
@@ -156,7 +163,8 @@ std::string pass_table(const BenchResult& result) {
 
 std::string cycle_row(const std::string& name, const Cycle& cycle, std::size_t width) {
   std::string text = pad(name, width);
-  for (const double seconds : {cycle.draft, cycle.target, cycle.sampling, cycle.rest, cycle.total()}) text += milliseconds(seconds, 10);
+  for (const double seconds : {cycle.draft, cycle.target, cycle.sampling, cycle.rest, cycle.total()})
+    text += milliseconds(seconds, 10);
   return text + "\n";
 }
 
@@ -167,19 +175,26 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   const Prediction prediction = predict(stats, result.files[mode.file].passes);
   const Cycle cycle = measured_cycle(stats), plain_cycle = measured_cycle(sum(plain));
   const std::size_t width = name_width(result);
-  std::string text = "\n" + mode.name + " over " + plain.name + ": speed predicted " + format("%.2f", prediction.speedup) + ", measured " +
-                     format("%.2f", speed(mode).median / speed(plain).median) + format(" (K %.1f, ", prediction.num_draft_tokens) +
+  std::string text = "\n" + mode.name + " over " + plain.name + ": speed predicted " +
+                     format("%.2f", prediction.speedup) + ", measured " +
+                     format("%.2f", speed(mode).median / speed(plain).median) +
+                     format(" (K %.1f, ", prediction.num_draft_tokens) +
                      format("%.2f tokens per cycle)\n", prediction.tokens_per_call);
   text += pad("ms per cycle", width) + "     draft    target  sampling      rest     total\n";
   text += cycle_row("predicted", prediction.speculation, width) + cycle_row("measured", cycle, width);
-  text += cycle_row("  without, predicted", prediction.plain, width) + cycle_row("  without, measured", plain_cycle, width);
+  text +=
+      cycle_row("  without, predicted", prediction.plain, width) + cycle_row("  without, measured", plain_cycle, width);
   return text;
 }
 
 // ---- JSON
 
 Json cycle_json(const Cycle& cycle) {
-  return {{"draft", cycle.draft}, {"target", cycle.target}, {"sampling", cycle.sampling}, {"rest", cycle.rest}, {"total", cycle.total()}};
+  return {{"draft", cycle.draft},
+          {"target", cycle.target},
+          {"sampling", cycle.sampling},
+          {"rest", cycle.rest},
+          {"total", cycle.total()}};
 }
 
 Json prediction_json(const BenchResult& result, std::size_t at) {
@@ -204,7 +219,8 @@ Json mode_json(const BenchResult& result, std::size_t at) {
   return {{"name", mode.name},
           {"file", result.files[mode.file].name},
           {"speculation", mode.speculation},
-          {"tokens_per_second", {{"median", tokens.median}, {"low", tokens.low}, {"high", tokens.high}, {"rounds", rounds}}},
+          {"tokens_per_second",
+           {{"median", tokens.median}, {"low", tokens.low}, {"high", tokens.high}, {"rounds", rounds}}},
           {"speedup", tokens.median / speed(result.modes.front()).median},
           {"stats", statistics_json(sum(mode))},
           {"prediction", mode.speculation ? prediction_json(result, at) : Json(nullptr)}};
@@ -213,16 +229,20 @@ Json mode_json(const BenchResult& result, std::size_t at) {
 // What the table means for a user: whether to draft, and with which file.
 std::string verdict(const BenchResult& result) {
   constexpr double noticeable = 1.03;  // less is within what the rounds differ
-  const auto slower = [](const BenchResult::Mode& a, const BenchResult::Mode& b) { return speed(a).median < speed(b).median; };
+  const auto slower = [](const BenchResult::Mode& a, const BenchResult::Mode& b) {
+    return speed(a).median < speed(b).median;
+  };
   const BenchResult::Mode& fastest = *std::max_element(result.modes.begin(), result.modes.end(), slower);
   const BenchResult::Mode& first = result.modes.front();
   const double drafted = speed(result.modes[1]).median / speed(first).median;
-  std::string text = drafted >= noticeable ? "Use this draft: " + format("%.2f times", drafted) + " the speed without it"
+  std::string text = drafted >= noticeable
+                         ? "Use this draft: " + format("%.2f times", drafted) + " the speed without it"
                      : drafted > 1.0 / noticeable
                          ? "This draft makes no difference: " + format("%.2f times", drafted) + " the speed without it"
                          : "Do without this draft: " + format("%.2f times", drafted) + " the speed without it";
   if (result.files.size() > 1) {
-    text += "\nFastest: " + fastest.name + format(", %.2f times ", speed(fastest).median / speed(first).median) + first.name;
+    text += "\nFastest: " + fastest.name + format(", %.2f times ", speed(fastest).median / speed(first).median) +
+            first.name;
   }
   return text + "\n\n";
 }
@@ -252,7 +272,8 @@ nlohmann::ordered_json bench_json(const BenchResult& result) {
                {"files", Json::array()},
                {"modes", Json::array()}};
   for (const BenchResult::File& file : result.files) {
-    json["files"].push_back({{"name", file.name}, {"path", file.path}, {"bytes", file.bytes}, {"pass_seconds", file.passes.target}});
+    json["files"].push_back(
+        {{"name", file.name}, {"path", file.path}, {"bytes", file.bytes}, {"pass_seconds", file.passes.target}});
   }
   for (std::size_t at = 0; at < result.modes.size(); ++at) json["modes"].push_back(mode_json(result, at));
   return json;

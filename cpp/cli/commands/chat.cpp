@@ -50,8 +50,10 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec chat";
   line.arguments = "[options]";
   line.about =
-      "Answers what is typed or piped to it, using the model's own chat template or another one; without a template the model "
-      "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. Ctrl-C "
+      "Answers what is typed or piped to it, using the model's own chat template or another one; without a template "
+      "the model "
+      "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. "
+      "Ctrl-C "
       "stops an answer; /help lists the commands; /quit or the end of input exits.";
   line.positional_hint = "; write to standard input, or use -p";
   line.groups = {
@@ -73,7 +75,8 @@ CommandLine command_line(Arguments& arguments) {
         template_option(arguments.chat_template),
         template_file_option(arguments.chat_template),
         flag({"--jinja"}, arguments.jinja, "accepted because llama.cpp has it; templates are always run as Jinja"),
-        predict_option(arguments.request, 1, "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
+        predict_option(arguments.request, 1,
+                       "maximum number of tokens per answer; -1: until the model ends it or the context is full"),
         stop_option(arguments.request, "stop string: ends an answer, which does not include it; repeatable")}},
       model_group(arguments.generator),
       sampling_group(arguments.request),
@@ -108,7 +111,8 @@ std::string printable_lines(const std::string& text) {
 std::string file_name(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
 
 constexpr const char* demonstration =
-    "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a model: specdec "
+    "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a "
+    "model: specdec "
     "chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
 constexpr const char* help_hint = "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines";
 
@@ -161,11 +165,13 @@ class Chat {
       const std::size_t space = line->find_first_of(" \n"), rest = line->find_first_not_of(" \n", space);
       const std::string word = line->substr(0, space), argument = rest == std::string::npos ? "" : line->substr(rest);
       if (*line == "exit" || word == "/quit" || word == "/exit") return;
-      const auto command = std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
+      const auto command =
+          std::find_if(std::begin(commands), std::end(commands), [&](const Command& c) { return word == c.name; });
       if (command != std::end(commands)) {
         (this->*command->run)(argument);
       } else if (word.compare(0, 1, "/") == 0 && (space == std::string::npos || !meant(word).empty())) {
-        note("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)) + "\n");
+        note("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)) +
+             "\n");
       } else if (!line->empty()) {
         ask(*line);
       }
@@ -196,7 +202,9 @@ class Chat {
 
   std::string introduction(const Arguments& arguments) const {
     const std::string draft = to_text(generator_.draft());
-    const char* of_template = arguments.chat_template ? "given" : conversation_.has_template() ? "the model's own" : "none";
+    const char* of_template = arguments.chat_template        ? "given"
+                              : conversation_.has_template() ? "the model's own"
+                                                             : "none";
     const int context = generator_.n_ctx(), trained = generator_.trained_context();
     std::string text = "model    " + file_name(arguments.generator.target) + "\n";
     text += "draft    " + (draft.empty() ? "none" : file_name(draft)) + "\n";
@@ -215,8 +223,8 @@ class Chat {
     if (has_stopped_) input_.put_back(question);
   }
 
-  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation. False: nothing was
-  // written, because the question is too long or a Ctrl-C came first.
+  // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation.
+  // False: nothing was written, because the question is too long or a Ctrl-C came first.
   bool respond() {
     ChatConversation::Answer answer;
     std::optional<FinishReason> reason;
@@ -253,7 +261,8 @@ class Chat {
     answer.is_complete = reason == FinishReason::stop;
     if (has_stopped_ && answer.is_empty()) {
       const PromptProgress progress = last_ ? last_->prompt_progress() : PromptProgress();
-      note("(stopped while reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token") + ")\n");
+      note("(stopped while reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token") +
+           ")\n");
       return false;
     }
     conversation_.add_to_answer(answer);
@@ -262,7 +271,8 @@ class Chat {
     if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
     if (!is_typed_) return true;
     if (has_stopped_) note("(stopped; /more goes on)\n");
-    if (reason == FinishReason::length) note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
+    if (reason == FinishReason::length)
+      note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
     note(styled(summary(), Style::faint, color_));
     explain_colors();
     tell_of_drafts();
@@ -275,7 +285,8 @@ class Chat {
 
   void show(const Piece& piece, WordWrap& wrap) const {
     const Style style = style_of(piece);
-    if (is_typed_ && can_draw() && conversation_.has_template()) write(wrap.add(piece.text, style, color_, terminal_size().columns));
+    if (is_typed_ && can_draw() && conversation_.has_template())
+      write(wrap.add(piece.text, style, color_, terminal_size().columns));
     else write(styled(piece.text, style, color_));
   }
 
@@ -283,8 +294,10 @@ class Chat {
   std::string remedy() const {
     constexpr int step = 512, template_tokens = 64;  // sizes are rounded up; what a template adds, roughly
     const std::size_t text = generator_.tokenize(conversation_.system() + conversation_.question(), false).size();
-    const std::size_t needed = text + conversation_.answer().tokens.size() + static_cast<std::size_t>(reserve() + template_tokens);
-    const std::size_t size = (needed + step - 1) / step * step, trained = static_cast<std::size_t>(generator_.trained_context());
+    const std::size_t needed =
+        text + conversation_.answer().tokens.size() + static_cast<std::size_t>(reserve() + template_tokens);
+    const std::size_t size = (needed + step - 1) / step * step,
+                      trained = static_cast<std::size_t>(generator_.trained_context());
     if (size > trained) return "; the model was trained for " + std::to_string(trained) + ": shorten the message";
     return "; start with -c " + std::to_string(size) + ", or shorten the message";
   }
@@ -296,21 +309,25 @@ class Chat {
     const double plain = generator_.plain_seconds_per_token();
     if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
     const bool is_timed = stats.tokens >= min_timed_tokens && plain > 0.0;
-    if (stats.drafted > 0 && is_timed) text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
+    if (stats.drafted > 0 && is_timed)
+      text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
     return text + "\n";
   }
 
   // Once, as soon as there is something coloured.
   void explain_colors() {
     if (!color_ || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
-    note(styled("(", Style::faint, true) + styled("green", Style::green, true) + styled(": accepted drafts, ", Style::faint, true) +
-         styled("cyan", Style::cyan, true) + styled(": copied text; /set color off)\n", Style::faint, true));
+    note(styled("(", Style::faint, true) + styled("green", Style::green, true) +
+         styled(": accepted drafts, ", Style::faint, true) + styled("cyan", Style::cyan, true) +
+         styled(": copied text; /set color off)\n", Style::faint, true));
   }
 
   // Once, as soon as it is measured.
   void tell_of_drafts() {
     const std::string drafting = last_->drafting();
-    if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 || std::exchange(has_told_of_drafts_, true)) return;
+    if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
+        std::exchange(has_told_of_drafts_, true))
+      return;
     note(styled("(drafts are " + drafting + ")\n", Style::faint, color_));
   }
 
@@ -326,7 +343,8 @@ class Chat {
   void help(const std::string&) {
     std::string text;
     for (const Command& command : commands) {
-      text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, 20) + command.help + "\n";
+      text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, 20) +
+              command.help + "\n";
     }
     note(text + pad("/quit, exit, Ctrl-D", 20) + "leave; Ctrl-C stops an answer\n");
   }
@@ -355,12 +373,16 @@ class Chat {
     else respond();
   }
   void undo(const std::string&) {
-    note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n" : "there is nothing to undo\n");
+    note(conversation_.forget_turn() ? "(the last question and its answer are forgotten)\n"
+                                     : "there is nothing to undo\n");
   }
-  void statistics(const std::string&) { note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting()) : no_answer); }
+  void statistics(const std::string&) {
+    note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting()) : no_answer);
+  }
   void save(const std::string& given) {
     const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;
-    const std::string path = with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
+    const std::string path =
+        with_home(overwrites ? given.substr(std::min(given.size(), given.find_first_not_of(' ', 2))) : given);
     if (path.empty()) return note("/save needs the name of a file\n");
     std::error_code ignored;
     if (!overwrites && path != file_ && std::filesystem::exists(path, ignored)) {
@@ -401,7 +423,8 @@ class Chat {
   // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
   void change(Request& request, const RequestOption& option, const std::string& text) const {
     using Json = nlohmann::ordered_json;
-    if (is_constraint(option)) request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
+    if (is_constraint(option))
+      request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
     const option::Value absent = option.get(Request{});
     if (text == none) return option.set(request, option::text(absent).empty() ? absent : option.get(defaults_));
     if (!option.flags.word.empty() && text == option.flags.word) return option.set(request, option.flags.word_value);
@@ -417,7 +440,8 @@ class Chat {
     color_ = text == "on";
     note(color_line());
   }
-  // "NAME VALUE": an option of requests, or the colour of answers; without a value, shows it; without either, shows all.
+  // "NAME VALUE": an option of requests, or the colour of answers; without a value, shows it; without either, shows
+  // all.
   void set(const std::string& text) {
     const std::size_t space = text.find_first_of(" =");
     const std::string name = text.substr(0, space);

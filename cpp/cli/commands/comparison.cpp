@@ -39,7 +39,8 @@ std::uint64_t quantized_bytes(const std::string& path) {
   std::uint64_t bytes = parts.front().data_offset;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      bytes += reason_to_keep(tensor, parts).empty() ? tensor.elements() / mxfp6_block * mxfp6_block_bytes : tensor.bytes;
+      bytes +=
+          reason_to_keep(tensor, parts).empty() ? tensor.elements() / mxfp6_block * mxfp6_block_bytes : tensor.bytes;
     }
   }
   return bytes;
@@ -50,13 +51,14 @@ void check_disk(const std::string& target, std::uint64_t bytes) {
   const fs::path folder = fs::temp_directory_path();
   const std::uint64_t available = fs::space(folder).available;
   if (bytes <= available) return;
-  throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " + size_text(available) +
+  throw Error("quantizing " + target + " needs " + size_text(bytes) + " in " + folder.string() + ", which has " +
+              size_text(available) +
               " free; name another folder (TMPDIR=...) or a quantized file (--mxfp6 FILE), or leave --mxfp6 out");
 }
 
 // All files in one load if they fit into memory, otherwise one load per file. needs: memory of each file.
-std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files, const std::vector<MemoryNeed>& needs,
-                                                 bool sequential) {
+std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>& files,
+                                                 const std::vector<MemoryNeed>& needs, bool sequential) {
   const std::uint64_t available = available_memory();
   std::vector<std::vector<std::size_t>> loads;
   std::vector<std::size_t> all;
@@ -66,8 +68,9 @@ std::vector<std::vector<std::size_t>> plan_loads(const std::vector<ComparedFile>
     loads.push_back({i});
     together += needs[i].total();
     if (available == 0 || needs[i].total() <= available) continue;
-    throw Error(files[i].name + " (" + files[i].options.target + ") needs " + size_text(needs[i].total()) + " of memory: weights " +
-                size_text(needs[i].weights) + ", caches " + size_text(needs[i].caches) + "; " + size_text(available) +
+    throw Error(files[i].name + " (" + files[i].options.target + ") needs " + size_text(needs[i].total()) +
+                " of memory: weights " + size_text(needs[i].weights) + ", caches " + size_text(needs[i].caches) + "; " +
+                size_text(available) +
                 " are available. End other programs, use smaller models, or ask for a shorter context (-c)");
   }
   const bool fits = available == 0 || together <= available;
@@ -98,16 +101,19 @@ void add_file(Comparison& comparison, const std::string& name, const GeneratorOp
 
 Option mxfp6_option(ComparisonOptions& options) {
   return text({"--mxfp6"}, "FILE|auto", options.mxfp6,
-              "also compare the target's MXFP6 version: this file; auto: quantize to a temporary file in TMPDIR, removed at the end");
+              "also compare the target's MXFP6 version: this file; auto: quantize to a temporary file in TMPDIR, "
+              "removed at the end");
 }
 
 void prepare(const ComparisonOptions& options, ProgressLine& progress, Comparison& comparison) {
   const GeneratorOptions& given = options.generator;
-  if (given.num_draft_tokens == 0) throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
+  if (given.num_draft_tokens == 0)
+    throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
   if (!has_draft(given.draft) && !has_own_head(given.target))
     throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram)");
   if (!options.mxfp6.empty() && weight_type(given.target) == mxfp6_type())
-    throw UsageError("--mxfp6 adds the target's MXFP6 version, but the target " + given.target + " is MXFP6 already; leave --mxfp6 out");
+    throw UsageError("--mxfp6 adds the target's MXFP6 version, but the target " + given.target +
+                     " is MXFP6 already; leave --mxfp6 out");
 
   add_file(comparison, weight_name(given.target), given);
   const bool make_file = options.mxfp6 == automatic;

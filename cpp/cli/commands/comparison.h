@@ -1,5 +1,5 @@
-// The modes that `bench` and `race` compare: the target without and with a draft, and on request its MXFP6 version (a given or a
-// temporary file) likewise.
+// The modes that `bench` and `race` compare: the target without and with a draft, and on request its MXFP6 version (a
+// given or a temporary file) likewise.
 #pragma once
 
 #include <optional>

@@ -44,19 +44,26 @@ CommandLine command_line(GenerateOptions& options) {
   line.command = "specdec generate";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Continues a prompt. With any draft the output is distributed exactly as the target model's; a good draft makes it "
+      "Continues a prompt. With any draft the output is distributed exactly as the target model's; a good draft makes "
+      "it "
       "faster. Without -p and -f the prompt is read from standard input.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
   const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
-  const auto display = [&options](bool value) { return [&options, value](const std::string&) { options.display_prompt = value; }; };
+  const auto display = [&options](bool value) {
+    return [&options, value](const std::string&) { options.display_prompt = value; };
+  };
   line.groups = {
       {"Text",
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input); one trailing newline is removed", set_file},
+        {{"-f", "--file"},
+         "FILE",
+         "read the prompt from a file (-: standard input); one trailing newline is removed",
+         set_file},
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
-             "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the same. It is for one "
+             "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the "
+             "same. It is for one "
              "pair of models and one processor; a damaged one is replaced"),
         predict_option(options.request, 0),
         stop_option(options.request)}},
@@ -65,26 +72,36 @@ CommandLine command_line(GenerateOptions& options) {
       constraint_group(options.request),
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
-             "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally with options named as "
-             "in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the first line, those of "
+             "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally "
+             "with options named as "
+             "in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the "
+             "first line, those of "
              "the "
              "others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
-             "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, stats or error. "
-             "With top_logprobs also tokens, as --json has them. Results are in FILE.part until all are done; the same command resumes an "
+             "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, "
+             "stats or error. "
+             "With top_logprobs also tokens, as --json has them. Results are in FILE.part until all are done; the same "
+             "command resumes an "
              "interrupted run"),
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
-             "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one with "
+             "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one "
+             "with "
              "finish_reason, seed, verification and stats, of which drafting says whether drafts are used, or why not"),
         option_of(*option::find(request_options(), "top_logprobs"), options.request),
         color_option(options.color),
-        {{"--display-prompt"}, "", "print the prompt before the output (default: if standard output is a terminal)", display(true)},
+        {{"--display-prompt"},
+         "",
+         "print the prompt before the output (default: if standard output is a terminal)",
+         display(true)},
         {{"--no-display-prompt"}, "", "print only the output", display(false)},
         flag({"--no-stats", "--no-perf"}, options.statistics, "do not print statistics to standard error", false)}},
   };
-  line.basics = {"-p", "-f", "-n", "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s", "--prompt-cache", "--prompts", "--json"};
+  line.basics = {
+      "-p",        "-f",    "-n", "-m", "-md", "-hf", "-hfd", "-k", "-c", "-t", "--temp", "-s", "--prompt-cache",
+      "--prompts", "--json"};
   return line;
 }
 
@@ -92,7 +109,8 @@ CommandLine command_line(GenerateOptions& options) {
 std::string how_to_repeat(const RequestHandle& request) {
   const std::string seed = std::to_string(request.seed()), mode = name(request.verification());
   if (request.is_repeatable()) return "repeat   --seed " + seed + " --verification " + mode + "\n";
-  return "seed     " + seed + ", verification " + mode + "\nrepeat   start with --seed: -k auto depends on measured times\n";
+  return "seed     " + seed + ", verification " + mode +
+         "\nrepeat   start with --seed: -k auto depends on measured times\n";
 }
 
 // Writes the output as text or as JSON.
@@ -120,8 +138,8 @@ class TextSink : public Sink {
   void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting()) + "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" +
-         how_to_repeat(request));
+    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting()) + "ended    by " +
+         (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(request));
   }
 
  private:
@@ -221,12 +239,14 @@ int run_generate(int argc, const char* const* argv) {
     write(help_text(line, help));
     return 0;
   }
-  if (options.many.prompts.empty() != options.many.output.empty()) throw UsageError("--prompts and --output must be given together");
+  if (options.many.prompts.empty() != options.many.output.empty())
+    throw UsageError("--prompts and --output must be given together");
   if (!options.many.prompts.empty()) {
     if (options.prompt.text || options.prompt.file) throw UsageError("give only one of -p, -f and --prompts");
     if (options.json || options.display_prompt || options.prompt.escapes || !options.prompt_cache.empty()) {
       throw UsageError(
-          "--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt, --prompt-cache or -e");
+          "--prompts writes JSON Lines to --output; it cannot be combined with --json, --display-prompt, "
+          "--prompt-cache or -e");
     }
     if (options.generator.max_sequences == 0) options.generator.max_sequences = 8;
     return generate_many(options.generator, options.request, options.many);

@@ -120,7 +120,9 @@ Json conditions(const GeneratorOptions& options, const Request& defaults, const 
   Json generator = conditions_of(generator_options(), options);
   generator["target"] = model_fingerprint(options.target);
   generator["draft"] = draft_of(options.draft);
-  return {{"prompts", fingerprint(lines)}, {"generator", generator}, {"request", conditions_of(request_options(), defaults)}};
+  return {{"prompts", fingerprint(lines)},
+          {"generator", generator},
+          {"request", conditions_of(request_options(), defaults)}};
 }
 
 // The seed of an earlier run; none if its first line has none.
@@ -144,7 +146,11 @@ class Run {
  public:
   // The seed of `defaults` is that of the first request; those of the others are derived from it.
   Run(Generator& generator, const Request& defaults, std::vector<std::string> lines, ResultsFile& results)
-      : generator_(generator), defaults_(defaults), first_seed_(*defaults.seed), lines_(std::move(lines)), results_(results) {
+      : generator_(generator),
+        defaults_(defaults),
+        first_seed_(*defaults.seed),
+        lines_(std::move(lines)),
+        results_(results) {
     defaults_.seed.reset();
     for (const std::string& line : lines_) num_requests_ += is_blank(line) ? 0 : 1;
   }
@@ -157,8 +163,9 @@ class Run {
       take();
       if (interrupted()) throw Cancelled("interrupted");
       progress.update([&] {
-        return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " prompts, " + std::to_string(running_.size()) +
-               " running, " + format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
+        return std::to_string(results_.size()) + "/" + std::to_string(num_requests_) + " prompts, " +
+               std::to_string(running_.size()) + " running, " +
+               format("%.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
       });
       if (!running_.empty()) arrivals_->wait_beyond(seen, std::chrono::milliseconds(100));
     }
@@ -168,7 +175,8 @@ class Run {
   std::string summary() const {
     std::string text = counted(num_requests_, "prompt");
     if (num_tokens_ > 0) text += format(", %.1f tokens/s", static_cast<double>(num_tokens_) / (seconds() - begun_));
-    if (results_.num_failed() > 0) text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
+    if (results_.num_failed() > 0)
+      text += "; " + std::to_string(results_.num_failed()) + " failed, see \"error\" in their lines";
     return text + "\n" + (drafting_.empty() ? "" : drafting_text(drafting_));
   }
 
@@ -182,11 +190,14 @@ class Run {
     std::optional<FinishReason> reason{};
   };
 
-  static double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+  static double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
 
   // Keeps as many requests waiting as there are slots.
   void submit() {
-    for (; next_line_ < lines_.size() && running_.size() < 2 * static_cast<std::size_t>(generator_.max_sequences()); ++next_line_) {
+    for (; next_line_ < lines_.size() && running_.size() < 2 * static_cast<std::size_t>(generator_.max_sequences());
+         ++next_line_) {
       const std::string& line = lines_[next_line_];
       if (is_blank(line)) continue;
       const std::int64_t index = next_index_++;
@@ -195,7 +206,8 @@ class Run {
       try {
         PromptLine request = parse_prompt_line(line, defaults_);
         if (!request.id.is_null()) result["id"] = std::move(request.id);
-        if (!request.request.seed) request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
+        if (!request.request.seed)
+          request.request.seed = sampling::derived_seed(first_seed_, static_cast<std::uint64_t>(index));
         result["seed"] = *request.request.seed;
         const std::shared_ptr<RequestHandle> handle = generator_.submit(request.request, interrupted);
         handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
@@ -277,7 +289,8 @@ int generate_many(GeneratorOptions options, Request defaults, ManyOptions files)
   const std::size_t kept = results.size();
   catch_interrupt();
   Run run(generator, defaults, std::move(lines), results);
-  if (kept > 0) note("resuming: " + std::to_string(kept) + " of " + counted(run.num_requests(), "prompt") + " already done\n");
+  if (kept > 0)
+    note("resuming: " + std::to_string(kept) + " of " + counted(run.num_requests(), "prompt") + " already done\n");
   try {
     run.to_the_end();
   } catch (const Cancelled&) {

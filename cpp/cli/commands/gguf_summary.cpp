@@ -20,14 +20,16 @@ std::vector<TypeTotal> totals_by_type(const Parts& parts) {
   std::vector<TypeTotal> totals;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
-      const TypeTotal one{find_ggml_type(tensor.type)->name, kernel_of_type(static_cast<int>(tensor.type)), 1, tensor.elements(),
-                          tensor.bytes};
-      const auto same = std::find_if(totals.begin(), totals.end(), [&](const TypeTotal& t) { return t.name == one.name; });
+      const TypeTotal one{find_ggml_type(tensor.type)->name, kernel_of_type(static_cast<int>(tensor.type)), 1,
+                          tensor.elements(), tensor.bytes};
+      const auto same =
+          std::find_if(totals.begin(), totals.end(), [&](const TypeTotal& t) { return t.name == one.name; });
       if (same == totals.end()) totals.push_back(one);
       else same->add(one);
     }
   }
-  std::stable_sort(totals.begin(), totals.end(), [](const TypeTotal& a, const TypeTotal& b) { return a.bytes > b.bytes; });
+  std::stable_sort(totals.begin(), totals.end(),
+                   [](const TypeTotal& a, const TypeTotal& b) { return a.bytes > b.bytes; });
   return totals;
 }
 

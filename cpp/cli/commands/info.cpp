@@ -31,15 +31,17 @@ CommandLine command_line(InfoOptions& options) {
   line.command = "specdec info";
   line.arguments = "[options] FILE";
   line.about =
-      "Shows the metadata and tensors of a GGUF file. Reads only the header (except with --check) and works on any GGUF file, "
+      "Shows the metadata and tensors of a GGUF file. Reads only the header (except with --check) and works on any "
+      "GGUF file, "
       "including models that llama.cpp cannot run. For a model split into several files, give any one of them.";
   line.num_positionals = 1;
   line.positional_hint = "; give one file (of a model in several files, any one)";
-  line.groups = {{"Options",
-                  {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
-                   flag({"--tensors"}, options.tensors, "list the tensors; shapes start with the columns, as in ggml"),
-                   flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
-                   flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements")}}};
+  line.groups = {
+      {"Options",
+       {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
+        flag({"--tensors"}, options.tensors, "list the tensors; shapes start with the columns, as in ggml"),
+        flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
+        flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements")}}};
   return line;
 }
 

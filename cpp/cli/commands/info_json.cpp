@@ -23,7 +23,8 @@ Json to_json(const GgufValue& value, std::uint64_t limit) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
   if (const auto* natural = std::get_if<std::uint64_t>(&value)) return *natural;
   Json elements = Json::array();
-  for (const GgufValue& element : std::get<GgufArray>(value).elements(limit)) elements.push_back(to_json(element, limit));
+  for (const GgufValue& element : std::get<GgufArray>(value).elements(limit))
+    elements.push_back(to_json(element, limit));
   return elements;
 }
 
@@ -75,8 +76,10 @@ Json tensors_json(const Parts& parts) {
 Json parts_json(const Parts& parts) {
   Json list = Json::array();
   for (const GgufFile& part : parts) {
-    list.push_back(
-        {{"path", part.path}, {"file_size", part.file_size}, {"data_offset", part.data_offset}, {"tensors", part.tensors.size()}});
+    list.push_back({{"path", part.path},
+                    {"file_size", part.file_size},
+                    {"data_offset", part.data_offset},
+                    {"tensors", part.tensors.size()}});
   }
   return list;
 }

@@ -25,7 +25,8 @@ std::string value_text(const GgufValue& value, std::uint64_t limit);
 
 std::string array_text(const GgufArray& array, std::uint64_t limit) {
   std::string text;
-  for (const GgufValue& element : array.elements(limit)) text += (text.empty() ? "" : ", ") + value_text(element, limit);
+  for (const GgufValue& element : array.elements(limit))
+    text += (text.empty() ? "" : ", ") + value_text(element, limit);
   return "[" + text + (array.count > limit ? ", ...]" : "]");
 }
 
@@ -110,13 +111,15 @@ std::string rollback_text(const GgufFile& file) {
 std::string bits_text(const GgufFile& file) {
   const std::string architecture = file.string("general.architecture").value_or("");
   if (rollback_of(architecture) == Rollback::unknown) return "";
-  return has_same_bits(architecture) ? "same bits in passes of any length" : "same bits in any pass not tested: greedy ties may differ";
+  return has_same_bits(architecture) ? "same bits in passes of any length"
+                                     : "same bits in any pass not tested: greedy ties may differ";
 }
 
 std::string own_head_text(const Parts& parts) {
   const OwnHeadInfo head = own_head(parts);
   if (head.num_layers == 0) return "";
-  const std::string layers = counted(static_cast<std::uint64_t>(head.num_layers), "layer") + " (multi-token prediction)";
+  const std::string layers =
+      counted(static_cast<std::uint64_t>(head.num_layers), "layer") + " (multi-token prediction)";
   return layers + (head.problem.empty() ? ", drafts by default (--draft mtp)" : ", cannot be used");
 }
 
@@ -130,7 +133,8 @@ std::string head_text(const Parts& parts) {
 std::string facts(const Parts& parts) {
   const GgufFile& file = parts.front();
   const TypeTotal all = sum(totals_by_type(parts));
-  const std::string density = all.parameters == 0 ? "" : ", " + format("%.2f", all.bits_per_weight()) + " bits per weight";
+  const std::string density =
+      all.parameters == 0 ? "" : ", " + format("%.2f", all.bits_per_weight()) + " bits per weight";
   const std::string format_text = "GGUF " + std::to_string(file.version) + ", " + std::to_string(file.metadata.size()) +
                                   (file.metadata.size() == 1 ? " metadata entry, " : " metadata entries, ") +
                                   counted(all.tensors, "tensor");
@@ -155,10 +159,12 @@ std::string facts(const Parts& parts) {
   };
   constexpr std::size_t label = 14;
   std::string text;
-  for (const auto& [name, value] : lines) text += value.empty() ? "" : pad(name, label) + wrap(value, width - label, label) + "\n";
+  for (const auto& [name, value] : lines)
+    text += value.empty() ? "" : pad(name, label) + wrap(value, width - label, label) + "\n";
   text += pad("Kernels", label) + wrap(kernels_text(), width - label, label) + "\n";
   return text + pad("Huge pages", label) +
-         (has_huge_pages() ? "available: --no-mmap reads weights into them\n" : "not available: --no-mmap is not faster here\n");
+         (has_huge_pages() ? "available: --no-mmap reads weights into them\n"
+                           : "not available: --no-mmap is not faster here\n");
 }
 
 std::string part_list(const Parts& parts) {
@@ -171,8 +177,8 @@ std::string part_list(const Parts& parts) {
 std::string type_row(const TypeTotal& row, std::uint64_t all_bytes) {
   const double share = all_bytes == 0 ? 0.0 : 100.0 * static_cast<double>(row.bytes) / static_cast<double>(all_bytes);
   return pad(row.name, 12) + pad_left(std::to_string(row.tensors), 9) + pad_left(count_text(row.parameters), 13) +
-         pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) + pad_left(format("%.2f", row.bits_per_weight()), 13) +
-         (row.kernel.empty() ? "" : "  " + row.kernel) + "\n";
+         pad_left(size_text(row.bytes), 14) + pad_left(format("%.1f %%", share), 10) +
+         pad_left(format("%.2f", row.bits_per_weight()), 13) + (row.kernel.empty() ? "" : "  " + row.kernel) + "\n";
 }
 
 std::string type_table(const Parts& parts) {

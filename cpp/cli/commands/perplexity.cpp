@@ -28,9 +28,11 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec perplexity";
   line.arguments = "[options] MODEL -f TEXT";
   line.about =
-      "Measures a model's perplexity on a text and, with --against, its difference from a reference model: the Kullback-Leibler "
+      "Measures a model's perplexity on a text and, with --against, its difference from a reference model: the "
+      "Kullback-Leibler "
       "divergence (reference || model) in nats per token, and how often both have the same most likely token.\n"
-      "The text is split into windows of -c tokens. As in llama.cpp's perplexity tool, each begins with BOS if the model uses "
+      "The text is split into windows of -c tokens. As in llama.cpp's perplexity tool, each begins with BOS if the "
+      "model uses "
       "one, and only its second half is scored.";
   line.num_positionals = 1;
   line.positional_hint = "; give one model";
@@ -40,24 +42,30 @@ CommandLine command_line(Arguments& arguments) {
         text({"--against"}, "REFERENCE", options.reference, "the model to compare with, usually the unquantized one"),
         integer({"-c", "--ctx-size"}, options.window, 4, 1 << 20, "tokens per window (default: 512)"),
         integer({"--chunks"}, options.max_windows, 1, 1 << 30, "maximum number of windows (default: all)"),
-        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per physical core, performance cores only)"),
+        integer({"-t", "--threads"}, options.num_threads, 1, 1024,
+                "threads (default: one per physical core, performance cores only)"),
         flag({"--json"}, arguments.json, "one JSON object")}}};
   return line;
 }
 
 std::string report(const Evaluation& result) {
-  std::string text = "perplexity        " + format("%.4f +- %.4f", result.perplexity.value, result.perplexity.standard_error) + "\n";
+  std::string text =
+      "perplexity        " + format("%.4f +- %.4f", result.perplexity.value, result.perplexity.standard_error) + "\n";
   if (result.divergence) {
     const Divergence& d = *result.divergence;
-    text += "  of reference    " + format("%.4f +- %.4f", d.reference_perplexity.value, d.reference_perplexity.standard_error) + "\n";
-    text += "  log of ratio    " + format("%.5f +- %.5f", d.log_perplexity_ratio.value, d.log_perplexity_ratio.standard_error) + "\n";
+    text += "  of reference    " +
+            format("%.4f +- %.4f", d.reference_perplexity.value, d.reference_perplexity.standard_error) + "\n";
+    text += "  log of ratio    " +
+            format("%.5f +- %.5f", d.log_perplexity_ratio.value, d.log_perplexity_ratio.standard_error) + "\n";
     text += "KL divergence     " + format("%.6f +- %.6f", d.mean.value, d.mean.standard_error) + " nats per token\n";
     text += "  median          " + format("%.6f", d.median) + "\n";
     text += "  99 %            " + format("%.6f", d.percentile_99) + "\n";
     text += "  max             " + format("%.6f", d.max) + "\n";
-    text += "same top token    " + format("%.2f +- %.2f %%", 100 * d.same_top.value, 100 * d.same_top.standard_error) + "\n";
+    text += "same top token    " + format("%.2f +- %.2f %%", 100 * d.same_top.value, 100 * d.same_top.standard_error) +
+            "\n";
   }
-  return text + "tokens scored     " + std::to_string(result.num_scored) + " in " + counted(result.num_windows, "window") + "\n";
+  return text + "tokens scored     " + std::to_string(result.num_scored) + " in " +
+         counted(result.num_windows, "window") + "\n";
 }
 
 using Json = nlohmann::ordered_json;

@@ -40,26 +40,33 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec quantize";
   line.arguments = "[options] IN OUT";
   line.about =
-      "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and writes one "
-      "file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and matrices whose shape is not a "
-      "multiple of 32 columns and 16 rows keep their type; the table that is printed gives the reason. OUT appears only when it is "
+      "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and "
+      "writes one "
+      "file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and matrices whose "
+      "shape is not a "
+      "multiple of 32 columns and 16 rows keep their type; the table that is printed gives the reason. OUT appears "
+      "only when it is "
       "complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
-  line.groups = {
-      {"Options",
-       {choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
-               "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; mse: of that scale and its "
-               "two neighbours, the one with the least squared error"),
-        text({"--calibrate"}, "TEXT", arguments.calibration_text,
-             "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): choose weights and scales that "
-             "minimise the change of each layer's outputs on it (GPTQ). Halves the KL divergence at the same size; takes minutes "
-             "for small models, hours for 7B"),
-        text({"--keep"}, "REGEX", options.keep, "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
-        integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
-        flag({"--force"}, options.overwrite, "replace OUT if it exists"),
-        flag({"--allow-requantize"}, options.allow_requantize, "also quantize from types below 8 bits, which loses accuracy twice"),
-        flag({"--json"}, arguments.json, "the table as one JSON object")}}};
+  line.groups = {{"Options",
+                  {choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
+                          "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
+                          "mse: of that scale and its "
+                          "two neighbours, the one with the least squared error"),
+                   text({"--calibrate"}, "TEXT", arguments.calibration_text,
+                        "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
+                        "choose weights and scales that "
+                        "minimise the change of each layer's outputs on it (GPTQ). Halves the KL divergence at the "
+                        "same size; takes minutes "
+                        "for small models, hours for 7B"),
+                   text({"--keep"}, "REGEX", options.keep,
+                        "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
+                   integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
+                   flag({"--force"}, options.overwrite, "replace OUT if it exists"),
+                   flag({"--allow-requantize"}, options.allow_requantize,
+                        "also quantize from types below 8 bits, which loses accuracy twice"),
+                   flag({"--json"}, arguments.json, "the table as one JSON object")}}};
   return line;
 }
 
@@ -67,7 +74,8 @@ CommandLine command_line(Arguments& arguments) {
 
 std::string duration_text(double seconds) {
   const long whole = std::lround(seconds);
-  return whole < 60 ? std::to_string(whole) + " s" : std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  return whole < 60 ? std::to_string(whole) + " s"
+                    : std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
 }
 
 // The time left follows from the work done so far. Reading the calibration text is no part of either.
@@ -80,8 +88,9 @@ class QuantizeProgressLine {
   }
   bool update(const CalibrationProgress& at) {
     latest_ = Clock::now();
-    return line_.goes_on(
-        [&] { return "calibration: " + std::to_string(at.tokens_done) + " of " + std::to_string(at.tokens_total) + " tokens"; });
+    return line_.goes_on([&] {
+      return "calibration: " + std::to_string(at.tokens_done) + " of " + std::to_string(at.tokens_total) + " tokens";
+    });
   }
   void clear() { line_.clear(); }
 
@@ -90,9 +99,10 @@ class QuantizeProgressLine {
 
   static std::string text(const QuantizeProgress& progress, double elapsed) {
     std::string line = format("%3.0f %%", 100.0 * progress.done);
-    if (progress.done > least_done) line += ", " + duration_text(elapsed * (1.0 - progress.done) / progress.done) + " left";
-    return line + ", tensor " + std::to_string(progress.tensor_index + 1) + " of " + std::to_string(progress.num_tensors) + ": " +
-           printable(progress.tensor);
+    if (progress.done > least_done)
+      line += ", " + duration_text(elapsed * (1.0 - progress.done) / progress.done) + " left";
+    return line + ", tensor " + std::to_string(progress.tensor_index + 1) + " of " +
+           std::to_string(progress.num_tensors) + ": " + printable(progress.tensor);
   }
 
   ProgressLine line_;
@@ -140,7 +150,8 @@ std::string requantized_text(const QuantizeReport& report, const Totals& totals)
   for (const std::string& type : types) names += (names.empty() ? "" : ", ") + type;
   return "note   requantized from " + names + ": costs " + format("%.2f times the size", totals.relative_size()) +
          " and the error above, on top of that of " + names +
-         "; gains passes over several tokens that take little longer than one, which drafts need (`specdec bench -m IN -md DRAFT "
+         "; gains passes over several tokens that take little longer than one, which drafts need (`specdec bench -m IN "
+         "-md DRAFT "
          "--mxfp6 OUT` measures it)\n";
 }
 
@@ -148,16 +159,18 @@ std::string requantized_text(const QuantizeReport& report, const Totals& totals)
 std::string table(const QuantizeReport& report) {
   std::size_t name_width = 6;
   for (const TensorReport& tensor : report.tensors) name_width = std::max(name_width, printable(tensor.name).size());
-  const bool outputs =
-      std::any_of(report.tensors.begin(), report.tensors.end(), [](const TensorReport& t) { return t.output_error >= 0.0; });
-  std::string text =
-      pad("tensor", name_width) + "  from   to                bytes  error" + (outputs ? ", of outputs" : "") + ", or why kept\n";
+  const bool outputs = std::any_of(report.tensors.begin(), report.tensors.end(),
+                                   [](const TensorReport& t) { return t.output_error >= 0.0; });
+  std::string text = pad("tensor", name_width) + "  from   to                bytes  error" +
+                     (outputs ? ", of outputs" : "") + ", or why kept\n";
   for (const TensorReport& tensor : report.tensors) text += row(tensor, name_width);
   const Totals totals(report);
   text += "\ntotal  " + std::to_string(totals.bytes_before) + " -> " + std::to_string(totals.bytes) + " bytes, " +
-          format("%.2f times the size, ", totals.relative_size()) + format("%.2f bits per weight\n", totals.bits_per_weight());
+          format("%.2f times the size, ", totals.relative_size()) +
+          format("%.2f bits per weight\n", totals.bits_per_weight());
   text += format("error  %.2f %% of the quantized weights (RMS)\n", 100.0 * report.relative_error);
-  return text + requantized_text(report, totals) + "reader only specdec_native; keep IN for llama.cpp, Ollama and other programs\n";
+  return text + requantized_text(report, totals) +
+         "reader only specdec_native; keep IN for llama.cpp, Ollama and other programs\n";
 }
 
 using Json = nlohmann::ordered_json;

@@ -48,9 +48,12 @@ CommandLine command_line(Arguments& arguments) {
   line.command = "specdec race";
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
-      "Shows side by side how the target continues a prompt without and with a draft; --mxfp6 adds the target's MXFP6 version. "
-      "Each runs alone first; then all are replayed together, every token at its measured time. Accepted draft tokens are green. "
-      "With and without a draft the text is the same, for the same seed. If standard output is not a terminal, the outputs are printed "
+      "Shows side by side how the target continues a prompt without and with a draft; --mxfp6 adds the target's MXFP6 "
+      "version. "
+      "Each runs alone first; then all are replayed together, every token at its measured time. Accepted draft tokens "
+      "are green. "
+      "With and without a draft the text is the same, for the same seed. If standard output is not a terminal, the "
+      "outputs are printed "
       "one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
@@ -58,12 +61,16 @@ CommandLine command_line(Arguments& arguments) {
   line.groups = {
       {"Text",
        {{{"-p", "--prompt"}, "TEXT", "the prompt, used verbatim (default: the beginning of a function)", set_prompt},
-        {{"-f", "--file"}, "FILE", "read the prompt from a file (-: standard input); one trailing newline is removed", set_file},
+        {{"-f", "--file"},
+         "FILE",
+         "read the prompt from a file (-: standard input); one trailing newline is removed",
+         set_file},
         flag({"-e", "--escape"}, arguments.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(arguments.request, 1)}},
       {"Race",
        {mxfp6_option(arguments.comparison),
-        real({"--speed"}, arguments.speed, numbers_above(0.0, 1000.0), "playback speed: 2 is twice as fast as measured, 0.5 half as fast"),
+        real({"--speed"}, arguments.speed, numbers_above(0.0, 1000.0),
+             "playback speed: 2 is twice as fast as measured, 0.5 half as fast"),
         color_option(arguments.color)}},
       model_group(arguments.comparison.generator),
       sampling_group(arguments.request),
@@ -139,7 +146,9 @@ std::string winner_text(const std::vector<Runner>& runners) {
   const Runner& winner = *std::max_element(runners.begin(), runners.end(), slower);
   const Runner& first = runners.front();
   if (&winner == &first) return first.name + " wins: none of the others is faster";
-  return winner.name + " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) + first.name;
+  return winner.name +
+         " wins: " + format("%.2f times as fast as ", winner.tokens_per_second() / first.tokens_per_second()) +
+         first.name;
 }
 
 class Columns {
@@ -147,8 +156,8 @@ class Columns {
   Columns(const std::vector<Runner>& runners, std::string prompt, bool color)
       : runners_(runners), prompt_(std::move(prompt)), color_(color) {}
 
-  // All columns at `seconds` after the start. Shows the last lines of each output, so that the frame has at most `rows` lines
-  // (0: no limit). No newline at the end.
+  // All columns at `seconds` after the start. Shows the last lines of each output, so that the frame has at most `rows`
+  // lines (0: no limit). No newline at the end.
   std::string frame(double seconds, int columns, int rows) const {
     const int width = column_width(columns);
     std::vector<std::vector<std::string>> cells;
@@ -157,12 +166,15 @@ class Columns {
       cells.push_back(text_until(runner, seconds).lines(width, color_));
       height = std::max(height, cells.back().size());
     }
-    const std::size_t room = rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // 5 lines surround the text
-    std::string text = row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
+    const std::size_t room =
+        rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // 5 lines surround the text
+    std::string text =
+        row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
         const bool has_line = i < cells[column].size();
-        text += (column > 0 ? separator : "") + (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
+        text += (column > 0 ? separator : "") +
+                (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
       }
       text += "\n";
     }
@@ -184,7 +196,9 @@ class Columns {
  private:
   int count() const { return static_cast<int>(runners_.size()); }
   int total_width(int column) const { return count() * column + (count() - 1) * separator_width; }
-  int column_width(int columns) const { return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count()); }
+  int column_width(int columns) const {
+    return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count());
+  }
 
   ColumnText text_until(const Runner& runner, double seconds) const {
     ColumnText text;
@@ -207,7 +221,8 @@ class Columns {
   template <typename Text>
   std::string row(int width, Text&& text, Style style) const {
     std::string line;
-    for (const Runner& runner : runners_) line += (line.empty() ? "" : separator) + column_line(text(runner), width, style, color_);
+    for (const Runner& runner : runners_)
+      line += (line.empty() ? "" : separator) + column_line(text(runner), width, style, color_);
     return line;
   }
 

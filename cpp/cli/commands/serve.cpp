@@ -46,7 +46,8 @@ struct ServeOptions {
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
 
-// Connections in addition to those of requests that run or wait: for the other endpoints, and clients that are told to come back later.
+// Connections in addition to those of requests that run or wait: for the other endpoints, and clients that are told to
+// come back later.
 constexpr int spare_threads = 32;
 
 std::vector<std::string> parts(const std::string& text, char separator) {
@@ -70,42 +71,57 @@ CommandLine command_line(ServeOptions& options) {
   line.command = "specdec serve";
   line.arguments = "[options]";
   line.about =
-      "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share the model, its "
-      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or with other requests. SIGTERM or "
+      "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share "
+      "the model, its "
+      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or with other "
+      "requests. SIGTERM or "
       "Ctrl-C ends it after the running requests, a second one at once.";
   line.positional_hint = "; the model goes after -m";
   const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
-  const auto read_keys = [&options](const std::string& path) { add_keys(options.http.api_keys, parts(File::open(path).read_all(), '\n')); };
+  const auto read_keys = [&options](const std::string& path) {
+    add_keys(options.http.api_keys, parts(File::open(path).read_all(), '\n'));
+  };
   const auto set_origins = [&options](const std::string& text) { options.http.cors_origins = parts(text, ','); };
   line.groups = {
       {"Server",
-       {text({"--host"}, "ADDRESS", options.http.host, "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
+       {text({"--host"}, "ADDRESS", options.http.host,
+             "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
         integer({"--port"}, options.http.port, 0, 65535, "TCP port; 0: a free one, which is printed (default: 8080)"),
-        parallel_option(options.generator, "requests that run at once, 1 to 256, each with a context of -c tokens (default: 4)"),
-        integer({"--queue"}, options.generator.max_queue_size, 0, 4096, "requests that may wait; more get status 503 (default: 64)"),
-        {{"--api-key"}, "KEY", "key that clients must send; several with commas between, or repeat it (default: none)", set_keys},
+        parallel_option(options.generator,
+                        "requests that run at once, 1 to 256, each with a context of -c tokens (default: 4)"),
+        integer({"--queue"}, options.generator.max_queue_size, 0, 4096,
+                "requests that may wait; more get status 503 (default: 64)"),
+        {{"--api-key"},
+         "KEY",
+         "key that clients must send; several with commas between, or repeat it (default: none)",
+         set_keys},
         {{"--api-key-file"}, "FILE", "file with such keys, one per line", read_keys},
         text({"-a", "--alias"}, "NAME", options.alias, "name of the model for clients (default: the file's name)"),
         {{"--cors", "--cors-origins"},
          "ORIGINS",
-         "origins of web pages that may use the server, with commas between; *: all, localhost: those of this machine (default: none)",
+         "origins of web pages that may use the server, with commas between; *: all, localhost: those of this machine "
+         "(default: none)",
          set_origins},
-        integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20, "seconds that a request may take; 0: any number (default: 600)"),
+        integer({"-to", "--timeout"}, options.request_seconds, 0, 1 << 20,
+                "seconds that a request may take; 0: any number (default: 600)"),
         integer({"--client-timeout"}, options.http.patience, 1, 3600,
                 "seconds that a client may take to send or to accept the next bytes (default: 20)"),
-        integer({"--drain-timeout"}, options.drain_seconds, 0, 1 << 20, "seconds that running requests have after SIGTERM (default: 30)"),
+        integer({"--drain-timeout"}, options.drain_seconds, 0, 1 << 20,
+                "seconds that running requests have after SIGTERM (default: 30)"),
         integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
-        integer(
-            {"-cram", "--cache-ram"}, options.cache_mib, -1, 1 << 24,
-            "MiB of memory for the caches of conversations whose slot another request took; -1: no limit, 0: none (default: a quarter of "
-            "the free memory, at most 8192)"),
+        integer({"-cram", "--cache-ram"}, options.cache_mib, -1, 1 << 24,
+                "MiB of memory for the caches of conversations whose slot another request took; -1: no limit, 0: none "
+                "(default: a quarter of "
+                "the free memory, at most 8192)"),
         text({"--cache-disk"}, "FOLDER[:MIB]", options.cache_folder,
-             "keep the caches of conversations in this folder, too, so that a restarted server does not read them again; servers may share "
+             "keep the caches of conversations in this folder, too, so that a restarted server does not read them "
+             "again; servers may share "
              "it (default size: 8192 MiB)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "requests with a body that are served at once (default: enough for -np and --queue)"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
-        flag({"--metrics", "--slots", "--props", "--webui", "--ui"}, options.accepted, "accepted because llama-server has them; always on"),
+        flag({"--metrics", "--slots", "--props", "--webui", "--ui"}, options.accepted,
+             "accepted because llama-server has them; always on"),
         flag({"-cb", "--cont-batching", "--cache-prompt", "--no-context-shift", "--no-warmup"}, options.accepted,
              "accepted because llama-server has them; always so")}},
       {"Text",
@@ -113,14 +129,16 @@ CommandLine command_line(ServeOptions& options) {
         template_variables_option(options.template_variables),
         flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
         predict_option(options.defaults, 0,
-                       "most tokens of an answer, and how many a request gets that does not say; -1: until the model ends it or the "
+                       "most tokens of an answer, and how many a request gets that does not say; -1: until the model "
+                       "ends it or the "
                        "context is full (default: -1)"),
         stop_option(options.defaults, "stop string of requests that have none; repeatable")}},
       model_group(options.generator),
       sampling_group(options.defaults),
   };
   line.groups.back().title = "Sampling, of requests that do not say";
-  line.basics = {"-m", "-md", "-hf", "-hfd", "--host", "--port", "-np", "--queue", "--api-key", "--cors", "-to", "-c", "-t", "-n"};
+  line.basics = {"-m",      "-md",       "-hf",    "-hfd", "--host", "--port", "-np",
+                 "--queue", "--api-key", "--cors", "-to",  "-c",     "-t",     "-n"};
   return line;
 }
 
@@ -184,12 +202,14 @@ int run_serve(int argc, const char* const* argv) {
   Generator generator(options.generator);
   show_notes(generator);
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
-  if (!generator.chat().has_template()) note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
+  if (!generator.chat().has_template())
+    note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
 
   server::ServiceOptions service;
   service.defaults = options.defaults;
   service.model_path = options.generator.target;
-  service.model_name = options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
+  service.model_name =
+      options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
   service.template_variables = options.template_variables;
   service.build = std::string(version) + ", " + build;
   service.request_seconds = options.request_seconds;
@@ -200,7 +220,8 @@ int run_serve(int argc, const char* const* argv) {
   server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);
   write("listening on " + url(options.http.host, server.port()) + "\n");
   while (!wait_for_interrupt(std::chrono::seconds(1))) {
-    if (server.has_failed()) throw Error("no more connections are accepted by the system; check the network, and start the server again");
+    if (server.has_failed())
+      throw Error("no more connections are accepted by the system; check the network, and start the server again");
   }
   drain(server, options.drain_seconds);
   return 0;

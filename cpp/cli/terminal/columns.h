@@ -1,5 +1,5 @@
-// Lays text out in columns of a terminal. Widths are in terminal cells: wide characters take two, combining marks none, tabs
-// extend to the next tab stop, control characters are shown as escapes.
+// Lays text out in columns of a terminal. Widths are in terminal cells: wide characters take two, combining marks none,
+// tabs extend to the next tab stop, control characters are shown as escapes.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ class ColumnText {
   // UTF-8, whole characters.
   void add(std::string_view text, Style style);
 
-  // Breaks lines after `width` cells (at least 2), not at words, because the text is usually code. Every line is padded to
-  // exactly that width and starts and ends its own colours.
+  // Breaks lines after `width` cells (at least 2), not at words, because the text is usually code. Every line is padded
+  // to exactly that width and starts and ends its own colours.
   std::vector<std::string> lines(int width, bool color) const;
 
  private:

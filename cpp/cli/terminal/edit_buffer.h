@@ -46,7 +46,8 @@ class EditBuffer {
   std::size_t cursor_ = 0;
 };
 
-// The text as rows of a terminal of `width` cells. Lines are broken where they are too long, not at words; tabs are spaces.
+// The text as rows of a terminal of `width` cells. Lines are broken where they are too long, not at words; tabs are
+// spaces.
 struct EditLayout {
   std::vector<std::string> rows;  // the first begins with `prompt`, the first of every other line with as many spaces
   std::size_t cursor_row;

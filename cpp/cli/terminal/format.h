@@ -38,6 +38,8 @@ inline std::string scaled(std::uint64_t value, double base, const std::vector<co
   return format(unit == 0 ? "%.0f" : number < 10 ? "%.2f" : "%.1f", number) + units[unit];
 }
 inline std::string count_text(std::uint64_t count) { return scaled(count, 1000.0, {"", " k", " M", " B", " T"}); }
-inline std::string size_text(std::uint64_t bytes) { return scaled(bytes, 1024.0, {" B", " KiB", " MiB", " GiB", " TiB"}); }
+inline std::string size_text(std::uint64_t bytes) {
+  return scaled(bytes, 1024.0, {" B", " KiB", " MiB", " GiB", " TiB"});
+}
 
 }  // namespace specdec::cli

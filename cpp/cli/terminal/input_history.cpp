@@ -60,7 +60,8 @@ void InputHistory::add(const std::string& text) {
   if (path_.empty() || text.size() > longest_kept) return;
   const fs::path folder = fs::path(path_).parent_path();
   std::error_code ignored;
-  if (fs::create_directories(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);  // it may be private
+  if (fs::create_directories(folder, ignored))
+    fs::permissions(folder, fs::perms::owner_all, ignored);  // it may be private
   // A whole line at once, so that runs side by side do not mix theirs.
   std::ofstream file(path_, std::ios::app);
   file << nlohmann::json(text).dump() + "\n" << std::flush;

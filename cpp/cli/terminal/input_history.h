@@ -8,13 +8,13 @@ namespace specdec::cli {
 
 class InputHistory {
  public:
-  // path: the file that keeps it, a JSON string per line, made with its folder when something is added; "": nothing is kept. Lines
-  // that are not JSON strings are ignored. Of more than 1000 lines the latest 1000 stay in the file.
+  // path: the file that keeps it, a JSON string per line, made with its folder when something is added; "": nothing is
+  // kept. Lines that are not JSON strings are ignored. Of more than 1000 lines the latest 1000 stay in the file.
   explicit InputHistory(std::string path = "");
 
   const std::vector<std::string>& entries() const { return entries_; }  // oldest first
-  // Blank text and a repetition of the last entry are left out; text of more than 64 KiB is there for this run only. Throws Error if
-  // the file cannot be written; the entry is still there for this run.
+  // Blank text and a repetition of the last entry are left out; text of more than 64 KiB is there for this run only.
+  // Throws Error if the file cannot be written; the entry is still there for this run.
   void add(const std::string& text);
   void keep_in_memory() { path_.clear(); }  // from now on
 
@@ -23,8 +23,8 @@ class InputHistory {
   std::vector<std::string> entries_;
 };
 
-// The file for a program's history: below $XDG_STATE_HOME, or ~/.local/state (XDG Base Directory Specification 0.8); "" where
-// neither is known.
+// The file for a program's history: below $XDG_STATE_HOME, or ~/.local/state (XDG Base Directory Specification 0.8); ""
+// where neither is known.
 std::string history_path(const std::string& name);
 
 }  // namespace specdec::cli

@@ -73,7 +73,8 @@ std::optional<Key> key_of_alt(char byte) {
   }
 }
 
-// After ESC [ or ESC O: parameters ("1;5") and a final byte. A modifier (5: Ctrl, 3: Alt) makes an arrow jump over words.
+// After ESC [ or ESC O: parameters ("1;5") and a final byte. A modifier (5: Ctrl, 3: Alt) makes an arrow jump over
+// words.
 std::optional<Key> key_of_sequence(std::string_view parameters, char final) {
   const bool by_word = parameters.find(';') != std::string_view::npos;
   switch (final) {
@@ -137,7 +138,8 @@ bool KeyDecoder::decode(std::optional<KeyPress>& key) {
     if (const std::optional<Key> found = key_of_control(take(1).front())) key = KeyPress{*found, {}};
     return true;
   }
-  std::string text, run = take(static_cast<std::size_t>(std::find_if(bytes_.begin(), bytes_.end(), is_control) - bytes_.begin()));
+  std::string text,
+      run = take(static_cast<std::size_t>(std::find_if(bytes_.begin(), bytes_.end(), is_control) - bytes_.begin()));
   decode_utf8(run, text);
   const bool is_complete = !text.empty();
   if (is_complete) key = KeyPress{Key::text, std::move(text)};
@@ -169,7 +171,8 @@ bool KeyDecoder::decode_escape(std::optional<KeyPress>& key) {
   }
   if (bytes_.compare(0, length, paste_start) == 0) return decode_paste(key);
   const std::string sequence = take(length);
-  if (const std::optional<Key> found = key_of_sequence(std::string_view(sequence).substr(2, length - 3), sequence.back())) {
+  if (const std::optional<Key> found =
+          key_of_sequence(std::string_view(sequence).substr(2, length - 3), sequence.back())) {
     key = KeyPress{*found, {}};
   }
   return true;

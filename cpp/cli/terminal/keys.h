@@ -1,4 +1,5 @@
-// Decodes the bytes that a terminal in raw mode sends: UTF-8 text, control characters and escape sequences (ECMA-48, xterm).
+// Decodes the bytes that a terminal in raw mode sends: UTF-8 text, control characters and escape sequences (ECMA-48,
+// xterm).
 #pragma once
 
 #include <cstddef>

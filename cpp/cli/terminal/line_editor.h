@@ -1,5 +1,6 @@
-// Reads text from a terminal that can place its cursor (screen.h): with arrow keys, history, and pastes of any length. The terminal is
-// raw as long as the editor exists, so that what is typed or pasted while nobody reads is neither shown nor taken for commands.
+// Reads text from a terminal that can place its cursor (screen.h): with arrow keys, history, and pastes of any length.
+// The terminal is raw as long as the editor exists, so that what is typed or pasted while nobody reads is neither shown
+// nor taken for commands.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,13 @@ class LineEditor {
  public:
   explicit LineEditor(InputHistory& history) : history_(history) {}
 
-  // Text of one line, or several: Alt-Enter, a "\" at the end of the line and pastes add lines; after a line of """, Enter does
-  // too, until a line that ends with """. Null at Ctrl-D on empty text or the end of input. Ctrl-C drops the text and calls
-  // interrupted(). After catch_interrupts() (platform/interrupt.h). Begins with the draft.
+  // Text of one line, or several: Alt-Enter, a "\" at the end of the line and pastes add lines; after a line of """,
+  // Enter does too, until a line that ends with """. Null at Ctrl-D on empty text or the end of input. Ctrl-C drops the
+  // text and calls interrupted(). After catch_interrupts() (platform/interrupt.h). Begins with the draft.
   std::optional<std::string> read(const std::string& prompt, const std::function<void()>& interrupted);
 
-  // Adds what was typed since the last read() to the draft of the next one; Enter adds a line. Never waits. To be called often while
-  // the program works, or the terminal's queue fills up and a Ctrl-C waits behind it.
+  // Adds what was typed since the last read() to the draft of the next one; Enter adds a line. Never waits. To be
+  // called often while the program works, or the terminal's queue fills up and a Ctrl-C waits behind it.
   void keep_typed();
   // The draft of the next read() begins with this text.
   void put_back(const std::string& text) { buffer_.set(buffer_.text().empty() ? text : text + "\n" + buffer_.text()); }

@@ -1,4 +1,5 @@
-// Standard output and error, and text made safe for a terminal. Results go to standard output, everything else to standard error.
+// Standard output and error, and text made safe for a terminal. Results go to standard output, everything else to
+// standard error.
 #pragma once
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// Shows a command's progress on standard error: on a terminal one line that is overwritten, otherwise (a log) a line every
-// few seconds.
+// Shows a command's progress on standard error: on a terminal one line that is overwritten, otherwise (a log) a line
+// every few seconds.
 #pragma once
 
 #include <chrono>

@@ -10,7 +10,8 @@ namespace specdec::cli {
 // True on a terminal that can place its cursor.
 bool can_draw();
 
-// During its lifetime the terminal shows the alternate screen without a cursor. The destructor restores the main screen.
+// During its lifetime the terminal shows the alternate screen without a cursor. The destructor restores the main
+// screen.
 class Screen {
  public:
   Screen();

@@ -1,5 +1,5 @@
-// Breaks lines between words while text arrives piece by piece. What stands in a code block (``` or four blanks) is left as it is, so
-// that it can be copied.
+// Breaks lines between words while text arrives piece by piece. What stands in a code block (``` or four blanks) is
+// left as it is, so that it can be copied.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace specdec::cli {
 
 class WordWrap {
  public:
-  // What a terminal of `width` cells is to be sent for the next piece of text, UTF-8. A word that does not fit is erased and written
-  // again in the next line.
+  // What a terminal of `width` cells is to be sent for the next piece of text, UTF-8. A word that does not fit is
+  // erased and written again in the next line.
   std::string add(std::string_view text, Style style, bool color, int width);
 
  private:

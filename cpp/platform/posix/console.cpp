@@ -17,7 +17,9 @@ namespace specdec {
 namespace {
 
 int descriptor(StandardStream stream) {
-  return stream == StandardStream::input ? STDIN_FILENO : stream == StandardStream::output ? STDOUT_FILENO : STDERR_FILENO;
+  return stream == StandardStream::input    ? STDIN_FILENO
+         : stream == StandardStream::output ? STDOUT_FILENO
+                                            : STDERR_FILENO;
 }
 
 std::atomic<bool> is_muted[3];

@@ -22,9 +22,13 @@ namespace {
 [[noreturn]] void fail(const std::string& path, const char* what, const char* remedy) {
   throw Error(path + ": " + what + ": " + std::generic_category().message(errno) + "; " + remedy);
 }
-[[noreturn]] void fail_open(const std::string& path) { fail(path, "cannot be opened", "check the path and its permissions"); }
+[[noreturn]] void fail_open(const std::string& path) {
+  fail(path, "cannot be opened", "check the path and its permissions");
+}
 [[noreturn]] void fail_read(const std::string& path) { fail(path, "cannot be read", "check the disk"); }
-[[noreturn]] void fail_write(const std::string& path) { fail(path, "cannot be written", "check the disk's free space and limits"); }
+[[noreturn]] void fail_write(const std::string& path) {
+  fail(path, "cannot be written", "check the disk's free space and limits");
+}
 
 // Calls until no signal interrupts: a negative result with EINTR.
 template <class Call>
@@ -73,7 +77,8 @@ File::~File() {
 }
 
 std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) const {
-  const ssize_t count = uninterrupted([&] { return pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset)); });
+  const ssize_t count =
+      uninterrupted([&] { return pread(descriptor(handle_), to, bytes, static_cast<off_t>(offset)); });
   if (count < 0) fail_read(path_);
   return static_cast<std::size_t>(count);
 }
@@ -81,7 +86,8 @@ std::size_t File::read_some(std::uint64_t offset, void* to, std::size_t bytes) c
 void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     const char* const rest = static_cast<const char*>(from) + done;
-    const ssize_t count = uninterrupted([&] { return pwrite(descriptor(handle_), rest, bytes - done, static_cast<off_t>(offset + done)); });
+    const ssize_t count = uninterrupted(
+        [&] { return pwrite(descriptor(handle_), rest, bytes - done, static_cast<off_t>(offset + done)); });
     if (count <= 0) fail_write(path_);
     done += static_cast<std::size_t>(count);
   }

@@ -17,7 +17,8 @@ namespace {
 
 volatile std::sig_atomic_t seen = 0;
 
-// A pipe that the handler writes to, so that an interrupt between a check of `seen` and a wait ends that wait, on any thread.
+// A pipe that the handler writes to, so that an interrupt between a check of `seen` and a wait ends that wait, on any
+// thread.
 int wake[2] = {-1, -1};
 
 extern "C" void on_interrupt(int) {

@@ -11,6 +11,8 @@ void* find_symbol(void* library, const char* name) { return dlsym(library, name)
 
 void close_library(void* library) { dlclose(library); }
 
-std::vector<const char*> curl_names() { return {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"}; }
+std::vector<const char*> curl_names() {
+  return {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib", "/usr/lib/libcurl.4.dylib"};
+}
 
 }  // namespace specdec

@@ -32,9 +32,11 @@ std::uint64_t available_memory() {
 }
 
 void release_file_pages(const void* memory, std::size_t bytes) noexcept {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<std::uintptr_t>(memory);
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)),
+             start = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t first = (start + page - 1) / page * page, last = (start + bytes) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+  if (first < last)
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace specdec

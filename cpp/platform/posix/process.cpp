@@ -15,7 +15,9 @@ extern char** environ;
 namespace specdec {
 namespace {
 
-[[noreturn]] void fail(const std::string& what, int error) { throw Error(what + ": " + std::generic_category().message(error)); }
+[[noreturn]] void fail(const std::string& what, int error) {
+  throw Error(what + ": " + std::generic_category().message(error));
+}
 
 class FileActions {
  public:

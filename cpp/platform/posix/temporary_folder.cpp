@@ -16,7 +16,8 @@ namespace specdec {
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "specdec-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    throw Error(name + ": cannot be created: " + std::generic_category().message(errno) + "; name another folder (TMPDIR=...)");
+    throw Error(name + ": cannot be created: " + std::generic_category().message(errno) +
+                "; name another folder (TMPDIR=...)");
   }
   path_ = name;
 }

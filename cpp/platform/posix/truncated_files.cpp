@@ -17,7 +17,8 @@ namespace {
 int exit_code = 1;
 std::atomic_flag is_reporting = ATOMIC_FLAG_INIT;
 
-// What follows runs in the signal handler, on any thread: system calls that POSIX allows there, no allocation, no locks.
+// What follows runs in the signal handler, on any thread: system calls that POSIX allows there, no allocation, no
+// locks.
 
 // The hexadecimal number at `at`, which is moved past it.
 std::uintptr_t read_number(const char*& at) {
@@ -29,8 +30,8 @@ std::uintptr_t read_number(const char*& at) {
   }
 }
 
-// The path in a line of /proc/self/maps, "BEGIN-END rw-s OFFSET DEVICE INODE   /PATH" (s: shared), if it is of a shared mapping
-// of the address; else null.
+// The path in a line of /proc/self/maps, "BEGIN-END rw-s OFFSET DEVICE INODE   /PATH" (s: shared), if it is of a shared
+// mapping of the address; else null.
 char* path_of(char* line, std::uintptr_t address) {
   const char* at = line;
   const std::uintptr_t begin = read_number(at);
@@ -88,7 +89,8 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   char* path = nullptr;
   Lines mappings("/proc/self/maps");
   const bool is_fault = info->si_code > 0;  // and not sent by kill()
-  while (is_fault && path == nullptr && mappings.next(line)) path = path_of(line, reinterpret_cast<std::uintptr_t>(info->si_addr));
+  while (is_fault && path == nullptr && mappings.next(line))
+    path = path_of(line, reinterpret_cast<std::uintptr_t>(info->si_addr));
   if (path == nullptr) {
     std::signal(number, SIG_DFL);
     raise(number);  // comes when the handler returns
@@ -100,7 +102,8 @@ extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
   }
   say("specdec: ");
   say(path);
-  say(": cannot be read any more: it was truncated while in use, or its disk fails; do not change model files while they are in use\n");
+  say(": cannot be read any more: it was truncated while in use, or its disk fails; do not change model files while "
+      "they are in use\n");
   _exit(exit_code);
 }
 

@@ -85,7 +85,8 @@ bool has_input() noexcept {
   DWORD count = 0;
   if (PeekConsoleInputW(handle(StandardStream::input), records, 64, &count) == 0) return false;
   return std::any_of(records, records + count, [](const INPUT_RECORD& record) {
-    return record.EventType == KEY_EVENT && record.Event.KeyEvent.bKeyDown != 0 && record.Event.KeyEvent.uChar.UnicodeChar != 0;
+    return record.EventType == KEY_EVENT && record.Event.KeyEvent.bKeyDown != 0 &&
+           record.Event.KeyEvent.uChar.UnicodeChar != 0;
   });
 }
 
@@ -147,7 +148,8 @@ std::optional<std::size_t> read_input(char* to, std::size_t bytes) {
     return count;
   }
   DWORD count = 0;
-  if (ReadFile(handle(StandardStream::input), to, static_cast<DWORD>(std::min<std::size_t>(bytes, 1u << 30)), &count, nullptr) != 0)
+  if (ReadFile(handle(StandardStream::input), to, static_cast<DWORD>(std::min<std::size_t>(bytes, 1u << 30)), &count,
+               nullptr) != 0)
     return count;
   const DWORD error = GetLastError();
   if (error == ERROR_BROKEN_PIPE || error == ERROR_HANDLE_EOF) return 0;

@@ -21,12 +21,14 @@ int cores_of_this_process(const std::filesystem::path&) {
     for (std::size_t at = 0; at < bytes;) {
       const auto* const core = reinterpret_cast<const SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX*>(buffer.data() + at);
       // The process's mask is that of its own group of 64 processors; it is 0 if it has threads in several.
-      if (allowed == 0 || (core->Processor.GroupMask[0].Mask & allowed) != 0) classes.push_back(core->Processor.EfficiencyClass);
+      if (allowed == 0 || (core->Processor.GroupMask[0].Mask & allowed) != 0)
+        classes.push_back(core->Processor.EfficiencyClass);
       at += core->Size;
     }
   }
   if (classes.empty()) return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return static_cast<int>(std::count(classes.begin(), classes.end(), *std::max_element(classes.begin(), classes.end())));
+  return static_cast<int>(
+      std::count(classes.begin(), classes.end(), *std::max_element(classes.begin(), classes.end())));
 }
 
 }  // namespace specdec

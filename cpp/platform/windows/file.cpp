@@ -16,10 +16,16 @@ namespace {
 [[noreturn]] void fail(const std::string& path, const char* what, const char* remedy) {
   throw Error(path + ": " + what + ": " + system_message(GetLastError()) + "; " + remedy);
 }
-[[noreturn]] void fail_open(const std::string& path) { fail(path, "cannot be opened", "check the path and its permissions"); }
-[[noreturn]] void fail_write(const std::string& path) { fail(path, "cannot be written", "check the disk's free space and limits"); }
+[[noreturn]] void fail_open(const std::string& path) {
+  fail(path, "cannot be opened", "check the path and its permissions");
+}
+[[noreturn]] void fail_write(const std::string& path) {
+  fail(path, "cannot be written", "check the disk's free space and limits");
+}
 
-HANDLE system_handle(std::intptr_t handle) { return reinterpret_cast<HANDLE>(handle); }  // NOLINT(performance-no-int-to-ptr)
+HANDLE system_handle(std::intptr_t handle) {
+  return reinterpret_cast<HANDLE>(handle);
+}  // NOLINT(performance-no-int-to-ptr)
 
 // -1 when it fails, as INVALID_HANDLE_VALUE is. As on POSIX, an open file may be renamed and removed.
 std::intptr_t open_file(const std::string& path, DWORD access, DWORD creation) {
@@ -82,7 +88,8 @@ void File::write(std::uint64_t offset, const void* from, std::size_t bytes) {
     OVERLAPPED position = at(offset + done);
     DWORD count = 0;
     const char* const rest = static_cast<const char*>(from) + done;
-    if (WriteFile(system_handle(handle_), rest, at_once(bytes - done), &count, &position) == 0 || count == 0) fail_write(path_);
+    if (WriteFile(system_handle(handle_), rest, at_once(bytes - done), &count, &position) == 0 || count == 0)
+      fail_write(path_);
     done += count;
   }
 }
@@ -111,7 +118,8 @@ void File::sync() {
 bool File::try_lock() {
   // Locked bytes cannot be read by others, so this locks one far beyond every file's end.
   OVERLAPPED position = at(std::uint64_t{1} << 62);
-  if (LockFileEx(system_handle(handle_), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &position) != 0) return true;
+  if (LockFileEx(system_handle(handle_), LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &position) != 0)
+    return true;
   if (GetLastError() == ERROR_LOCK_VIOLATION || GetLastError() == ERROR_IO_PENDING) return false;
   fail(path_, "cannot be locked", "name a file on a local disk");
 }
@@ -121,7 +129,8 @@ void File::close() {
 }
 
 void replace_file(const std::string& from, const std::string& to) {
-  if (MoveFileExW(to_utf16(from).c_str(), to_utf16(to).c_str(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) == 0)
+  if (MoveFileExW(to_utf16(from).c_str(), to_utf16(to).c_str(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ==
+      0)
     fail(to, "cannot be replaced", "check the path and its permissions, and that no program has it open");
 }
 

@@ -10,7 +10,9 @@ void* open_library(const char* name) {
   return reinterpret_cast<void*>(LoadLibraryExW(to_utf16(name).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS));
 }
 
-void* find_symbol(void* library, const char* name) { return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name)); }
+void* find_symbol(void* library, const char* name) {
+  return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
+}
 
 void close_library(void* library) { FreeLibrary(static_cast<HMODULE>(library)); }
 

@@ -25,7 +25,8 @@ void write_all(HANDLE to, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     DWORD count = 0;
     const auto bytes = static_cast<DWORD>(std::min<std::size_t>(text.size() - done, 1u << 20));
-    if (WriteFile(to, text.data() + done, bytes, &count, nullptr) == 0) return;  // it ended early; its exit status tells
+    if (WriteFile(to, text.data() + done, bytes, &count, nullptr) == 0)
+      return;  // it ended early; its exit status tells
     done += count;
   }
 }
@@ -39,7 +40,8 @@ int run_program(std::vector<std::string> command, const std::string& input) {
   for (const std::string& word : command) line += (line.empty() ? "" : " ") + quoted(word);
   SECURITY_ATTRIBUTES inherited = {sizeof inherited, nullptr, TRUE};
   HANDLE read_end = nullptr, write_end = nullptr;
-  if (CreatePipe(&read_end, &write_end, &inherited, 0) == 0) throw Error("cannot create a pipe: " + system_message(GetLastError()));
+  if (CreatePipe(&read_end, &write_end, &inherited, 0) == 0)
+    throw Error("cannot create a pipe: " + system_message(GetLastError()));
   SetHandleInformation(write_end, HANDLE_FLAG_INHERIT, 0);
   STARTUPINFOW start = {};
   start.cb = sizeof start;
@@ -48,7 +50,8 @@ int run_program(std::vector<std::string> command, const std::string& input) {
   start.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
   start.hStdError = GetStdHandle(STD_ERROR_HANDLE);
   PROCESS_INFORMATION child = {};
-  const bool is_started = CreateProcessW(nullptr, to_utf16(line).data(), nullptr, nullptr, TRUE, 0, nullptr, nullptr, &start, &child) != 0;
+  const bool is_started =
+      CreateProcessW(nullptr, to_utf16(line).data(), nullptr, nullptr, TRUE, 0, nullptr, nullptr, &start, &child) != 0;
   const DWORD error = GetLastError();
   CloseHandle(read_end);
   if (is_started) write_all(write_end, input);

@@ -72,7 +72,8 @@ bool TcpConnection::wait_for(short events) const {
 }
 
 bool TcpConnection::send(const void* from, std::size_t bytes) {
-  return ::send(socket_of(handle_), static_cast<const char*>(from), static_cast<int>(bytes), 0) == static_cast<int>(bytes);
+  return ::send(socket_of(handle_), static_cast<const char*>(from), static_cast<int>(bytes), 0) ==
+         static_cast<int>(bytes);
 }
 
 std::optional<std::size_t> TcpConnection::receive(void* to, std::size_t bytes) {

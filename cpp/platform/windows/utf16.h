@@ -19,8 +19,8 @@ inline std::wstring to_utf16(std::string_view text) {
 
 inline std::string to_utf8(std::wstring_view wide) {
   std::string text(3 * wide.size(), '\0');  // never longer
-  const int count = WideCharToMultiByte(CP_UTF8, 0, wide.data(), static_cast<int>(wide.size()), text.data(), static_cast<int>(text.size()),
-                                        nullptr, nullptr);
+  const int count = WideCharToMultiByte(CP_UTF8, 0, wide.data(), static_cast<int>(wide.size()), text.data(),
+                                        static_cast<int>(text.size()), nullptr, nullptr);
   text.resize(static_cast<std::size_t>(count));
   return text;
 }

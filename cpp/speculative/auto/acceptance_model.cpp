@@ -13,7 +13,9 @@ double log_odds(double probability) {
 
 }  // namespace
 
-double AcceptanceModel::probability(double confidence) const { return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence))); }
+double AcceptanceModel::probability(double confidence) const {
+  return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence)));
+}
 
 // Without verdicts the variances grow back to their initial values, so the next verdict has a large effect.
 void AcceptanceModel::forget() {

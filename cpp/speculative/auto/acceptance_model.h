@@ -5,8 +5,8 @@
 
 namespace specdec {
 
-// log-odds(acceptance) = level + slope * log-odds(confidence), fitted by Bayesian logistic regression with forgetting. A few
-// verdicts are enough to learn how good the draft is (level) and how informative its confidence is (slope).
+// log-odds(acceptance) = level + slope * log-odds(confidence), fitted by Bayesian logistic regression with forgetting.
+// A few verdicts are enough to learn how good the draft is (level) and how informative its confidence is (slope).
 class AcceptanceModel {
  public:
   explicit AcceptanceModel(const AutoOptions::Acceptance& options = {}) : options_(options) {}

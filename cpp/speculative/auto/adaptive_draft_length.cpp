@@ -12,7 +12,8 @@ void AdaptiveDraftLength::Share::add(double outcome, double window) {
   mean += (outcome - mean) / weight;
 }
 
-AdaptiveDraftLength::Acceptance::Acceptance(const AutoOptions& options) : by_row(options.acceptance), by_draft(options.acceptance) {}
+AdaptiveDraftLength::Acceptance::Acceptance(const AutoOptions& options)
+    : by_row(options.acceptance), by_draft(options.acceptance) {}
 
 double AdaptiveDraftLength::Acceptance::typical() const {
   const std::size_t count = std::min(num_rows, row_confidences.size());
@@ -22,7 +23,9 @@ double AdaptiveDraftLength::Acceptance::typical() const {
   return sum / static_cast<double>(count);
 }
 
-void AdaptiveDraftLength::Acceptance::add_row(double confidence) { row_confidences[num_rows++ % row_confidences.size()] = confidence; }
+void AdaptiveDraftLength::Acceptance::add_row(double confidence) {
+  row_confidences[num_rows++ % row_confidences.size()] = confidence;
+}
 
 void AdaptiveDraftLength::Acceptance::learn(const DraftPlan::Confidence& confidence, bool accepted) {
   by_row.learn(confidence.row, accepted);
@@ -40,8 +43,8 @@ void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
   sequence_seconds += share * other.sequence_seconds;
 }
 
-// The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of plain
-// decoding. With a draft model, mostly of cycles of this kind.
+// The current rate: of recent cycles, scaled to the present number of sequences if there were more; at least that of
+// plain decoding. With a draft model, mostly of cycles of this kind.
 double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
   const double plain = num_sequences_ / target_costs_.seconds(num_sequences_);
   Recent recent = recent_[kind];
@@ -86,9 +89,9 @@ void AdaptiveDraftLength::plan() {
   choose_trial();
 }
 
-// Adds the cost of a change of pass size: once if this pass differs from the last one, and again if the next one will differ
-// from this one. The next pass is assumed to have the steady length if there is something to propose, else to be plain. The
-// steady length moves once the time lost by keeping it exceeds the cost of a change.
+// Adds the cost of a change of pass size: once if this pass differs from the last one, and again if the next one will
+// differ from this one. The next pass is assumed to have the steady length if there is something to propose, else to be
+// plain. The steady length moves once the time lost by keeping it exceeds the cost of a change.
 void AdaptiveDraftLength::add_changes() {
   const auto best = weigh();
   steady_ = std::min(steady_, losses_.size() - 1);
@@ -115,8 +118,9 @@ std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   return std::min_element(losses_.cbegin(), losses_.cend());
 }
 
-// Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and not drafting
-// is best, chooses the draft length that loses least, to check whether drafting still does not pay. Copies teach that anyway.
+// Chooses the length with the largest optimistic gain over the best one, within the budget. If there is none and not
+// drafting is best, chooses the draft length that loses least, to check whether drafting still does not pay. Copies
+// teach that anyway.
 void AdaptiveDraftLength::choose_trial() {
   const auto best = weigh();
   double most = 0.0;
@@ -125,31 +129,35 @@ void AdaptiveDraftLength::choose_trial() {
     const int k = static_cast<int>(loss - losses_.cbegin());
     if (loss != best) next_trial_ = std::min(next_trial_, *loss - *best);
     const double doubt = target_costs_.doubt(columns(k));
-    const double promise = target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-options_.optimism * doubt)) - (*loss - *best);
+    const double promise =
+        target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-options_.optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
   if (trial_ >= 0 || best != losses_.cbegin() || losses_.size() < 2 || !has_model_) return;
   const auto cheapest = std::min_element(losses_.cbegin() + 1, losses_.cend());
-  if (*cheapest - *best <= budget_) trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
+  if (*cheapest - *best <= budget_)
+    trial_ = static_cast<int>(cheapest - losses_.cbegin()), trial_loss_ = *cheapest - *best;
 }
 
-// Summed survival of the other sequences that may still get as many drafts as this one. Sequences with more are left out:
-// their columns are paid for already.
+// Summed survival of the other sequences that may still get as many drafts as this one. Sequences with more are left
+// out: their columns are paid for already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
-  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
+  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts)
+    sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
-// Seconds that a pass takes longer if this sequence, with num_drafted drafts, gets more. The longest draft has paid for its columns.
+// Seconds that a pass takes longer if this sequence, with num_drafted drafts, gets more. The longest draft has paid for
+// its columns.
 double AdaptiveDraftLength::longer_pass(int num_drafted, int more) const {
   const auto longest = static_cast<std::size_t>(std::max(longest_, num_drafted));
   return target_pass_[std::max(longest, static_cast<std::size_t>(num_drafted + more))] - target_pass_[longest];
 }
 
-// Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read once, if
-// the model is used again at all, so the cycles that will use it share the price.
+// Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read
+// once, if the model is used again at all, so the cycles that will use it share the price.
 double AdaptiveDraftLength::catch_up(int num_unread) const {
   if (num_unread <= 2) return 0.0;
   return std::max(0.0, draft_costs_.seconds(num_sequences_ - 1 + num_unread) - draft_pass_) / options_.catch_up_lasts;
@@ -175,7 +183,8 @@ bool AdaptiveDraftLength::stops(const Sequence& s) {
   return false;
 }
 
-// The most seconds that drafts of the model can save behind num_drafted drafts. tokens: expected from the first of them.
+// The most seconds that drafts of the model can save behind num_drafted drafts. tokens: expected from the first of
+// them.
 double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted, int num_unread, double rate) const {
   double most = 0.0, tokens = 0.0, drafting = catch_up(num_unread);
   for (int more = 1; static_cast<std::size_t>(num_drafted + more) < target_pass_.size(); ++more) {
@@ -187,12 +196,14 @@ double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted
   return most;
 }
 
-int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vector<Copy>& copies, int num_unread) const {
+int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vector<Copy>& copies,
+                                               int num_unread) const {
   const int num_drafted = s.num_drafted();
   const double copying_rate = tokens_per_second(by_copying), drafting_rate = tokens_per_second(by_model);
   const bool has_model = num_unread > 0;
   double tokens = 0.0, survival = s.plan.survival, others = survival_of_others(s);
-  double most = has_model ? seconds_gained_by_model(typical_ * (survival + others), num_drafted, num_unread, copying_rate) : 0.0;
+  double most =
+      has_model ? seconds_gained_by_model(typical_ * (survival + others), num_drafted, num_unread, copying_rate) : 0.0;
   int best = 0;
   for (int count = 1; count <= static_cast<int>(copies.size()); ++count) {
     if (static_cast<std::size_t>(num_drafted + count) >= target_pass_.size()) break;
@@ -201,7 +212,8 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
     tokens += survival + others;
     double gained = tokens / copying_rate - longer_pass(num_drafted, count);
     if (has_model)
-      gained += seconds_gained_by_model(typical_ * (survival + others), num_drafted + count, num_unread + count, drafting_rate);
+      gained += seconds_gained_by_model(typical_ * (survival + others), num_drafted + count, num_unread + count,
+                                        drafting_rate);
     if (gained > most) most = gained, best = count;
   }
   return best;
@@ -242,7 +254,8 @@ bool AdaptiveDraftLength::worth_a_certain_draft(Sequence& s) {
 
 bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
   has_model_ = true;
-  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, draft_pass_ + catch_up(num_unread), false)) return true;
+  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, draft_pass_ + catch_up(num_unread), false))
+    return true;
   if (s.num_drafted() == 0) ++num_not_asked_;
   return stops(s);
 }
@@ -269,7 +282,9 @@ void AdaptiveDraftLength::add_place(Sequence& s, DraftPlan::Confidence confidenc
 }
 
 void AdaptiveDraftLength::record_draft_pass(int num_rows, int num_tokens, double seconds) {
-  const int size = num_tokens <= 2 * num_rows ? num_rows : num_tokens;  // one token more than usual follows a cycle that accepted all
+  const int size = num_tokens <= 2 * num_rows
+                       ? num_rows
+                       : num_tokens;  // one token more than usual follows a cycle that accepted all
   draft_costs_.record(size, seconds);
   draft_seconds_ += draft_costs_.seconds(size);
   catch_up_seconds_ += draft_costs_.seconds(size) - draft_costs_.seconds(num_rows);
@@ -285,25 +300,28 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
   }
   for (const DraftPlan::Withheld& copy : s.plan.withheld) {
     if (copy.place > num_accepted) continue;
-    const Token token = copy.place == num_accepted ? target_token : s.tokens[static_cast<std::size_t>(s.num_committed + copy.place)];
+    const Token token =
+        copy.place == num_accepted ? target_token : s.tokens[static_cast<std::size_t>(s.num_committed + copy.place)];
     text_.learn({copy.confidence, copy.confidence}, copy.token == token);
   }
 }
 
 void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds, double propose_seconds) {
-  // The first cycle is not recorded, because caches and pages are cold: plain decoding would look expensive for a long time,
-  // because it is not re-measured.
+  // The first cycle is not recorded, because caches and pages are cold: plain decoding would look expensive for a long
+  // time, because it is not re-measured.
   if (std::exchange(is_first_, false)) return;
   seconds_run_ += seconds;
   const bool is_change = num_scored != target_costs_.latest();
   target_costs_.record(num_scored, seconds - propose_seconds);
   model_.forget();
   text_.forget();
-  const double undisturbed = target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
+  const double undisturbed =
+      target_costs_.seconds(num_scored) + (is_change ? target_costs_.change() : 0.0) + draft_seconds_;
   for (Recent& recent : recent_) {
     recent.tokens *= options_.memory, recent.seconds *= options_.memory, recent.sequence_seconds *= options_.memory;
   }
-  recent_[is_copying_ ? by_copying : by_model].add(1.0, {static_cast<double>(num_made), undisturbed, num_sequences_ * undisturbed});
+  recent_[is_copying_ ? by_copying : by_model].add(
+      1.0, {static_cast<double>(num_made), undisturbed, num_sequences_ * undisturbed});
   const int num_asked = num_sequences_ - num_not_asked_;
   if (num_asked > 0) proposing_.add(static_cast<double>(num_proposing_) / num_asked, 1.0 / (1.0 - options_.memory));
 
@@ -312,7 +330,8 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   const double one_trial = target_costs_.seconds(num_sequences_) + draft_pass_;
   budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
-  if (trial_ > 0 && longest_ > 0) budget_ -= trial_loss_ + catch_up_seconds_ + std::max(0.0, propose_seconds - draft_seconds_);
+  if (trial_ > 0 && longest_ > 0)
+    budget_ -= trial_loss_ + catch_up_seconds_ + std::max(0.0, propose_seconds - draft_seconds_);
 }
 
 DraftingOutlook AdaptiveDraftLength::outlook() const {

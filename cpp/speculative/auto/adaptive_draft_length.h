@@ -18,24 +18,26 @@ struct DraftingOutlook {
   double cost_of_8 = 0.0;      // of the target's pass over 8 tokens
   double cost_of_draft = 0.0;  // of the draft model's pass
   double acceptance = 0.0;     // expected, of a typical draft
-  double speedup = 0.0;        // expected tokens per second with the best number of drafts, over those without drafts; 0: unknown
+  double speedup =
+      0.0;  // expected tokens per second with the best number of drafts, over those without drafts; 0: unknown
 };
 
-// Drafts while the expected number of accepted tokens exceeds what the current rate would make in the same time. Let R be the
-// current tokens per second, s the probability that all drafts so far are accepted, a that of the next one, t the measured
-// costs. Adding m drafts to a pass of n tokens gains
+// Drafts while the expected number of accepted tokens exceeds what the current rate would make in the same time. Let R
+// be the current tokens per second, s the probability that all drafts so far are accepted, a that of the next one, t
+// the measured costs. Adding m drafts to a pass of n tokens gains
 //   s (a + a^2 + .. + a^m) - R (m t_draft + t_target(n + m) - t_target(n))
 // tokens; drafting continues while this is positive for some m. a is predicted from the proposer's confidence. Several
-// sequences decide together: the target's pass has as many columns per sequence as the longest draft needs, so s is summed
-// over the sequences that may continue. A pass whose size differs from the one before (or from the expected next one) also
-// costs PassCosts::change().
+// sequences decide together: the target's pass has as many columns per sequence as the longest draft needs, so s is
+// summed over the sequences that may continue. A pass whose size differs from the one before (or from the expected next
+// one) also costs PassCosts::change().
 //
-// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So with a draft model, every place is
-// asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone? A token is worth
-// the time that it usually takes in cycles of the same kind, with copies or without: where the text is copied, tokens are cheap.
+// Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So with a draft model, every
+// place is asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone?
+// A token is worth the time that it usually takes in cycles of the same kind, with copies or without: where the text is
+// copied, tokens are cheap.
 //
-// Exploration: some cycles (trials) use another length than the best known one: a length that its uncertainty allows to be
-// better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
+// Exploration: some cycles (trials) use another length than the best known one: a length that its uncertainty allows to
+// be better, or a draft where not drafting seems best. Trials may take 1 % of the time. The rule reads no clock.
 class AdaptiveDraftLength final : public DraftLength {
  public:
   explicit AdaptiveDraftLength(const AutoOptions& options = {});
@@ -125,14 +127,15 @@ class AdaptiveDraftLength final : public DraftLength {
 
   // The running cycle.
   int num_sequences_ = 1;
-  std::vector<double> standing_;               // [number of drafts] survival, summed over the sequences with that many that may continue
-  int longest_ = 0;                            // drafts of the sequence with most drafts
+  std::vector<double>
+      standing_;     // [number of drafts] survival, summed over the sequences with that many that may continue
+  int longest_ = 0;  // drafts of the sequence with most drafts
   int num_proposing_ = 0, num_not_asked_ = 0;  // sequences
   bool is_copying_ = false;
   double draft_seconds_ = 0.0, catch_up_seconds_ = 0.0;  // the second is a part of the first
   int trial_ = -1;                                       // draft length of this cycle's trial; -1: no trial
   double trial_loss_ = 0.0;                              // seconds that the trial is expected to lose
-  std::vector<double> losses_;                           // [drafts] seconds that each length loses compared with the current rate
+  std::vector<double> losses_;  // [drafts] seconds that each length loses compared with the current rate
 };
 
 }  // namespace specdec

@@ -1,5 +1,6 @@
-// The constants of num_draft_tokens = "auto", all in one place. docs/draft-length.md derives the rule that they belong to;
-// bench/draft_length/CONSTANTS.md shows what halving and doubling each of them does (bench/draft_length/auto_constants.cpp).
+// The constants of num_draft_tokens = "auto", all in one place. docs/draft-length.md derives the rule that they belong
+// to; bench/draft_length/CONSTANTS.md shows what halving and doubling each of them does
+// (bench/draft_length/auto_constants.cpp).
 #pragma once
 
 namespace specdec {
@@ -8,7 +9,8 @@ struct AutoOptions {
   // Pass costs (pass_costs.h): a Kalman filter over log seconds. Variances are of natural logarithms.
   struct Costs {
     double tokens_per_reading = 16.0;  // prior: reading the weights once takes as long as computing this many tokens
-    // Per unit of log(tokens): one doubling deviates from the prior by a factor e^0.26. Also that of a change, in units of longest_change.
+    // Per unit of log(tokens): one doubling deviates from the prior by a factor e^0.26. Also that of a change, in units
+    // of longest_change.
     double walk_variance = 0.1;
     double speed_variance = 1e-4;  // per pass, common to all sizes: the machine's speed drifts by 1 %
     double shape_variance = 5e-5;  // per pass and size: the KV cache grows
@@ -20,7 +22,8 @@ struct AutoOptions {
   };
   // Acceptance (acceptance_model.h): log-odds(accepted) = level + slope * log-odds(confidence).
   struct Acceptance {
-    // The prior assumes more acceptance than the confidences suggest, so that drafts are tried; a few verdicts correct it.
+    // The prior assumes more acceptance than the confidences suggest, so that drafts are tried; a few verdicts correct
+    // it.
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
     double drift = 4e-3;  // share of these variances that is added per cycle; about the last 50 verdicts count
@@ -28,15 +31,17 @@ struct AutoOptions {
 
   Costs costs;
   Acceptance acceptance;
-  double memory = 0.95;          // decay of the current rate, and of the share of cycles with something to propose, per cycle
-  double trial_share = 0.01;     // share of the time that trials may take
-  double optimism = 2.0;         // standard deviations that the optimistic cost of a length is below its mean
-  double leap = 4.0;             // a pass may have this many times the columns of the largest one measured
-  double warm_after = 2e-3;      // seconds of plain cycles before the first draft: caches and pages are cold at first
-  int longest_tried = 24;        // drafts
-  double catch_up_lasts = 32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
-  double other_kind = 0.05;      // weight of the cycles without copies in the rate of those with copies, and the other way round
-  int plan_lasts = 16;           // plain cycles; for tiny models, making a plan takes as long as a cycle
+  double memory = 0.95;  // decay of the current rate, and of the share of cycles with something to propose, per cycle
+  double trial_share = 0.01;  // share of the time that trials may take
+  double optimism = 2.0;      // standard deviations that the optimistic cost of a length is below its mean
+  double leap = 4.0;          // a pass may have this many times the columns of the largest one measured
+  double warm_after = 2e-3;   // seconds of plain cycles before the first draft: caches and pages are cold at first
+  int longest_tried = 24;     // drafts
+  double catch_up_lasts =
+      32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
+  double other_kind =
+      0.05;             // weight of the cycles without copies in the rate of those with copies, and the other way round
+  int plan_lasts = 16;  // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 
 }  // namespace specdec

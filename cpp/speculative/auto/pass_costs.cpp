@@ -21,9 +21,12 @@ PassCosts::View PassCosts::view(int num_tokens) const {
     if (sizes_[i] < num_tokens && (below == max_slots || sizes_[i] > sizes_[below])) below = i;
     if (sizes_[i] > num_tokens && (above == max_slots || sizes_[i] < sizes_[above])) above = i;
   }
-  const auto distance = [&](std::size_t size) { return std::fabs(std::log(static_cast<double>(num_tokens) / sizes_[size])); };
+  const auto distance = [&](std::size_t size) {
+    return std::fabs(std::log(static_cast<double>(num_tokens) / sizes_[size]));
+  };
   const auto beyond = [&](std::size_t size) {
-    return View{size, size, 0.0, first_guess(num_tokens) - first_guess(sizes_[size]), options_.walk_variance * distance(size)};
+    return View{size, size, 0.0, first_guess(num_tokens) - first_guess(sizes_[size]),
+                options_.walk_variance * distance(size)};
   };
   if (below == max_slots) return beyond(above);
   if (above == max_slots) return beyond(below);
@@ -77,9 +80,10 @@ std::size_t PassCosts::find_or_insert(int num_tokens) {
   return slot;
 }
 
-// A pass that takes much longer than expected was disturbed: the deviation is clipped at two standard deviations. Passes are
-// not shorter by chance: if one is, by three deviations, the estimate was too slow (caches have warmed up, another program has
-// ended). Then the variance of this size is raised, and that of the others in proportion to their covariance with it.
+// A pass that takes much longer than expected was disturbed: the deviation is clipped at two standard deviations.
+// Passes are not shorter by chance: if one is, by three deviations, the estimate was too slow (caches have warmed up,
+// another program has ended). Then the variance of this size is raised, and that of the others in proportion to their
+// covariance with it.
 void PassCosts::record(int num_tokens, double seconds) {
   const double measured = std::log(std::max(seconds, 1e-9));
   const bool is_change = num_tokens != latest_;
@@ -117,7 +121,8 @@ void PassCosts::record(int num_tokens, double seconds) {
   }
   const double by_size = unchanged / expected, by_change = is_change ? unit_ / expected : 0.0;
   PerSlot<double> gain{};
-  for (std::size_t i = 0; i < num_slots_; ++i) gain[i] = by_size * covariance_[i][size] + by_change * covariance_[i][change_slot];
+  for (std::size_t i = 0; i < num_slots_; ++i)
+    gain[i] = by_size * covariance_[i][size] + by_change * covariance_[i][change_slot];
 
   const double variance = by_size * gain[size] + by_change * gain[change_slot] + noise_variance;
   const double surprise = std::min(measured - std::log(expected), options_.outlier * std::sqrt(variance));

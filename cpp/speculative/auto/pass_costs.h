@@ -8,20 +8,22 @@
 
 namespace specdec {
 
-// Seconds by number of tokens in a pass: a Kalman filter over the sizes measured so far. The prior for the logarithm of the
-// cost is a random walk over log(size): the farther apart two sizes are, the less one says about the other. All sizes drift
-// together with the machine's speed. So the estimate of a size measured once leans on its neighbours, that of a size measured
-// often does not, and every estimate has a variance. A pass of another size than the one before takes longer by a constant
-// (its graph is rebuilt), which is learnt too. Remembers 63 sizes; does not allocate.
+// Seconds by number of tokens in a pass: a Kalman filter over the sizes measured so far. The prior for the logarithm of
+// the cost is a random walk over log(size): the farther apart two sizes are, the less one says about the other. All
+// sizes drift together with the machine's speed. So the estimate of a size measured once leans on its neighbours, that
+// of a size measured often does not, and every estimate has a variance. A pass of another size than the one before
+// takes longer by a constant (its graph is rebuilt), which is learnt too. Remembers 63 sizes; does not allocate.
 class PassCosts {
  public:
   explicit PassCosts(const AutoOptions::Costs& options = {}) : options_(options) {}
 
   void record(int num_tokens, double seconds);
   bool empty() const { return latest_ == 0; }
-  int latest() const { return latest_; }                         // the size recorded last; 0 if empty
-  double change() const { return state_[change_slot] * unit_; }  // extra seconds of a pass whose size differs from the last one
-  double seconds(int num_tokens) const;                          // of a pass after one of equal size; monotonic; 0 if empty
+  int latest() const { return latest_; }  // the size recorded last; 0 if empty
+  double change() const {
+    return state_[change_slot] * unit_;
+  }                                      // extra seconds of a pass whose size differs from the last one
+  double seconds(int num_tokens) const;  // of a pass after one of equal size; monotonic; 0 if empty
   double doubt(int num_tokens) const;  // standard deviation of log seconds(num_tokens), relative to the best known size
   int longest() const;                 // the largest remembered size
 
@@ -33,7 +35,9 @@ class PassCosts {
   };
   View view(int num_tokens) const;
   double first_guess(int num_tokens) const;
-  double log_seconds(const View& v) const { return (1.0 - v.share) * state_[v.below] + v.share * state_[v.above] + v.offset; }
+  double log_seconds(const View& v) const {
+    return (1.0 - v.share) * state_[v.below] + v.share * state_[v.above] + v.offset;
+  }
   double covariance(const View& v, std::size_t slot) const;
   double covariance(const View& v, const View& w) const;
   std::size_t find_or_insert(int num_tokens);

@@ -1,15 +1,18 @@
-// group_sums of matmul_kernel.h where one instruction adds four products of bytes to every int32. The including file defines
+// group_sums of matmul_kernel.h where one instruction adds four products of bytes to every int32. The including file
+// defines
 //   add_products(sum, w, a)       sum + w * a, where w is unsigned (code - lowest) or signed (the code)
 //   broadcast_ints
 //   signed_bytes<type>            whether w is signed
 
 template <Type type, int C, class Weights>
-SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][tile_rows / vector_rows]) {
+SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group,
+                               Ints (&sums)[C][tile_rows / vector_rows]) {
   constexpr int fours = format_of(type).group / 4, vectors_per_tile = tile_rows / vector_rows;
 #pragma GCC unroll 8
   for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 4
-    for (Ints& sum : sums[c]) sum = broadcast_ints(!signed_bytes<type> && format_of(type).lowest != 0 ? x[c].corrections[group] : 0);
+    for (Ints& sum : sums[c])
+      sum = broadcast_ints(!signed_bytes<type> && format_of(type).lowest != 0 ? x[c].corrections[group] : 0);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < fours; ++i) {

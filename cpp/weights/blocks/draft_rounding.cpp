@@ -48,7 +48,8 @@ void round_q4_0(const float* x, std::int64_t blocks, std::uint8_t* to) {
       const auto code = static_cast<std::int32_t>(x[i] * inverse + 8.5f);
       codes[i] = code < 15 ? code : 15;
     }
-    for (int i = 0; i < n / 2; ++i) to[2 + i] = static_cast<std::uint8_t>((codes[i] & 15) | (codes[n / 2 + i] & 15) << 4);
+    for (int i = 0; i < n / 2; ++i)
+      to[2 + i] = static_cast<std::uint8_t>((codes[i] & 15) | (codes[n / 2 + i] & 15) << 4);
   }
 }
 

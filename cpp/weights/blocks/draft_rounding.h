@@ -1,4 +1,5 @@
-// Rounds weights to fewer bits, for drafts: F32 to Q4_0 and Q1_0, with the bits of ggml's quantizers, in a fraction of their time.
+// Rounds weights to fewer bits, for drafts: F32 to Q4_0 and Q1_0, with the bits of ggml's quantizers, in a fraction of
+// their time.
 #pragma once
 
 #include <cstdint>

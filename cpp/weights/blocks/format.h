@@ -1,7 +1,8 @@
-// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL, IQ4_XS and Q1_0.
+// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL, IQ4_XS
+// and Q1_0.
 //
-// A row of k weights is a row of blocks of 32, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every one of these types
-// is the same thing in another packing: per group of 16 or 32 weights
+// A row of k weights is a row of blocks of 32, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every
+// one of these types is the same thing in another packing: per group of 16 or 32 weights
 //   weight = scale * code + offset
 // with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits).
 //
@@ -39,20 +40,25 @@ struct Format {
 };
 
 constexpr Format formats[num_types] = {
-    {"Q4_0", 32, 18, 32, -8, 7, false, 4},         {"Q4_1", 32, 20, 32, 0, 15, true, 4},      {"Q5_0", 32, 22, 32, -16, 15, false, 5},
-    {"Q5_1", 32, 24, 32, 0, 31, true, 5},          {"Q8_0", 32, 34, 32, -128, 127, false, 8}, {"IQ4_NL", 32, 18, 32, -127, 113, false, 4},
-    {"IQ4_XS", 256, 136, 32, -127, 113, false, 4}, {"Q2_K", 256, 84, 16, 0, 3, true, 2},      {"Q3_K", 256, 110, 16, -4, 3, false, 3},
-    {"Q4_K", 256, 144, 32, 0, 15, true, 4},        {"Q5_K", 256, 176, 32, 0, 31, true, 5},    {"Q6_K", 256, 210, 16, -32, 31, false, 6},
+    {"Q4_0", 32, 18, 32, -8, 7, false, 4},         {"Q4_1", 32, 20, 32, 0, 15, true, 4},
+    {"Q5_0", 32, 22, 32, -16, 15, false, 5},       {"Q5_1", 32, 24, 32, 0, 31, true, 5},
+    {"Q8_0", 32, 34, 32, -128, 127, false, 8},     {"IQ4_NL", 32, 18, 32, -127, 113, false, 4},
+    {"IQ4_XS", 256, 136, 32, -127, 113, false, 4}, {"Q2_K", 256, 84, 16, 0, 3, true, 2},
+    {"Q3_K", 256, 110, 16, -4, 3, false, 3},       {"Q4_K", 256, 144, 32, 0, 15, true, 4},
+    {"Q5_K", 256, 176, 32, 0, 31, true, 5},        {"Q6_K", 256, 210, 16, -32, 31, false, 6},
     {"Q1_0", 128, 18, 32, -1, 1, false, 1, 2},
 };
 static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
 
-static constexpr std::int64_t row_bytes(Type type, std::int64_t k) { return k / format_of(type).columns * format_of(type).bytes; }
+static constexpr std::int64_t row_bytes(Type type, std::int64_t k) {
+  return k / format_of(type).columns * format_of(type).bytes;
+}
 
 static constexpr bool has_table(Type type) { return type == Type::iq4_nl || type == Type::iq4_xs; }
 constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// 32 weights of a row as the file states them; groups of 32 have both halves' scales alike. Numbers d and m are F16 bits:
+// 32 weights of a row as the file states them; groups of 32 have both halves' scales alike. Numbers d and m are F16
+// bits:
 //   scale = d * scale_code,  offset = -(m * offset_code)
 struct Stored32 {
   std::uint8_t code[32];

@@ -1,5 +1,5 @@
-// The layouts of the stock types: what 32 weights of a row are in a file. In a header, so that code for one type contains that of one
-// layout.
+// The layouts of the stock types: what 32 weights of a row are in a file. In a header, so that code for one type
+// contains that of one layout.
 #pragma once
 
 #include <cstring>
@@ -32,7 +32,8 @@ static inline void set_nibbles(Stored32& w, const std::uint8_t* bytes) {
 }
 // One bit of every code: bit i of a little-endian number, `to` bits up.
 static inline void add_single_bits(Stored32& w, const std::uint8_t* bytes, int to = 0) {
-  for (int byte = 0; byte < 4; ++byte) {  // eight codes at once: bit i of the byte is isolated in byte i, then moved to its lowest bit
+  for (int byte = 0; byte < 4;
+       ++byte) {  // eight codes at once: bit i of the byte is isolated in byte i, then moved to its lowest bit
     const std::uint64_t isolated = (bytes[byte] * 0x0101010101010101u) & 0x8040201008040201u;
     const std::uint64_t ones = (isolated + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
     std::uint64_t codes;
@@ -91,7 +92,8 @@ static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int 
       set_nibbles(w, block + 8 + 16 * part);
       break;
     }
-    case Type::q2_k:  // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts; d, dmin
+    case Type::q2_k:  // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts;
+                      // d, dmin
       set_scale(w, block + 80);
       set_offset(w, block + 82);
       for (int g = 0; g < 2; ++g) {

@@ -2,17 +2,17 @@
 //
 //   W (rows, k) as the file holds it,  x (n, k) f32,  out[c * ldo + row] = sum over k of W[row, :] * x[c, :]
 //
-// x is first rounded to int8 blocks of 32 with one f32 scale each (`pack`, into a panel). Then, groups of 16 or 32 weights
-// (format.h) in ascending order and one accumulator per output, which starts at 0:
+// x is first rounded to int8 blocks of 32 with one f32 scale each (`pack`, into a panel). Then, groups of 16 or 32
+// weights (format.h) in ascending order and one accumulator per output, which starts at 0:
 //   acc = fma(float(sum of code * x_code), scale * x_scale, acc)
 //   acc = fma(offset, x_scale * float(sum of x_code), acc)         types with offsets only
-// The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how threads split
-// the rows, or on the instruction set.
+// The sums are integers below 2^24, exact in any order and as f32. So a column's result does not depend on n, on how
+// threads split the rows, or on the instruction set.
 //
 // The rounding is that of weights/rounding.h. With scale NaN, all outputs are NaN.
 //
-// The caller owns memory and threads: every thread packs its share of blocks, all wait, then every thread multiplies its share of
-// rows. No function here allocates, throws, or needs alignment beyond that of its types.
+// The caller owns memory and threads: every thread packs its share of blocks, all wait, then every thread multiplies
+// its share of rows. No function here allocates, throws, or needs alignment beyond that of its types.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,8 @@ struct PanelBlock {
 static inline void store_numbers(Type type, float scale, const std::int32_t (&half_sums)[2], PanelBlock& to) {
   const Format& format = format_of(type);
   const bool is_one_group = format.group == block_size;
-  const std::int32_t sums[2] = {is_one_group ? half_sums[0] + half_sums[1] : half_sums[0], is_one_group ? 0 : half_sums[1]};
+  const std::int32_t sums[2] = {is_one_group ? half_sums[0] + half_sums[1] : half_sums[0],
+                                is_one_group ? 0 : half_sums[1]};
   to.scale = scale;
   for (int i = 0; i < 2; ++i) {
     to.sums[i] = scale * static_cast<float>(sums[i]);
@@ -50,12 +51,16 @@ static inline void store_numbers(Type type, float scale, const std::int32_t (&ha
 // Panel: columns in groups of panel_width, the last one narrower; a group of w columns is [blocks][w].
 constexpr int panel_width = 8;
 static constexpr std::int64_t panel_place(std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block) {
-  const std::int64_t first = column / panel_width * panel_width, width = n - first < panel_width ? n - first : panel_width;
+  const std::int64_t first = column / panel_width * panel_width,
+                     width = n - first < panel_width ? n - first : panel_width;
   return first * (k / block_size) + block * width + column - first;
 }
-static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) { return idx(n * (k / block_size)) * sizeof(PanelBlock); }
+static constexpr std::size_t panel_bytes(std::int64_t n, std::int64_t k) {
+  return idx(n * (k / block_size)) * sizeof(PanelBlock);
+}
 
-// Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same in tiles (tiles.h), used if not null.
+// Rows of k weights, row_bytes apart; k is a multiple of the type's block. `tiles`: the same in tiles (tiles.h), used
+// if not null.
 struct Matrix {
   Type type;
   const std::uint8_t* weights;
@@ -63,8 +68,8 @@ struct Matrix {
   const std::uint8_t* tiles = nullptr;
 };
 
-// 16 rows of tile_columns, decoded once for all columns of activations. A byte is a code, or code - lowest where the kernel
-// multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
+// 16 rows of tile_columns, decoded once for all columns of activations. A byte is a code, or code - lowest where the
+// kernel multiplies unsigned bytes; four columns of a row lie together, then those of the next row.
 constexpr int tile_columns = 512;
 struct DecodedTile {
   std::uint8_t codes[tile_columns / 4][tile_rows][4];
@@ -85,14 +90,14 @@ struct Kernels {
   void (*pack)(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
                std::int64_t block_end, PanelBlock* panel) noexcept;
 
-  // All n columns and rows [row_begin, row_end); `out` is the place of the first of these rows, of column 0. row_begin is best a multiple
-  // of tile_rows; with tiles it must be.
-  void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-                 std::int64_t ldo, void* scratch) noexcept;
+  // All n columns and rows [row_begin, row_end); `out` is the place of the first of these rows, of column 0. row_begin
+  // is best a multiple of tile_rows; with tiles it must be.
+  void (*matmul)(const Matrix& w, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+                 float* out, std::int64_t ldo, void* scratch) noexcept;
 };
 
-void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-                 std::int64_t block_end, PanelBlock* panel) noexcept;
+void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column,
+                 std::int64_t block_begin, std::int64_t block_end, PanelBlock* panel) noexcept;
 
 extern const Kernels kernels_scalar;
 extern const Kernels kernels_avx2, kernels_avx512_vnni;        // x86 builds only

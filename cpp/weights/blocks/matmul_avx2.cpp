@@ -1,8 +1,7 @@
 // AVX2 kernels. maddubs multiplies unsigned by signed bytes into int16 pair sums, saturating:
-//   codes of at most 6 bits, stored as code - lowest: a pair reaches (highest - lowest) * 127 * 2, at most 63 * 254 = 16002, and as
-//   many pairs are added in int16 as fit;
-//   codes of 8 bits: |code| times the activation with the code's sign; |code| <= 128 and |activation| <= 127, so that a pair
-//   reaches 32512.
+//   codes of at most 6 bits, stored as code - lowest: a pair reaches (highest - lowest) * 127 * 2, at most 63 * 254 =
+//   16002, and as many pairs are added in int16 as fit; codes of 8 bits: |code| times the activation with the code's
+//   sign; |code| <= 128 and |activation| <= 127, so that a pair reaches 32512.
 #include <immintrin.h>
 
 #include "weights/blocks/matmul.h"
@@ -21,7 +20,8 @@ constexpr bool signed_bytes = format_of(type).highest > 63;
 
 // Pair sums of int16 that can be added without overflow.
 template <Type type>
-constexpr int pairs_that_fit = signed_bytes<type> ? 1 : 32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2);
+constexpr int pairs_that_fit =
+    signed_bytes<type> ? 1 : 32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2);
 static_assert(pairs_that_fit<Type::q6_k> == 2 && pairs_that_fit<Type::q5_k> == 4 && pairs_that_fit<Type::q4_k> == 8);
 static_assert(128 * 127 * 2 <= 32767);
 
@@ -47,8 +47,9 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
         const __m256i a = _mm256_set1_epi32(four);
 #pragma GCC unroll 2
         for (int v = 0; v < 2; ++v) {
-          const __m256i pairs =
-              signed_bytes<type> ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v])) : _mm256_maddubs_epi16(w[v], a);
+          const __m256i pairs = signed_bytes<type>
+                                    ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v]))
+                                    : _mm256_maddubs_epi16(w[v], a);
           words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
           __asm__("" : "+x"(words[c][v]));  // evaluate it here, or the compiler reorders the sums and spills
         }

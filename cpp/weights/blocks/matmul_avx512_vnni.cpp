@@ -21,7 +21,8 @@ SPECDEC_INLINE Ints broadcast_ints(std::int32_t x) { return _mm512_set1_epi32(x)
 SPECDEC_INLINE Codes either(Codes a, Codes b) { return _mm512_or_si512(a, b); }
 // Bits `mask` of every byte after a shift to the right, or by a negative number to the left.
 SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
-  v = shift > 0 ? _mm512_srli_epi32(v, static_cast<unsigned>(shift)) : _mm512_slli_epi32(v, static_cast<unsigned>(-shift));
+  v = shift > 0 ? _mm512_srli_epi32(v, static_cast<unsigned>(shift))
+                : _mm512_slli_epi32(v, static_cast<unsigned>(-shift));
   return _mm512_and_si512(v, _mm512_set1_epi32(mask * 0x01010101));
 }
 SPECDEC_INLINE Codes flipped(Codes a, Codes b) { return _mm512_xor_si512(a, b); }
@@ -49,7 +50,7 @@ constexpr bool signed_bytes = false;
 
 }  // namespace
 
-const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni,
-                                     pack, matmul};
+const Kernels kernels_avx512_vnni = {
+    "avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512bw | cpu::avx512_vnni, pack, matmul};
 
 }  // namespace specdec::blocks

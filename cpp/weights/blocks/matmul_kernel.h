@@ -1,36 +1,46 @@
-// The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous namespace
+// The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous
+// namespace
 //   columns_at_once                     the most columns that multiply_columns takes, a divisor of panel_width
-//   repeats_in_registers                how often a tile of codes of one plane may be decoded before it is worth writing down
-//   vector_rows                         rows in a vector
-//   Codes, Ints, Floats                 vectors of four codes, one sum, one number per row; load_codes, store_codes, load_floats,
-//                                       store_floats, load_halves (F16), load_bytes (int8), negative, broadcast, to_floats,
-//                                       multiplied (a * b), fused (a * b + c), either (a | b)
-//   field(codes, shift, mask)           bits of every byte after a shift to the right, or by a negative number to the left
-//   finished<type>(codes)               from stored codes to those that group_sums multiplies
-//   group_sums<type, C>(weights, x, group, sums)              sums[c][v] = exact sums of a group of columns
-//   decode_tile<type>(w, row_bytes, blocks, ahead, tile)      16 rows of `blocks` blocks of the type; as many bytes from `ahead` on
+//   repeats_in_registers                how often a tile of codes of one plane may be decoded before it is worth
+//   writing down vector_rows                         rows in a vector Codes, Ints, Floats                 vectors of
+//   four codes, one sum, one number per row; load_codes, store_codes, load_floats,
+//                                       store_floats, load_halves (F16), load_bytes (int8), negative, broadcast,
+//                                       to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
+//   field(codes, shift, mask)           bits of every byte after a shift to the right, or by a negative number to the
+//   left finished<type>(codes)               from stored codes to those that group_sums multiplies group_sums<type,
+//   C>(weights, x, group, sums)              sums[c][v] = exact sums of a group of columns decode_tile<type>(w,
+//   row_bytes, blocks, ahead, tile)      16 rows of `blocks` blocks of the type; as many bytes from `ahead` on
 //                                                             are read next and may be fetched
-//   stream_row(out, row), finish_streams()                    16 numbers past the caches, to a place aligned to 64 bytes
+//   stream_row(out, row), finish_streams()                    16 numbers past the caches, to a place aligned to 64
+//   bytes
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
 constexpr int vectors = tile_rows / vector_rows;
 constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
 constexpr int prefetch_bytes = 6144;           // distance; 2304 to 9216 are equally good with AVX2
 
-// Outputs of the whole product from which on they go past the caches. Their lines are in other cores' caches, whose threads read what
-// the last product wrote there: to wait for a line takes as long as to multiply a few columns. Fewer are soon read again.
+// Outputs of the whole product from which on they go past the caches. Their lines are in other cores' caches, whose
+// threads read what the last product wrote there: to wait for a line takes as long as to multiply a few columns. Fewer
+// are soon read again.
 constexpr std::int64_t streamed_outputs = 8192;
 
 // Weights of a DecodedTile, 32 columns after another.
 template <Type type>
 class DecodedWeights {
  public:
-  explicit DecodedWeights(const DecodedTile& tile) : codes_(&tile.codes[0][0][0]), scale_(tile.scale[0]), offset_(tile.offset[0]) {}
+  explicit DecodedWeights(const DecodedTile& tile)
+      : codes_(&tile.codes[0][0][0]), scale_(tile.scale[0]), offset_(tile.offset[0]) {}
   static constexpr int parts = 1;
   SPECDEC_INLINE void start_block() {}
-  SPECDEC_INLINE Codes codes(int four, int v) const { return load_codes(codes_ + four * 4 * tile_rows + v * vector_bytes); }
-  SPECDEC_INLINE Floats scale(int group, int v) const { return load_floats(scale_ + group * tile_rows + v * vector_rows); }
-  SPECDEC_INLINE Floats offset(int group, int v) const { return load_floats(offset_ + group * tile_rows + v * vector_rows); }
+  SPECDEC_INLINE Codes codes(int four, int v) const {
+    return load_codes(codes_ + four * 4 * tile_rows + v * vector_bytes);
+  }
+  SPECDEC_INLINE Floats scale(int group, int v) const {
+    return load_floats(scale_ + group * tile_rows + v * vector_rows);
+  }
+  SPECDEC_INLINE Floats offset(int group, int v) const {
+    return load_floats(offset_ + group * tile_rows + v * vector_rows);
+  }
   SPECDEC_INLINE void next_part() {
     constexpr int groups = block_size / format_of(type).group;
     codes_ += block_size * tile_rows;
@@ -66,11 +76,13 @@ class TileWeights {
   }
   // Columns 4 four .. 4 four + 3 of 32.
   SPECDEC_INLINE Codes codes(int four, int v) const {
-    constexpr int low = low_bits(type), high = high_bits(type), step = format_of(type).step;  // a step of 2 is one bit further up
+    constexpr int low = low_bits(type), high = high_bits(type),
+                  step = format_of(type).step;  // a step of 2 is one bit further up
     const auto vector = [&](int i) { return load_codes(codes_ + i * 4 * tile_rows + v * vector_bytes); };
     if constexpr (low == 8) return finished<type>(vector(four));
     Codes code = field(vector(four % low), low * (four / low) - (step - 1), ((1 << low) - 1) * step);
-    if constexpr (high > 0) code = either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
+    if constexpr (high > 0)
+      code = either(code, field(vector(low + four % high), high * (four / high) - low, ((1 << high) - 1) << low));
     return finished<type>(code);
   }
   SPECDEC_INLINE Floats scale(int group, int v) const {
@@ -86,8 +98,8 @@ class TileWeights {
     codes_ += codes_bytes(type);
   }
   SPECDEC_INLINE void next_block() { block_ += tile_block_bytes(type); }
-  // The same weights for one of several turns over blocks32 blocks. Each turn fetches its share of what comes next into the
-  // second cache level: the hardware's prefetcher is late, even for one column.
+  // The same weights for one of several turns over blocks32 blocks. Each turn fetches its share of what comes next into
+  // the second cache level: the hardware's prefetcher is late, even for one column.
   SPECDEC_INLINE TileWeights for_turn(int turn, int turns, std::int64_t blocks32) const {
     TileWeights w = *this;
     w.ahead_ = block_ + prefetch_bytes + blocks32 * part_bytes * turn / turns;
@@ -106,7 +118,8 @@ class TileWeights {
   Floats d_[vectors] = {}, m_[vectors] = {};
 };
 
-// acc[c * 16 + row] of C columns over blocks32 blocks, going on from what it holds; x: of a panel group of `width` columns.
+// acc[c * 16 + row] of C columns over blocks32 blocks, going on from what it holds; x: of a panel group of `width`
+// columns.
 template <Type type, int C, class Weights>
 void multiply_columns(Weights w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* sums) {
   constexpr Format format = format_of(type);
@@ -164,11 +177,13 @@ void unpack_tile(const std::uint8_t* block, std::int64_t blocks32, DecodedTile& 
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) {
 #pragma GCC unroll 8
-        for (int four = 0; four < 8; ++four) store_codes(codes + four * 4 * tile_rows + v * vector_bytes, w.codes(four, v));
+        for (int four = 0; four < 8; ++four)
+          store_codes(codes + four * 4 * tile_rows + v * vector_bytes, w.codes(four, v));
 #pragma GCC unroll 2
         for (int group = 0; group < groups; ++group) {
           store_floats(scale + group * tile_rows + v * vector_rows, w.scale(group, v));
-          if constexpr (format_of(type).offsets) store_floats(offset + group * tile_rows + v * vector_rows, w.offset(group, v));
+          if constexpr (format_of(type).offsets)
+            store_floats(offset + group * tile_rows + v * vector_rows, w.offset(group, v));
         }
       }
       codes += block_size * tile_rows;
@@ -181,15 +196,16 @@ void unpack_tile(const std::uint8_t* block, std::int64_t blocks32, DecodedTile& 
 }
 
 template <Type type, int C = columns_at_once, class Weights>
-void multiply_some(int columns, const Weights& w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width, float* acc) {
+void multiply_some(int columns, const Weights& w, std::int64_t blocks32, const PanelBlock* x, std::int64_t width,
+                   float* acc) {
   if (columns == C) return multiply_columns<type, C>(w, blocks32, x, width, acc);
   if constexpr (C > 1) multiply_some<type, C - 1>(columns, w, blocks32, x, width, acc);
 }
 
 // 16 rows times all columns; x: the panel from the first block on.
 template <Type type, class Weights>
-void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel, std::int64_t n,
-                   std::int64_t k, float* acc) {
+void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t blocks32, const PanelBlock* panel,
+                   std::int64_t n, std::int64_t k, float* acc) {
   const int turns = static_cast<int>((n + columns_at_once - 1) / columns_at_once);
   int turn = 0;
   for (std::int64_t first = 0; first < n; first += panel_width) {
@@ -198,7 +214,8 @@ void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t bloc
     const int pieces = (width + columns_at_once - 1) / columns_at_once;  // as equal as may be
     for (int piece = 0; piece < pieces; ++piece) {
       const int begin = width * piece / pieces, end = width * (piece + 1) / pieces;
-      multiply_some<type>(end - begin, w.for_turn(turn++, turns, blocks32), blocks32, x + begin, width, acc + (first + begin) * tile_rows);
+      multiply_some<type>(end - begin, w.for_turn(turn++, turns, blocks32), blocks32, x + begin, width,
+                          acc + (first + begin) * tile_rows);
     }
   }
 }
@@ -210,13 +227,15 @@ constexpr std::int64_t columns_in_registers =
 
 // 16 rows from `row` on as the file has them, `rows` of which exist, times all columns.
 template <Type type>
-void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const PanelBlock* panel, std::int64_t n, DecodedTile& tile,
-                   std::uint8_t* padded, float* acc) {
+void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const PanelBlock* panel, std::int64_t n,
+                   DecodedTile& tile, std::uint8_t* padded, float* acc) {
   constexpr Format format = format_of(type);
   for (std::int64_t column = 0; column < m.k; column += tile_columns) {
-    const std::int64_t columns = m.k - column < tile_columns ? m.k - column : tile_columns, blocks = columns / format.columns;
+    const std::int64_t columns = m.k - column < tile_columns ? m.k - column : tile_columns,
+                       blocks = columns / format.columns;
     const std::uint8_t* w = m.weights + row * m.row_bytes + column / format.columns * format.bytes;
-    const std::uint8_t* ahead = m.weights + (row + tile_rows) * m.row_bytes + tile_rows * (column / format.columns) * format.bytes;
+    const std::uint8_t* ahead =
+        m.weights + (row + tile_rows) * m.row_bytes + tile_rows * (column / format.columns) * format.bytes;
     std::int64_t row_bytes = m.row_bytes;
     if (rows < tile_rows) {  // zeros after the last row
       const std::int64_t bytes = blocks * format.bytes;
@@ -230,7 +249,8 @@ void multiply_rows(const Matrix& m, std::int64_t row, std::int64_t rows, const P
   }
 }
 
-// A tile of tiles.h, decoded in registers, times all columns. In chunks, which stay in the first cache level for every turn.
+// A tile of tiles.h, decoded in registers, times all columns. In chunks, which stay in the first cache level for every
+// turn.
 template <Type type>
 void multiply_packed(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k, float* acc) {
   for (std::int64_t column = 0; column < k; column += tile_columns) {
@@ -242,7 +262,8 @@ void multiply_packed(const std::uint8_t* block, const PanelBlock* panel, std::in
 
 // A tile of tiles.h times many columns.
 template <Type type>
-void multiply_unpacked(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k, DecodedTile& tile, float* acc) {
+void multiply_unpacked(const std::uint8_t* block, const PanelBlock* panel, std::int64_t n, std::int64_t k,
+                       DecodedTile& tile, float* acc) {
   constexpr int columns_of_block = format_of(type).columns;
   for (std::int64_t column = 0; column < k; column += tile_columns) {
     const std::int64_t columns = k - column < tile_columns ? k - column : tile_columns;
@@ -252,8 +273,8 @@ void multiply_unpacked(const std::uint8_t* block, const PanelBlock* panel, std::
 }
 
 template <Type type>
-void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-              std::int64_t ldo, void* scratch) {
+void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+              float* out, std::int64_t ldo, void* scratch) {
   DecodedTile& tile = *static_cast<DecodedTile*>(scratch);
   std::uint8_t* padded = reinterpret_cast<std::uint8_t*>(&tile + 1);
   float* acc = reinterpret_cast<float*>(padded + padded_bytes);
@@ -279,12 +300,13 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
   if (streams) finish_streams();
 }
 
-void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-            std::int64_t ldo, void* scratch) noexcept {
-  using Multiply = void (*)(const Matrix&, const PanelBlock*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, void*);
-  constexpr Multiply by_type[num_types] = {multiply<Type::q4_0>, multiply<Type::q4_1>,   multiply<Type::q5_0>,   multiply<Type::q5_1>,
-                                           multiply<Type::q8_0>, multiply<Type::iq4_nl>, multiply<Type::iq4_xs>, multiply<Type::q2_k>,
-                                           multiply<Type::q3_k>, multiply<Type::q4_k>,   multiply<Type::q5_k>,   multiply<Type::q6_k>,
-                                           multiply<Type::q1_0>};
+void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+            float* out, std::int64_t ldo, void* scratch) noexcept {
+  using Multiply =
+      void (*)(const Matrix&, const PanelBlock*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, void*);
+  constexpr Multiply by_type[num_types] = {
+      multiply<Type::q4_0>,   multiply<Type::q4_1>,   multiply<Type::q5_0>, multiply<Type::q5_1>, multiply<Type::q8_0>,
+      multiply<Type::iq4_nl>, multiply<Type::iq4_xs>, multiply<Type::q2_k>, multiply<Type::q3_k>, multiply<Type::q4_k>,
+      multiply<Type::q5_k>,   multiply<Type::q6_k>,   multiply<Type::q1_0>};
   by_type[static_cast<int>(m.type)](m, panel, n, row_begin, row_end, out, ldo, scratch);
 }

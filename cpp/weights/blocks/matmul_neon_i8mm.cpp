@@ -1,5 +1,5 @@
-// ARM kernels with the matrix instructions of ARMv8.6 (i8mm): smmla multiplies 8 columns of two rows of weights by those of two
-// columns of activations, twice what sdot does. An odd column takes sdot.
+// ARM kernels with the matrix instructions of ARMv8.6 (i8mm): smmla multiplies 8 columns of two rows of weights by
+// those of two columns of activations, twice what sdot does. An odd column takes sdot.
 #include <arm_neon.h>
 
 #include "weights/blocks/matmul.h"
@@ -10,7 +10,9 @@ namespace {
 #include "weights/blocks/vectors_neon.h"
 
 // 8 activations of one column, from byte `at` on; of two.
-SPECDEC_INLINE int8x8_t eight(const PanelBlock& x, int at) { return vld1_s8(reinterpret_cast<const std::int8_t*>(x.codes) + at); }
+SPECDEC_INLINE int8x8_t eight(const PanelBlock& x, int at) {
+  return vld1_s8(reinterpret_cast<const std::int8_t*>(x.codes) + at);
+}
 SPECDEC_INLINE int8x16_t eight(const PanelBlock& first, const PanelBlock& second, int at) {
   return vcombine_s8(eight(first, at), eight(second, at));
 }
@@ -24,7 +26,8 @@ struct RowPairs {
 };
 
 template <Type type, int C, class Weights>
-SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group, Ints (&sums)[C][tile_rows / vector_rows]) {
+SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int group,
+                               Ints (&sums)[C][tile_rows / vector_rows]) {
   constexpr int columns = format_of(type).group;
 #pragma GCC unroll 4
   for (int v = 0; v < tile_rows / vector_rows; ++v) {

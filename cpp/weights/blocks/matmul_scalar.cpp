@@ -10,8 +10,8 @@ float dot(const std::int8_t* w, const std::int8_t* x, int count) {
   return static_cast<float>(sum);
 }
 
-void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-            std::int64_t ldo, void*) noexcept {
+void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+            float* out, std::int64_t ldo, void*) noexcept {
   const Format& format = format_of(m.type);
   const std::int64_t blocks = m.k / block_size;
   const int parts = format.columns / block_size;
@@ -21,8 +21,9 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
     for (std::int64_t block = 0; block < blocks; ++block) {
       const std::int64_t at = block / parts;
       const int part = static_cast<int>(block % parts), row_of_tile = static_cast<int>(row % tile_rows);
-      const Stored32 numbers = m.tiles == nullptr ? stored(m.type, weights + at * format.bytes, part)
-                                                  : stored_in_tile(m.type, tile + at * tile_block_bytes(m.type), row_of_tile, part);
+      const Stored32 numbers = m.tiles == nullptr
+                                   ? stored(m.type, weights + at * format.bytes, part)
+                                   : stored_in_tile(m.type, tile + at * tile_block_bytes(m.type), row_of_tile, part);
       const Weights32 w = decode(m.type, numbers);
       for (std::int64_t c = 0; c < n; ++c) {
         const PanelBlock& x = panel[panel_place(n, m.k, c, block)];
@@ -41,8 +42,8 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
 
 }  // namespace
 
-void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-                 std::int64_t block_end, PanelBlock* panel) noexcept {
+void pack_scalar(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column,
+                 std::int64_t block_begin, std::int64_t block_end, PanelBlock* panel) noexcept {
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     PanelBlock& to = panel[panel_place(n, k, column, block)];
     const float scale = round_block(x + block * block_size, to.codes);

@@ -1,11 +1,11 @@
-// What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and the loops of
-// matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
+// What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and
+// the loops of matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
 //   what vectors_256.h does                             vectors of one number per row, or of four codes per row
-//   signed_bytes<type>                                  whether a tile holds codes as they are (else code - lowest, unsigned)
-//   group_sums<type, C>(weights, x, group, sums)        sums[c][v] = exact sums of a group of columns
+//   signed_bytes<type>                                  whether a tile holds codes as they are (else code - lowest,
+//   unsigned) group_sums<type, C>(weights, x, group, sums)        sums[c][v] = exact sums of a group of columns
 //
-// Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks bits works on
-// bytes and so commutes with that.
+// Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks
+// bits works on bytes and so commutes with that.
 
 SPECDEC_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 
@@ -18,8 +18,8 @@ struct Quad {
 SPECDEC_INLINE Quad transposed(const __m256i (&a)[4]) {
   const __m256i low01 = _mm256_unpacklo_epi32(a[0], a[1]), high01 = _mm256_unpackhi_epi32(a[0], a[1]);
   const __m256i low23 = _mm256_unpacklo_epi32(a[2], a[3]), high23 = _mm256_unpackhi_epi32(a[2], a[3]);
-  return {{_mm256_unpacklo_epi64(low01, low23), _mm256_unpackhi_epi64(low01, low23), _mm256_unpacklo_epi64(high01, high23),
-           _mm256_unpackhi_epi64(high01, high23)}};
+  return {{_mm256_unpacklo_epi64(low01, low23), _mm256_unpackhi_epi64(low01, low23),
+           _mm256_unpacklo_epi64(high01, high23), _mm256_unpackhi_epi64(high01, high23)}};
 }
 
 // 8 rows of a matrix, from some byte on; and as much of what comes next in memory.
@@ -31,10 +31,12 @@ struct Rows {
 };
 
 SPECDEC_INLINE __m128i load16(const std::uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
-SPECDEC_INLINE __m256i pair(__m128i low, __m128i high) { return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1); }
+SPECDEC_INLINE __m256i pair(__m128i low, __m128i high) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
 SPECDEC_INLINE Quad load(Rows rows) {
-  // Sixteen rows read side by side are more streams than the hardware follows. In order and a few lines at a time, into the second
-  // cache level: twice as fast as without for one column.
+  // Sixteen rows read side by side are more streams than the hardware follows. In order and a few lines at a time, into
+  // the second cache level: twice as fast as without for one column.
   __builtin_prefetch(rows.ahead, 0, 2);
   __builtin_prefetch(rows.ahead + 64, 0, 2);
   __m256i a[4];
@@ -46,12 +48,13 @@ SPECDEC_INLINE Quad load(Rows rows) {
 template <int first, int value = 16>
 SPECDEC_INLINE Quad load_bits(Rows rows) {
   constexpr char low = first / 8, high = first / 8 + 1;
-  const __m256i spread =
-      _mm256_broadcastsi128_si256(_mm_setr_epi8(low, low, low, low, low, low, low, low, high, high, high, high, high, high, high, high));
+  const __m256i spread = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(low, low, low, low, low, low, low, low, high, high, high, high, high, high, high, high));
   const __m256i mask = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201u));
   __m256i a[4];
   for (int r = 0; r < 4; ++r) {
-    const __m256i bits = pair(_mm_loadu_si32(rows.at + r * rows.stride), _mm_loadu_si32(rows.at + (r + 4) * rows.stride));
+    const __m256i bits =
+        pair(_mm_loadu_si32(rows.at + r * rows.stride), _mm_loadu_si32(rows.at + (r + 4) * rows.stride));
     const __m256i chosen = _mm256_and_si256(_mm256_shuffle_epi8(bits, spread), mask);
     a[r] = _mm256_and_si256(_mm256_cmpeq_epi8(chosen, mask), bytes(value));
   }
@@ -80,8 +83,8 @@ template <bool is_signed>
 SPECDEC_INLINE __m128i iq4_table() {
   constexpr int add = is_signed ? 0 : 127;
   const auto entry = [](int i) { return static_cast<char>(iq4_values[i] + add); };
-  return _mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8), entry(9), entry(10),
-                       entry(11), entry(12), entry(13), entry(14), entry(15));
+  return _mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8),
+                       entry(9), entry(10), entry(11), entry(12), entry(13), entry(14), entry(15));
 }
 template <bool is_signed>
 SPECDEC_INLINE __m256i iq4_codes(__m256i nibbles) {
@@ -136,11 +139,13 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   } else if constexpr (type == Type::q5_0 || type == Type::q5_1) {
     constexpr int at = type == Type::q5_0 ? 2 : 4;
     const Quad high[2] = {load_bits<0>(rows + at), load_bits<16>(rows + at)};
-    store_nibbles(load(rows + (at + 4)), to, [&](__m256i v, int g) { return _mm256_or_si256(v, high[g / 4].part[g % 4]); });
+    store_nibbles(load(rows + (at + 4)), to,
+                  [&](__m256i v, int g) { return _mm256_or_si256(v, high[g / 4].part[g % 4]); });
   } else if constexpr (type == Type::q8_0) {
     for (int half = 0; half < 2; ++half) {
       const Quad q = load(rows + (2 + 16 * half));
-      for (int g = 0; g < 4; ++g) to.store(16 * half + 4 * g, is_signed ? q.part[g] : _mm256_xor_si256(q.part[g], bytes(0x80)));
+      for (int g = 0; g < 4; ++g)
+        to.store(16 * half + 4 * g, is_signed ? q.part[g] : _mm256_xor_si256(q.part[g], bytes(0x80)));
     }
   } else if constexpr (type == Type::iq4_nl) {
     store_nibbles(load(rows + 2), to, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
@@ -205,7 +210,8 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   }
 }
 
-// --- scales -----------------------------------------------------------------------------------------------------------
+// --- scales
+// -----------------------------------------------------------------------------------------------------------
 
 // An F16 number of 8 rows.
 SPECDEC_INLINE __m256 row_halves(Rows rows) {
@@ -270,12 +276,15 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
   } else if constexpr (type == Type::q3_k) {
     __m256i a[4];  // the last 16 bytes of the block, of which the first two are codes
     for (int r = 0; r < 4; ++r) {
-      a[r] = _mm256_bsrli_epi128(pair(load16(rows.at + 94 + r * rows.stride), load16(rows.at + 94 + (r + 4) * rows.stride)), 2);
+      a[r] = _mm256_bsrli_epi128(
+          pair(load16(rows.at + 94 + r * rows.stride), load16(rows.at + 94 + (r + 4) * rows.stride)), 2);
     }
     const Quad q = transposed(a);
     const __m256 d = low_halves(q.part[3]);
     const __m256i high = q.part[2];
-    const auto store = [&](int group, __m256i codes) { scale.store_four_signed(group, _mm256_sub_epi8(codes, bytes(32)), d); };
+    const auto store = [&](int group, __m256i codes) {
+      scale.store_four_signed(group, _mm256_sub_epi8(codes, bytes(32)), d);
+    };
     store(0, _mm256_or_si256(low_half(q.part[0]), bits<-4>(high, 48)));
     store(4, _mm256_or_si256(low_half(q.part[1]), bits<-2>(high, 48)));
     store(8, _mm256_or_si256(high_half(q.part[0]), bits<0>(high, 48)));
@@ -292,42 +301,47 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
     const __m256 d = low_halves(q.part[0]);
     __m256i low = q.part[1], high = _mm256_srli_epi32(q.part[0], 16);
     for (int part = 0; part < 8; ++part, low = _mm256_srli_epi32(low, 4), high = _mm256_srli_epi32(high, 2)) {
-      const __m256i code =
-          _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)), _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4));
+      const __m256i code = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)),
+                                           _mm256_slli_epi32(_mm256_and_si256(high, _mm256_set1_epi32(3)), 4));
       scale.store_products(part, _mm256_sub_epi32(code, _mm256_set1_epi32(32)), d);
     }
   }
 }
 
 template <Type type>
-void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t* ahead, DecodedTile& tile) {
+void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t* ahead,
+                 DecodedTile& tile) {
   constexpr Format format = format_of(type);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t column = block * format.columns, group = column / format.group;
     for (int row = 0; row < tile_rows; row += 8) {
-      const Rows rows{w + row * row_bytes + block * format.bytes, row_bytes, ahead + (2 * block + row / 8) * (8 * format.bytes)};
+      const Rows rows{w + row * row_bytes + block * format.bytes, row_bytes,
+                      ahead + (2 * block + row / 8) * (8 * format.bytes)};
       decode_codes<type>(rows, {&tile.codes[column / 4][row][0]});
       decode_scales<type>(rows, {&tile.scale[group][row]}, {&tile.offset[group][row]});
     }
   }
 }
 
-// --- codes of tiles.h -------------------------------------------------------------------------------------------------
+// --- codes of tiles.h
+// -------------------------------------------------------------------------------------------------
 
 // From stored codes to what group_sums multiplies.
 template <Type type>
 SPECDEC_INLINE Codes finished(Codes code) {
   if constexpr (has_table(type)) return looked_up(iq4_table<signed_bytes<type>>(), code);
-  else if constexpr (type == Type::q8_0 && !signed_bytes<type>) return flipped(code, broadcast_ints(static_cast<std::int32_t>(0x80808080)));
+  else if constexpr (type == Type::q8_0 && !signed_bytes<type>)
+    return flipped(code, broadcast_ints(static_cast<std::int32_t>(0x80808080)));
   else return code;
 }
 
-// --- packing ----------------------------------------------------------------------------------------------------------
+// --- packing
+// ----------------------------------------------------------------------------------------------------------
 
 #include "weights/rounding_x86.h"
 
-void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-          PanelBlock* panel) noexcept {
+void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+          std::int64_t block_end, PanelBlock* panel) noexcept {
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     PanelBlock& to = panel[panel_place(n, k, column, block)];
     const RoundedBlock rounded = round_block_x86(x + block * block_size, to.codes);
@@ -335,7 +349,8 @@ void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_
   }
 }
 
-// --- outputs ----------------------------------------------------------------------------------------------------------
+// --- outputs
+// ----------------------------------------------------------------------------------------------------------
 
 SPECDEC_INLINE void stream_row(float* out, const float* row) {
   _mm256_stream_ps(out, _mm256_loadu_ps(row));

@@ -9,7 +9,8 @@
 namespace specdec::blocks {
 namespace {
 
-// The codes of 32 columns of 16 rows: four columns of a row are the bytes of a word. What works on words is vectorized by compilers.
+// The codes of 32 columns of 16 rows: four columns of a row are the bytes of a word. What works on words is vectorized
+// by compilers.
 struct Words {
   std::uint32_t word[8][tile_rows];
 };
@@ -57,18 +58,21 @@ void write_tile_of(const std::uint8_t* weights, std::int64_t row_bytes, int rows
           for (int g = 0; g < groups; ++g) {
             std::uint8_t* scale = tile + halves_bytes(type) + (part * groups + g) * tile_rows + row;
             *scale = static_cast<std::uint8_t>(w.scale_code[g]);
-            if constexpr (format.offsets) scale[groups_of(type) * tile_rows] = static_cast<std::uint8_t>(w.offset_code[g]);
+            if constexpr (format.offsets)
+              scale[groups_of(type) * tile_rows] = static_cast<std::uint8_t>(w.offset_code[g]);
           }
         }
       }
       std::uint8_t* planes = tile + codes_at(type) + part * codes_bytes(type);
       write_plane<0, low_bits(type)>(codes, planes);
-      if constexpr (high_bits(type) > 0) write_plane<low_bits(type), high_bits(type)>(codes, planes + 64 * low_bits(type));
+      if constexpr (high_bits(type) > 0)
+        write_plane<low_bits(type), high_bits(type)>(codes, planes + 64 * low_bits(type));
     }
   }
 }
 
-using WriteTile = void (*)(const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile);
+using WriteTile = void (*)(const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
+                           std::uint8_t* tile);
 
 template <int... types>
 constexpr WriteTile by_type(Type type, std::integer_sequence<int, types...>) {
@@ -78,7 +82,8 @@ constexpr WriteTile by_type(Type type, std::integer_sequence<int, types...>) {
 
 }  // namespace
 
-void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) noexcept {
+void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
+                std::uint8_t* tile) noexcept {
   by_type(type, std::make_integer_sequence<int, num_types>())(weights, row_bytes, rows, k, tile);
 }
 

@@ -1,5 +1,6 @@
-// Stock weights in tiles of 16 rows: the order in which kernels multiply them, made once when a model is loaded. A file's rows are
-// transposed for every product; tiles are read from one end to the other. Same numbers, same products, same bits.
+// Stock weights in tiles of 16 rows: the order in which kernels multiply them, made once when a model is loaded. A
+// file's rows are transposed for every product; tiles are read from one end to the other. Same numbers, same products,
+// same bits.
 //
 // A tile holds 16 rows of k weights, block after block of the type's columns; rows missing in the last tile are
 // zeros. A block:
@@ -8,8 +9,9 @@
 //   scale codes  [group][16] int8;   blocks of 256 columns only
 //   minima       [group][16] int8;   blocks of 256 columns with offsets
 //   codes        for every 32 columns, `bits` * 64 bytes
-// Codes lie in planes of 8, 4, 2 or 1 bits: 5 bits are 4 and 1, 6 are 4 and 2, 3 are 2 and 1, low bits first. A plane of f bits is
-// [f][16][4] bytes: columns 4 i .. 4 i + 3 of a row are four neighbouring bytes of vector i % f, in their bits f * (i / f) and up.
+// Codes lie in planes of 8, 4, 2 or 1 bits: 5 bits are 4 and 1, 6 are 4 and 2, 3 are 2 and 1, low bits first. A plane
+// of f bits is [f][16][4] bytes: columns 4 i .. 4 i + 3 of a row are four neighbouring bytes of vector i % f, in their
+// bits f * (i / f) and up.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +36,20 @@ static constexpr int scale_bytes(Type type) {
 }
 static constexpr int codes_at(Type type) { return halves_bytes(type) + scale_bytes(type); }
 static constexpr int codes_bytes(Type type) { return format_of(type).bits * 64; }  // 32 columns
-static constexpr int tile_block_bytes(Type type) { return codes_at(type) + format_of(type).columns / 32 * codes_bytes(type); }
+static constexpr int tile_block_bytes(Type type) {
+  return codes_at(type) + format_of(type).columns / 32 * codes_bytes(type);
+}
 
-static constexpr std::int64_t tile_bytes(Type type, std::int64_t k) { return k / format_of(type).columns * tile_block_bytes(type); }
+static constexpr std::int64_t tile_bytes(Type type, std::int64_t k) {
+  return k / format_of(type).columns * tile_block_bytes(type);
+}
 static constexpr std::int64_t tiles_bytes(Type type, std::int64_t rows, std::int64_t k) {
   return (rows + tile_rows - 1) / tile_rows * tile_bytes(type, k);
 }
 
 // Writes a tile of `rows` <= 16 rows that lie row_bytes apart.
-void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k, std::uint8_t* tile) noexcept;
+void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
+                std::uint8_t* tile) noexcept;
 
 // 32 columns of a row of a tile; `block`: of the tile, `part`: of the block.
 Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part) noexcept;

@@ -1,4 +1,5 @@
-// 8 rows in a register: what matmul_x86.h needs of a 256-bit instruction set. Included, inside an anonymous namespace, by its file.
+// 8 rows in a register: what matmul_x86.h needs of a 256-bit instruction set. Included, inside an anonymous namespace,
+// by its file.
 using Ints = __m256i;
 using Codes = __m256i;
 using Floats = __m256;
@@ -15,10 +16,14 @@ SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
   return _mm256_and_si256(v, _mm256_set1_epi32(mask * 0x01010101));
 }
 SPECDEC_INLINE Codes flipped(Codes a, Codes b) { return _mm256_xor_si256(a, b); }
-SPECDEC_INLINE Codes looked_up(__m128i table, Codes v) { return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), v); }
+SPECDEC_INLINE Codes looked_up(__m128i table, Codes v) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), v);
+}
 SPECDEC_INLINE Floats load_floats(const float* p) { return _mm256_loadu_ps(p); }
 SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm256_storeu_ps(p, v); }
-SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) { return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))); }
+SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }

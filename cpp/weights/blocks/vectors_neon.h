@@ -1,5 +1,5 @@
-// What the kernels for ARM share: vectors of four rows, signed codes as they are. Included by one file per instruction set, in an anonymous
-// namespace, before matmul_kernel.h.
+// What the kernels for ARM share: vectors of four rows, signed codes as they are. Included by one file per instruction
+// set, in an anonymous namespace, before matmul_kernel.h.
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
@@ -44,7 +44,8 @@ SPECDEC_INLINE Codes finished(Codes code) {
 
 // Decodes by the plain statement of the layouts: few columns would gain from more.
 template <Type type>
-void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t*, DecodedTile& tile) {
+void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blocks, const std::uint8_t*,
+                 DecodedTile& tile) {
   constexpr Format format = format_of(type);
   for (std::int64_t block = 0; block < blocks; ++block) {
     for (int row = 0; row < tile_rows; ++row) {

@@ -1,5 +1,5 @@
-// The algorithm, for any vector of `width` floats; included by one file per instruction set, which defines in an anonymous
-// namespace
+// The algorithm, for any vector of `width` floats; included by one file per instruction set, which defines in an
+// anonymous namespace
 //   Vector, width, zero, load (f32), load_f16, load_bf16 (`width` weights as f32), fused (a * b + c),
 //   Sum: a sum of sixteen lanes in vectors; store_totals(a, b, c, d, out): four of them, folded by halves,
 //   tile_columns: the most columns of a tile, at most 8, and rows_at_once(columns): tiles that fit the registers.
@@ -24,7 +24,8 @@ inline Vector load_weights(const char* w) {
 
 // Adds the products of one block (16 weights) of `rows` rows with the same block of `columns` columns.
 template <Type type, int rows, int columns>
-inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t row_bytes, const float* x, Sum (&sums)[rows][columns]) {
+inline __attribute__((always_inline)) void add_block(const char* w, std::int64_t row_bytes, const float* x,
+                                                     Sum (&sums)[rows][columns]) {
 #pragma GCC unroll 16
   for (int part = 0; part < lanes / width; ++part, w += width * weight_bytes(type), x += width) {
     if constexpr (rows <= columns) {  // the operand with fewer vectors stays in registers
@@ -67,15 +68,17 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   const char* w = static_cast<const char*>(m.weights) + row * m.row_bytes;
   const std::int64_t row_bytes = m.row_bytes;
   constexpr int stride = columns * lanes;
-  // Prefetch distance: 6 KiB ahead for a single row; with several, the same place in the next rows. Into L2, because in L1
-  // the weights would evict the activations.
+  // Prefetch distance: 6 KiB ahead for a single row; with several, the same place in the next rows. Into L2, because in
+  // L1 the weights would evict the activations.
   const std::int64_t ahead = rows == 1 ? 6 << 10 : rows * row_bytes;
   std::int64_t left = m.k;
   for (; left >= line_weights; left -= line_weights) {
     for (int r = 0; r < rows; ++r) __builtin_prefetch(w + ahead + r * row_bytes, 0, 2);
-    for (int i = 0; i < line / block_bytes; ++i, w += block_bytes, x += stride) add_block<type, rows, columns>(w, row_bytes, x, sums);
+    for (int i = 0; i < line / block_bytes; ++i, w += block_bytes, x += stride)
+      add_block<type, rows, columns>(w, row_bytes, x, sums);
   }
-  for (; left >= lanes; left -= lanes, w += block_bytes, x += stride) add_block<type, rows, columns>(w, row_bytes, x, sums);
+  for (; left >= lanes; left -= lanes, w += block_bytes, x += stride)
+    add_block<type, rows, columns>(w, row_bytes, x, sums);
   if (left > 0) {  // zeros after the last weight
     char last[rows][block_bytes] = {};
     for (int r = 0; r < rows; ++r) __builtin_memcpy(last[r], w + r * row_bytes, idx(left * weight_bytes(type)));
@@ -90,8 +93,8 @@ void multiply_tile(const Matrix& m, std::int64_t row, const float* x, float* out
   for (int c = 0; c < columns; ++c) __builtin_memcpy(out + c * ldo, totals + c * rows, sizeof(float) * rows);
 }
 
-// For one column, going row by row suits the hardware prefetcher best, as long as the column stays in L1. Short rows belong to
-// small models, whose weights are in the caches: there several rows at a time are faster.
+// For one column, going row by row suits the hardware prefetcher best, as long as the column stays in L1. Short rows
+// belong to small models, whose weights are in the caches: there several rows at a time are faster.
 constexpr bool one_by_one(int columns, std::int64_t k) { return columns == 1 && k >= 512 && k <= 4096; }
 
 template <Type type, int columns>
@@ -113,10 +116,11 @@ constexpr MultiplyRows for_columns() {
 }
 
 template <Type type>
-void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-              std::int64_t ldo) {
-  constexpr MultiplyRows by_columns[] = {for_columns<type, 1>(), for_columns<type, 2>(), for_columns<type, 3>(), for_columns<type, 4>(),
-                                         for_columns<type, 5>(), for_columns<type, 6>(), for_columns<type, 7>(), for_columns<type, 8>()};
+void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+              float* out, std::int64_t ldo) {
+  constexpr MultiplyRows by_columns[] = {for_columns<type, 1>(), for_columns<type, 2>(), for_columns<type, 3>(),
+                                         for_columns<type, 4>(), for_columns<type, 5>(), for_columns<type, 6>(),
+                                         for_columns<type, 7>(), for_columns<type, 8>()};
   const Groups groups(n, tile_columns);
   const std::int64_t tiles = band_bytes / (tile_rows * m.k * weight_bytes(type) + 1);
   const std::int64_t band = groups.count <= 1 ? row_end - row_begin : tile_rows * (tiles < 1 ? 1 : tiles);
@@ -124,13 +128,14 @@ void multiply(const Matrix& m, const float* panel, std::int64_t n, std::int64_t 
     const std::int64_t end = row_end - row < band ? row_end : row + band;
     for (std::int64_t group = 0; group < groups.count; ++group) {
       const std::int64_t first = groups.first(group), columns = groups.first(group + 1) - first;
-      by_columns[columns - 1](m, row, end, panel + first * num_blocks(m.k) * lanes, out + first * ldo + (row - row_begin), ldo);
+      by_columns[columns - 1](m, row, end, panel + first * num_blocks(m.k) * lanes,
+                              out + first * ldo + (row - row_begin), ldo);
     }
   }
 }
 
-void matmul(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end, float* out,
-            std::int64_t ldo) noexcept {
+void matmul(const Matrix& m, const float* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
+            float* out, std::int64_t ldo) noexcept {
   switch (m.type) {
     case Type::f16:
       return multiply<Type::f16>(m, panel, n, row_begin, row_end, out, ldo);

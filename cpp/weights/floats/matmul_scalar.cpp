@@ -44,10 +44,11 @@ inline void store_totals(const Sum& a, const Sum& b, const Sum& c, const Sum& d,
 
 const Kernels kernels_scalar = {"scalar", 0, tile_columns, matmul};
 
-void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
-          std::int64_t block_end, float* panel) noexcept {
+void pack(const Kernels& kernels, const float* x, std::int64_t n, std::int64_t k, std::int64_t column,
+          std::int64_t block_begin, std::int64_t block_end, float* panel) noexcept {
   const Groups groups(n, kernels.panel_width);
-  const std::int64_t group = groups.of_column(column), first = groups.first(group), width = groups.first(group + 1) - first;
+  const std::int64_t group = groups.of_column(column), first = groups.first(group),
+                     width = groups.first(group + 1) - first;
   float* to = panel + first * num_blocks(k) * lanes + (column - first) * lanes;
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     float* at = to + block * width * lanes;

@@ -1,4 +1,5 @@
-// The loops of calibration_loops.h in plain C++, for any instruction set; included inside an anonymous namespace by one file per set.
+// The loops of calibration_loops.h in plain C++, for any instruction set; included inside an anonymous namespace by one
+// file per set.
 
 #define SPECDEC_INLINE inline __attribute__((always_inline))
 
@@ -39,7 +40,8 @@ void eliminate(double* h, std::int64_t n, std::int64_t begin, std::int64_t end, 
 
 // For `outputs` rows; x is read once for all of them.
 template <int outputs>
-SPECDEC_INLINE void accumulate_rows(const StridedMatrix& a, std::int64_t row, const Lanes* x, std::int64_t count, Lanes* sums) {
+SPECDEC_INLINE void accumulate_rows(const StridedMatrix& a, std::int64_t row, const Lanes* x, std::int64_t count,
+                                    Lanes* sums) {
   constexpr int vectors = feedback_lanes / 8;
   EightAnywhere total[outputs][vectors];
   for (int r = 0; r < outputs; ++r) {
@@ -48,7 +50,8 @@ SPECDEC_INLINE void accumulate_rows(const StridedMatrix& a, std::int64_t row, co
   for (std::int64_t i = 0; i < count; ++i) {
     for (int v = 0; v < vectors; ++v) {
       for (int r = 0; r < outputs; ++r) {
-        total[r][v] += reinterpret_cast<const EightAnywhere*>(x[i])[v] * a.start[(row + r) * a.row_stride + i * a.column_stride];
+        total[r][v] +=
+            reinterpret_cast<const EightAnywhere*>(x[i])[v] * a.start[(row + r) * a.row_stride + i * a.column_stride];
       }
     }
   }
@@ -57,7 +60,8 @@ SPECDEC_INLINE void accumulate_rows(const StridedMatrix& a, std::int64_t row, co
   }
 }
 
-void accumulate(const StridedMatrix& a, std::int64_t outputs, const Lanes* x, std::int64_t count, Lanes* sums) noexcept {
+void accumulate(const StridedMatrix& a, std::int64_t outputs, const Lanes* x, std::int64_t count,
+                Lanes* sums) noexcept {
   std::int64_t row = 0;
   for (; row + 2 <= outputs; row += 2) accumulate_rows<2>(a, row, x, count, sums);
   for (; row < outputs; ++row) accumulate_rows<1>(a, row, x, count, sums);

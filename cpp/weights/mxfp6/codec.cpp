@@ -30,8 +30,9 @@ float scale_value(std::uint8_t scale) {
 // 2^(127 - scale), the factor that brings a block into code range; scale is 1..253.
 float inverse_scale(std::uint8_t scale) { return float_of((254u - scale) << 23); }
 
-// Rounds |x|, already scaled, to a representable magnitude: nearest even, saturating. Branch-free so that loops vectorise.
-// Adding 2^(e + 23 - mantissa_bits), e the binade of |x| but at least the lowest normal one, leaves no bits below the step.
+// Rounds |x|, already scaled, to a representable magnitude: nearest even, saturating. Branch-free so that loops
+// vectorise. Adding 2^(e + 23 - mantissa_bits), e the binade of |x| but at least the lowest normal one, leaves no bits
+// below the step.
 float round_magnitude(float magnitude) {
   constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - exponent_bias) << 23;
   const float capped = magnitude < max_value ? magnitude : max_value;
@@ -41,11 +42,13 @@ float round_magnitude(float magnitude) {
   return (capped + magic) - magic;
 }
 
-// Code of a representable magnitude. Normal ones are the top bits of the float with another bias; the others are counted.
+// Code of a representable magnitude. Normal ones are the top bits of the float with another bias; the others are
+// counted.
 std::uint32_t magnitude_code(float rounded) {
   constexpr std::uint32_t shift = static_cast<std::uint32_t>(23 - mantissa_bits);
   constexpr std::uint32_t lowest = static_cast<std::uint32_t>(127 + 1 - exponent_bias) << 23;
-  const std::uint32_t normal = (bits_of(rounded) >> shift) - (static_cast<std::uint32_t>(127 - exponent_bias) << mantissa_bits);
+  const std::uint32_t normal =
+      (bits_of(rounded) >> shift) - (static_cast<std::uint32_t>(127 - exponent_bias) << mantissa_bits);
   const auto subnormal = static_cast<std::uint32_t>(static_cast<std::int32_t>(rounded / code_unit));
   return bits_of(rounded) >= lowest ? normal : subnormal;
 }
@@ -124,7 +127,8 @@ void pack_tile(const std::uint8_t* codes, std::int64_t stride, std::uint8_t* til
         const int last = from[3 * group_columns + i] & 63;
         planes[place] = static_cast<std::uint8_t>((from[i] & 63) | last << 6);
         planes[group_places + place] = static_cast<std::uint8_t>((from[group_columns + i] & 63) | last >> 2 << 6);
-        planes[2 * group_places + place] = static_cast<std::uint8_t>((from[2 * group_columns + i] & 63) | last >> 4 << 6);
+        planes[2 * group_places + place] =
+            static_cast<std::uint8_t>((from[2 * group_columns + i] & 63) | last >> 4 << 6);
       }
     }
   }
@@ -154,7 +158,8 @@ std::int64_t quantize(ScaleRule rule, const float* x, std::int64_t rows, std::in
   return -1;
 }
 
-std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept {
+std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols,
+                            std::uint8_t* tiles) noexcept {
   const std::int64_t blocks = cols / block_size;
   std::uint8_t codes[tile_rows * tile_columns];
   for (std::int64_t band = 0; band < rows / tile_rows; ++band) {
@@ -172,25 +177,30 @@ std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, s
   return -1;
 }
 
-void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept {
+void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols,
+                float* x) noexcept {
   for (std::int64_t block = 0; block < rows * (cols / block_size); ++block) {
     const float scale = scale_value(scales[block]);
-    for (std::int64_t i = block * block_size; i < (block + 1) * block_size; ++i) x[i] = code_values.entry[codes[i] & 63] * scale;
+    for (std::int64_t i = block * block_size; i < (block + 1) * block_size; ++i)
+      x[i] = code_values.entry[codes[i] & 63] * scale;
   }
 }
 
-void pack(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept {
+void pack(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols,
+          std::uint8_t* tiles) noexcept {
   const std::int64_t blocks = cols / block_size;
   for (std::int64_t band = 0; band < rows / tile_rows; ++band) {
     for (std::int64_t block = 0; block < blocks; ++block) {
       std::uint8_t* tile = tiles + (band * blocks + block) * tile_bytes;
       pack_tile(codes + band * tile_rows * cols + block * block_size, cols, tile);
-      for (int row = 0; row < tile_rows; ++row) tile[tile_code_bytes + row] = scales[(band * tile_rows + row) * blocks + block];
+      for (int row = 0; row < tile_rows; ++row)
+        tile[tile_code_bytes + row] = scales[(band * tile_rows + row) * blocks + block];
     }
   }
 }
 
-void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std::uint8_t* codes, std::uint8_t* scales) noexcept {
+void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+            std::uint8_t* scales) noexcept {
   const std::int64_t blocks = cols / block_size;
   for (std::int64_t row = 0; row < rows; ++row) {
     const int r = static_cast<int>(row % tile_rows);

@@ -1,7 +1,8 @@
 // MXFP6 quantization in scalar code: the reference for all kernels.
 //
 // Matrices are row-major; cols is a multiple of 32 and, where tiles are involved, rows a multiple of 16.
-// codes uint8 [rows, cols] (one code per byte), scales uint8 [rows, cols / 32], tiles uint8 [rows / 16, cols / 32, 400].
+// codes uint8 [rows, cols] (one code per byte), scales uint8 [rows, cols / 32], tiles uint8 [rows / 16, cols / 32,
+// 400].
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,17 @@ std::int64_t quantize(ScaleRule rule, const float* x, std::int64_t rows, std::in
                       std::uint8_t* scales) noexcept;
 
 // f32 [rows, cols] -> tiles. Returns as quantize does.
-std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
+std::int64_t quantize_tiles(ScaleRule rule, const float* x, std::int64_t rows, std::int64_t cols,
+                            std::uint8_t* tiles) noexcept;
 
 // codes, scales -> f32 [rows, cols]. Only the low 6 bits of a code count; scale 255 gives NaN.
-void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, float* x) noexcept;
+void dequantize(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols,
+                float* x) noexcept;
 
-void pack(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols, std::uint8_t* tiles) noexcept;
-void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std::uint8_t* codes, std::uint8_t* scales) noexcept;
+void pack(const std::uint8_t* codes, const std::uint8_t* scales, std::int64_t rows, std::int64_t cols,
+          std::uint8_t* tiles) noexcept;
+void unpack(const std::uint8_t* tiles, std::int64_t rows, std::int64_t cols, std::uint8_t* codes,
+            std::uint8_t* scales) noexcept;
 
 // One row of a tiled matrix -> f32 [cols].
 void dequantize_row(const std::uint8_t* tiles, std::int64_t cols, std::int64_t row, float* x) noexcept;

@@ -27,8 +27,8 @@ float power_of_two(int exponent) {  // -126..127
 // The largest scale under which every value is a finite float.
 constexpr int largest_scale = 254 - max_exponent;
 
-// H = M D M^T in place, from the last column to the first. h: double [n, n], row >= column; becomes M_ij at row j, column
-// i < j, and D_j on the diagonal.
+// H = M D M^T in place, from the last column to the first. h: double [n, n], row >= column; becomes M_ij at row j,
+// column i < j, and D_j on the diagonal.
 void factorize_panel(double* h, std::int64_t n, std::int64_t begin, std::int64_t end) {
   for (std::int64_t j = end - 1; j >= begin; --j) {
     double* row = h + j * n;
@@ -66,16 +66,18 @@ struct RoundedBlock {
   Lanes loss;
 };
 
-// Whether squared errors are finite floats: not for weights beyond 2^60, which no model has. Such rows are rounded to nearest.
+// Whether squared errors are finite floats: not for weights beyond 2^60, which no model has. Such rows are rounded to
+// nearest.
 bool has_moderate_size(const float* x, std::int64_t count) {
   return std::all_of(x, x + count, [](float value) { return std::fabs(value) < 0x1p60f; });
 }
 
 // Rounds column after column under out.scales. Column j is rounded from targets[j] + sum over i < j of M_ij errors_i,
-// errors = own - rounded. In the first rounding, `own` are the weights and the targets include the feedback of earlier blocks;
-// in the descent, both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots: D_j.
-void round_block(const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride, const float* pivots,
-                 RoundedBlock& out) {
+// errors = own - rounded. In the first rounding, `own` are the weights and the targets include the feedback of earlier
+// blocks; in the descent, both are the best values given all other blocks. feedback: M_ij at j * stride + i; pivots:
+// D_j.
+void round_block(const Lanes* targets, const Lanes* own, const float* feedback, std::int64_t stride,
+                 const float* pivots, RoundedBlock& out) {
   Lanes scale, inverse;
   for (int lane = 0; lane < lanes; ++lane) {
     scale[lane] = power_of_two(out.scales[lane] - scale_bias);
@@ -120,7 +122,9 @@ void try_scales(const Lanes* targets, const Lanes* own, const float* feedback, s
   }
 }
 
-[[noreturn]] void throw_not_finite() { throw std::invalid_argument("error feedback: the moments of the inputs are not finite"); }
+[[noreturn]] void throw_not_finite() {
+  throw std::invalid_argument("error feedback: the moments of the inputs are not finite");
+}
 
 }  // namespace
 
@@ -291,7 +295,8 @@ class ErrorFeedback::Rows {
 
 ErrorFeedback::ErrorFeedback(const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads)
     : cols_(cols), options_(options) {
-  if (cols <= 0 || cols % block_size != 0) throw std::invalid_argument("error feedback: the number of columns must be a multiple of 32");
+  if (cols <= 0 || cols % block_size != 0)
+    throw std::invalid_argument("error feedback: the number of columns must be a multiple of 32");
   if (!(options.damping > 0.0)) throw std::invalid_argument("error feedback: damping must be > 0");
   choose_order(moments);
   factorize(num_threads);
@@ -310,10 +315,12 @@ void ErrorFeedback::choose_order(const float* moments) {
   }
   std::vector<std::int64_t> blocks(idx(cols_ / block_size));
   std::iota(blocks.begin(), blocks.end(), 0);
-  std::stable_sort(blocks.begin(), blocks.end(), [&](std::int64_t a, std::int64_t b) { return block_energy(a) > block_energy(b); });
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [&](std::int64_t a, std::int64_t b) { return block_energy(a) > block_energy(b); });
   for (const std::int64_t block : blocks) {
     for (std::int64_t c = block * block_size; c < (block + 1) * block_size; ++c) order_.push_back(c);
-    std::stable_sort(order_.end() - block_size, order_.end(), [&](std::int64_t a, std::int64_t b) { return energy(a) > energy(b); });
+    std::stable_sort(order_.end() - block_size, order_.end(),
+                     [&](std::int64_t a, std::int64_t b) { return energy(a) > energy(b); });
   }
 
   double mean = 0.0;
@@ -351,7 +358,8 @@ void ErrorFeedback::invert_blocks() {
   for (std::int64_t begin = 0; begin < cols_; begin += n) {
     double h[n * n];
     for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < n; ++i) h[j * n + i] = static_cast<double>(moments_[idx((begin + j) * cols_ + begin + i)]);
+      for (std::int64_t i = 0; i < n; ++i)
+        h[j * n + i] = static_cast<double>(moments_[idx((begin + j) * cols_ + begin + i)]);
     }
     factorize_panel(h, n, 0, n);
     for (std::int64_t column = 0; column < n; ++column) {  // M D M^T y = unit vector

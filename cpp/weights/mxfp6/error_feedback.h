@@ -1,13 +1,15 @@
-// Rounds the rows of a matrix to minimise the error of its outputs rather than that of its weights: error feedback with the
-// second moments of the inputs (GPTQ, Frantar et al., arXiv 2210.17323, as LDLQ, Chee et al., arXiv 2307.13304, section 3).
+// Rounds the rows of a matrix to minimise the error of its outputs rather than that of its weights: error feedback with
+// the second moments of the inputs (GPTQ, Frantar et al., arXiv 2210.17323, as LDLQ, Chee et al., arXiv 2307.13304,
+// section 3).
 //
 // For a row w, its rounded values q and inputs x with moments H = sum of x x^T, the squared error of the outputs is
 // e^T H e, e = w - q. With H = M D M^T (M unit upper triangular, D diagonal) that is
 //   sum over columns j of D_j (e_j + sum over i < j of M_ij e_i)^2,
-// so columns are rounded in order, each after adding the feedback sum over i < j of M_ij e_i of the columns before it. A
-// block's scale is the one of three neighbours with the least such sum. Then follow `refinements` rounds of block-wise
-// descent: each block, scale included, is rounded again to the best values given all others; e^T H e never grows.
-// Blocks with more input energy come first, and so do columns within a block, because later columns compensate earlier ones.
+// so columns are rounded in order, each after adding the feedback sum over i < j of M_ij e_i of the columns before it.
+// A block's scale is the one of three neighbours with the least such sum. Then follow `refinements` rounds of
+// block-wise descent: each block, scale included, is rounded again to the best values given all others; e^T H e never
+// grows. Blocks with more input energy come first, and so do columns within a block, because later columns compensate
+// earlier ones.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +31,14 @@ struct OutputError {
 
 class ErrorFeedback {
  public:
-  // moments: f32 [cols, cols], symmetric (only row >= column is read), cols a multiple of 32. Uses cols^2 * 8 bytes, twice that
-  // during construction. Throws std::invalid_argument for moments that are not finite.
+  // moments: f32 [cols, cols], symmetric (only row >= column is read), cols a multiple of 32. Uses cols^2 * 8 bytes,
+  // twice that during construction. Throws std::invalid_argument for moments that are not finite.
   ErrorFeedback(const float* moments, std::int64_t cols, const FeedbackOptions& options, int num_threads);
 
-  // f32 [rows, cols] -> codes, scales, with the return value of codec.h's quantize. Rows are independent of each other, so
-  // threads can share them. Allocates about cols * 1 KiB.
-  std::int64_t quantize(const float* x, std::int64_t rows, std::uint8_t* codes, std::uint8_t* scales, OutputError* error = nullptr) const;
+  // f32 [rows, cols] -> codes, scales, with the return value of codec.h's quantize. Rows are independent of each other,
+  // so threads can share them. Allocates about cols * 1 KiB.
+  std::int64_t quantize(const float* x, std::int64_t rows, std::uint8_t* codes, std::uint8_t* scales,
+                        OutputError* error = nullptr) const;
 
  private:
   class Rows;

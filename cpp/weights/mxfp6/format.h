@@ -9,8 +9,8 @@
 // Tile: 16 rows x 32 columns in 400 bytes: 384 of codes, then 16 scales (one per row). A matrix is
 // uint8 [rows / 16, cols / 32, 400]: bands of 16 rows, each a sequence of tiles along the columns.
 // The 32 columns are 8 groups of 4. Column 4g + i of row r has place p = 4r + i (of 64) in group g.
-// Half h (0, 1) holds groups 4h .. 4h+3 in three planes of 64 bytes. The low 6 bits of byte p of plane j (0..2) are the code
-// of group 4h + j; the top 2 bits in planes 0, 1, 2 are bits 0-1, 2-3, 4-5 of the code of group 4h + 3.
+// Half h (0, 1) holds groups 4h .. 4h+3 in three planes of 64 bytes. The low 6 bits of byte p of plane j (0..2) are the
+// code of group 4h + j; the top 2 bits in planes 0, 1, 2 are bits 0-1, 2-3, 4-5 of the code of group 4h + 3.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ constexpr int max_exponent = 2;  // floor(log2(max_value))
 constexpr float max_value = 7.5f;
 constexpr float code_unit = 0.125f;  // every value is an integer times this
 
-// Functions here are static: the linker could use the copy of an inline function that was compiled for AVX-512 in code that
-// runs on CPUs without it.
+// Functions here are static: the linker could use the copy of an inline function that was compiled for AVX-512 in code
+// that runs on CPUs without it.
 
 // The code's value in units of code_unit, -60..60. Minus zero is 0 here.
 static constexpr int code_multiple(int code) {

@@ -1,8 +1,8 @@
 // AVX-512 kernels with VNNI and VBMI.
 //
-// vpermb looks 64 codes up in a table of 64 bytes by their low 6 bits: one instruction turns codes into unsigned weights
-// value * 8 + 64. vpdpbusd multiplies them by int8 activations, 16 rows per register, 4 columns per lane. Starting the sum at
-// -64 * sum(activations) removes the offset.
+// vpermb looks 64 codes up in a table of 64 bytes by their low 6 bits: one instruction turns codes into unsigned
+// weights value * 8 + 64. vpdpbusd multiplies them by int8 activations, 16 rows per register, 4 columns per lane.
+// Starting the sum at -64 * sum(activations) removes the offset.
 #include <immintrin.h>
 
 #include "weights/mxfp6/matmul.h"
@@ -43,8 +43,8 @@ __m512 weight_scales(const std::uint8_t* tile) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu8_epi32(bytes), 23));
 }
 
-// Prefetch distance in tiles, into L2: in L1 the weights would evict the activations. For one column, and for several bands at
-// once, the hardware prefetcher is enough.
+// Prefetch distance in tiles, into L2: in L1 the weights would evict the activations. For one column, and for several
+// bands at once, the hardware prefetcher is enough.
 constexpr int prefetch_tiles(int W, int B) { return W == 1 || B > 1 ? 0 : W <= 4 ? 20 : 16; }
 
 template <int W, int B>
@@ -62,7 +62,9 @@ struct PanelBlocks {
   static constexpr int first_width = W < panel_width ? W : panel_width, second_width = W - first_width;
   const char *first, *second;  // codes [width][32], scales [width], corrections [width]
 
-  const char* codes(int c) const { return c < first_width ? first + c * block_size : second + (c - first_width) * block_size; }
+  const char* codes(int c) const {
+    return c < first_width ? first + c * block_size : second + (c - first_width) * block_size;
+  }
   template <class T>
   T number(int c, int place) const {  // 0: of the scales; 1: of the corrections
     T value;
@@ -105,7 +107,8 @@ SPECDEC_INLINE void dot_tile(const std::uint8_t* tile, const PanelBlocks<W>& pan
 
 // B bands times W columns.
 template <int W, int B>
-void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBlocks<W> panel, float* out, std::int64_t ldo) {
+void bands_times_columns(const std::uint8_t* bands, std::int64_t blocks, PanelBlocks<W> panel, float* out,
+                         std::int64_t ldo) {
   const std::int64_t band_bytes = blocks * tile_bytes;
   __m512 acc[B][W];
   for (int b = 0; b < B; ++b) {
@@ -138,8 +141,8 @@ constexpr std::int64_t long_band_bytes = 28 << 10;
 constexpr int bands_at_once(int W) { return W <= 2 ? 4 : 1; }
 
 template <int W>
-void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group, float* out,
-                             std::int64_t ldo) {
+void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std::int64_t blocks, const char* group,
+                             float* out, std::int64_t ldo) {
   const PanelBlocks<W> panel{group, group + blocks * PanelBlocks<W>::first_width * panel_block_bytes};
   constexpr int B = bands_at_once(W);
   const std::int64_t band_bytes = blocks * tile_bytes;
@@ -156,7 +159,8 @@ void all_bands_times_columns(const std::uint8_t* bands, std::int64_t count, std:
 
 constexpr int most_columns = 2 * panel_width;  // per decoding of a tile
 
-using AllBandsTimesColumns = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, const char*, float*, std::int64_t);
+using AllBandsTimesColumns = void (*)(const std::uint8_t*, std::int64_t, std::int64_t, const char*, float*,
+                                      std::int64_t);
 
 // By width; entry 0 is not used.
 constexpr AllBandsTimesColumns by_width[most_columns + 1] = {
@@ -182,10 +186,10 @@ constexpr AllBandsTimesColumns by_width[most_columns + 1] = {
 // Bands that stay in L2 while successive columns are multiplied by them.
 constexpr std::int64_t bands_per_pass = 4;
 
-// Decoding overlaps with the dot products (it uses other execution ports), so tiles are decoded again for every most_columns
-// columns, and no scratch memory is needed.
-void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
-            float* out, std::int64_t ldo, void*) noexcept {
+// Decoding overlaps with the dot products (it uses other execution ports), so tiles are decoded again for every
+// most_columns columns, and no scratch memory is needed.
+void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
+            std::int64_t band_end, float* out, std::int64_t ldo, void*) noexcept {
   const std::int64_t blocks = k / block_size;
   for (std::int64_t first = band_begin; first < band_end; first += bands_per_pass) {
     const std::int64_t last = band_end - first < bands_per_pass ? band_end : first + bands_per_pass;
@@ -202,9 +206,9 @@ void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::i
 
 }  // namespace
 
-extern const Kernels kernels_avx512_vnni_vbmi = {
-    "avx512_vnni_vbmi",
-    cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512dq | cpu::avx512bw | cpu::avx512vl | cpu::avx512_vnni | cpu::avx512_vbmi, quantize,
-    matmul};
+extern const Kernels kernels_avx512_vnni_vbmi = {"avx512_vnni_vbmi",
+                                                 cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512dq | cpu::avx512bw |
+                                                     cpu::avx512vl | cpu::avx512_vnni | cpu::avx512_vbmi,
+                                                 quantize, matmul};
 
 }  // namespace specdec::mxfp6

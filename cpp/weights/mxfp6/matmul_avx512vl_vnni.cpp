@@ -1,4 +1,5 @@
-// AVX-512 VNNI with 256-bit registers, for cores without VBMI such as Cascade Lake. The AVX-VNNI code with EVEX encoding.
+// AVX-512 VNNI with 256-bit registers, for cores without VBMI such as Cascade Lake. The AVX-VNNI code with EVEX
+// encoding.
 #include <immintrin.h>
 
 #include "weights/mxfp6/matmul.h"
@@ -14,7 +15,7 @@ SPECDEC_INLINE void add_products(__m256i& sum, __m256i w, __m256i a) { sum = _mm
 
 }  // namespace
 
-extern const Kernels kernels_avx512vl_vnni = {"avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni,
-                                              quantize, matmul};
+extern const Kernels kernels_avx512vl_vnni = {
+    "avx512vl_vnni", cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512vl | cpu::avx512_vnni, quantize, matmul};
 
 }  // namespace specdec::mxfp6

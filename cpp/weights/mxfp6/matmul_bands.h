@@ -1,11 +1,12 @@
-// Kernels::matmul for kernels that decode tiles into memory; included inside an anonymous namespace by files that define
+// Kernels::matmul for kernels that decode tiles into memory; included inside an anonymous namespace by files that
+// define
 //   Decoded, decoded_bytes           a byte of a decoded tile, and bytes per tile
 //   decode_band(band, blocks, decoded)
-//   band_times_group<W>(band, decoded, blocks, group, out, ldo)     a band times a panel group of W columns; decodes by itself
-//   decoded_times_group<W>(band, decoded, blocks, group, out, ldo)  the same from the band's decoded tiles
+//   band_times_group<W>(band, decoded, blocks, group, out, ldo)     a band times a panel group of W columns; decodes by
+//   itself decoded_times_group<W>(band, decoded, blocks, group, out, ldo)  the same from the band's decoded tiles
 
-using BandTimesGroup = void (*)(const std::uint8_t* band, const Decoded* decoded, std::int64_t blocks, const char* group, float* out,
-                                std::int64_t ldo);
+using BandTimesGroup = void (*)(const std::uint8_t* band, const Decoded* decoded, std::int64_t blocks,
+                                const char* group, float* out, std::int64_t ldo);
 
 // By width; entry 0 is not used.
 constexpr BandTimesGroup on_the_way[panel_width + 1] = {
@@ -31,8 +32,8 @@ constexpr BandTimesGroup from_scratch[panel_width + 1] = {
     decoded_times_group<8>,
 };
 
-void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
-            float* out, std::int64_t ldo, void* scratch) noexcept {
+void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
+            std::int64_t band_end, float* out, std::int64_t ldo, void* scratch) noexcept {
   Decoded* decoded = static_cast<Decoded*>(scratch);
   const std::int64_t blocks = k / block_size;
   const std::int64_t band_decoded = blocks * decoded_bytes;

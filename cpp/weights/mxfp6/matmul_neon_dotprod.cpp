@@ -1,8 +1,8 @@
 // NEON kernels with the dot product instructions of ARMv8.2.
 //
-// tbl with four registers is a table of 64 bytes, which maps codes to signed multiples. A decoded tile has, for each quad of
-// rows and half of the columns, four registers (one per group of 4 columns); sdot by lane multiplies them by the 16
-// activations of that half in one register.
+// tbl with four registers is a table of 64 bytes, which maps codes to signed multiples. A decoded tile has, for each
+// quad of rows and half of the columns, four registers (one per group of 4 columns); sdot by lane multiplies them by
+// the 16 activations of that half in one register.
 #include <arm_neon.h>
 
 #include "weights/mxfp6/matmul.h"
@@ -29,7 +29,9 @@ constexpr ByteTable make_weight_table() {
 
 constexpr ByteTable weight_table = make_weight_table();
 
-SPECDEC_INLINE void decode_codes(uint8x16_t codes, std::int8_t* to) { vst1q_s8(to, vqtbl4q_s8(vld1q_s8_x4(weight_table.entry), codes)); }
+SPECDEC_INLINE void decode_codes(uint8x16_t codes, std::int8_t* to) {
+  vst1q_s8(to, vqtbl4q_s8(vld1q_s8_x4(weight_table.entry), codes));
+}
 
 SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::int8_t* decoded) {
   const uint8x16_t six_bits = vdupq_n_u8(63);
@@ -93,7 +95,8 @@ SPECDEC_INLINE void accumulate_quad(const std::uint8_t* tile, const std::int8_t*
 }
 
 template <int W>
-SPECDEC_INLINE void accumulate_tile(const std::uint8_t* tile, const std::int8_t* decoded, const char* group, float32x4_t (&acc)[W][quads]) {
+SPECDEC_INLINE void accumulate_tile(const std::uint8_t* tile, const std::int8_t* decoded, const char* group,
+                                    float32x4_t (&acc)[W][quads]) {
 #pragma GCC unroll 4
   for (int quad = 0; quad < quads; ++quad) accumulate_quad<W>(tile, decoded, group, quad, acc);
 }
@@ -106,7 +109,8 @@ SPECDEC_INLINE void store_columns(const float32x4_t (&acc)[W][quads], float* out
 }
 
 template <int W>
-void band_times_group(const std::uint8_t* band, const std::int8_t*, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+void band_times_group(const std::uint8_t* band, const std::int8_t*, std::int64_t blocks, const char* group, float* out,
+                      std::int64_t ldo) {
   alignas(16) std::int8_t decoded[decoded_bytes];
   float32x4_t acc[W][quads] = {};
   for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, group += W * panel_block_bytes) {
@@ -118,10 +122,11 @@ void band_times_group(const std::uint8_t* band, const std::int8_t*, std::int64_t
 }
 
 template <int W>
-void decoded_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const char* group, float* out,
-                         std::int64_t ldo) {
+void decoded_times_group(const std::uint8_t* band, const std::int8_t* decoded, std::int64_t blocks, const char* group,
+                         float* out, std::int64_t ldo) {
   float32x4_t acc[W][quads] = {};
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes, group += W * panel_block_bytes) {
+  for (std::int64_t block = 0; block < blocks;
+       ++block, band += tile_bytes, decoded += decoded_bytes, group += W * panel_block_bytes) {
     accumulate_tile<W>(band, decoded, group, acc);
   }
   store_columns<W>(acc, out, ldo);
@@ -138,8 +143,8 @@ using Decoded = std::int8_t;
 
 #include "weights/mxfp6/matmul_bands.h"
 
-void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-              void* panel) noexcept {
+void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+              std::int64_t block_end, void* panel) noexcept {
   char* base = static_cast<char*>(panel);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     float32x4_t value[8];

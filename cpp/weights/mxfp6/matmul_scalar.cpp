@@ -10,10 +10,12 @@ float float_of(std::uint32_t bits) {
   return x;
 }
 
-float weight_scale(const std::uint8_t* tile, int row) { return float_of(static_cast<std::uint32_t>(tile[tile_code_bytes + row]) << 23); }
+float weight_scale(const std::uint8_t* tile, int row) {
+  return float_of(static_cast<std::uint32_t>(tile[tile_code_bytes + row]) << 23);
+}
 
-void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-              void* panel) noexcept {
+void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+              std::int64_t block_end, void* panel) noexcept {
   char* base = static_cast<char*>(panel);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     const PanelBlock at = panel_block(n, k, column, block);
@@ -36,7 +38,8 @@ void decode_tile(const std::uint8_t* tile, DecodedTile& decoded) {
   for (int code = 0; code < num_codes; ++code) multiples[code] = static_cast<std::int8_t>(code_multiple(code));
   for (int row = 0; row < tile_rows; ++row) {
     decoded.scale[row] = weight_scale(tile, row);
-    for (int column = 0; column < tile_columns; ++column) decoded.multiple[row][column] = multiples[tile_code(tile, row, column)];
+    for (int column = 0; column < tile_columns; ++column)
+      decoded.multiple[row][column] = multiples[tile_code(tile, row, column)];
   }
 }
 
@@ -46,8 +49,8 @@ float block_sum(const std::int8_t* w, const char* codes) {
   return static_cast<float>(sum);
 }
 
-void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin, std::int64_t band_end,
-            float* out, std::int64_t ldo, void*) noexcept {
+void matmul(const std::uint8_t* tiles, std::int64_t k, const void* panel, std::int64_t n, std::int64_t band_begin,
+            std::int64_t band_end, float* out, std::int64_t ldo, void*) noexcept {
   const char* base = static_cast<const char*>(panel);
   const std::int64_t blocks = k / block_size;
   DecodedTile tile;

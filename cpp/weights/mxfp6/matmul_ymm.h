@@ -1,9 +1,12 @@
-// The kernels for 256-bit registers; included inside an anonymous namespace by one file per instruction set, which defines
-//   add_products(sum, w, a)  sum += w * a in place; each int32 gets four neighbouring products (unsigned by signed bytes)
+// The kernels for 256-bit registers; included inside an anonymous namespace by one file per instruction set, which
+// defines
+//   add_products(sum, w, a)  sum += w * a in place; each int32 gets four neighbouring products (unsigned by signed
+//   bytes)
 //
-// A tile is decoded to unsigned bytes first: per group of 4 columns 64 bytes, rows 0-7 in one register, 8-15 in the next.
-// A byte is value * 8 + 64, 4..124. Without VNNI maddubs multiplies bytes by int8 activations into int16 pair sums without
-// saturating: pairs reach 124 * 127 * 2 = 31496. Starting the sum at -64 * sum(activations) removes the offset.
+// A tile is decoded to unsigned bytes first: per group of 4 columns 64 bytes, rows 0-7 in one register, 8-15 in the
+// next. A byte is value * 8 + 64, 4..124. Without VNNI maddubs multiplies bytes by int8 activations into int16 pair
+// sums without saturating: pairs reach 124 * 127 * 2 = 31496. Starting the sum at -64 * sum(activations) removes the
+// offset.
 static_assert((60 + weight_offset) * 127 * 2 <= 32767, "pair sums fit int16");
 
 constexpr int decoded_bytes = tile_rows * tile_columns;
@@ -12,21 +15,25 @@ SPECDEC_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_ca
 SPECDEC_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 SPECDEC_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
 
-// Negates where the code's sign bit, shifted to bit 7, is set. vpsignb zeroes the magnitude if the shifted byte is zero, but
-// then the code is zero and so is the magnitude.
-SPECDEC_INLINE __m256i with_sign(__m256i magnitude, __m256i codes) { return _mm256_sign_epi8(magnitude, _mm256_slli_epi16(codes, 2)); }
+// Negates where the code's sign bit, shifted to bit 7, is set. vpsignb zeroes the magnitude if the shifted byte is
+// zero, but then the code is zero and so is the magnitude.
+SPECDEC_INLINE __m256i with_sign(__m256i magnitude, __m256i codes) {
+  return _mm256_sign_epi8(magnitude, _mm256_slli_epi16(codes, 2));
+}
 
-// Codes (the two bits above each are ignored) -> value * 8 + 64. Magnitude codes below 16 equal their multiples; pshufb gives
-// zero for them, because their index is negative, and at least the code for the others.
+// Codes (the two bits above each are ignored) -> value * 8 + 64. Magnitude codes below 16 equal their multiples; pshufb
+// gives zero for them, because their index is negative, and at least the code for the others.
 SPECDEC_INLINE __m256i decoded_codes(__m256i codes) {
-  const __m256i upper = _mm256_broadcastsi128_si256(_mm_setr_epi8(16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60));
+  const __m256i upper =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 60));
   const __m256i magnitude_code = _mm256_and_si256(codes, bytes(31));
   const __m256i looked_up = _mm256_shuffle_epi8(upper, _mm256_sub_epi8(magnitude_code, bytes(16)));
   const __m256i magnitude = _mm256_max_epu8(magnitude_code, looked_up);
   return _mm256_add_epi8(with_sign(magnitude, codes), bytes(weight_offset));
 }
 
-static_assert(code_multiple(15) == 15 && code_multiple(16) == 16 && code_multiple(31) == 60, "assumed by decoded_codes");
+static_assert(code_multiple(15) == 15 && code_multiple(16) == 16 && code_multiple(31) == 60,
+              "assumed by decoded_codes");
 
 // Codes of a half's fourth group from the top bits of its three planes; bits above bit 5 are undefined.
 SPECDEC_INLINE __m256i fourth_group(__m256i plane0, __m256i plane1, __m256i plane2) {
@@ -55,7 +62,8 @@ SPECDEC_INLINE void decode_tile(const std::uint8_t* tile, std::uint8_t* decoded)
 // Fetches the weights `tiles` tiles ahead.
 template <int tiles, decltype(_MM_HINT_T0) level>
 SPECDEC_INLINE void prefetch_ahead(const std::uint8_t* tile) {
-  for (int line = 0; line < tile_bytes; line += 64) _mm_prefetch(reinterpret_cast<const char*>(tile) + tiles * tile_bytes + line, level);
+  for (int line = 0; line < tile_bytes; line += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(tile) + tiles * tile_bytes + line, level);
 }
 
 // Scales of 8 rows.
@@ -70,13 +78,15 @@ SPECDEC_INLINE __m256i activations_of(const char* codes, int column, int group) 
   return _mm256_set1_epi32(four);
 }
 
-// Four columns and both halves of the rows need eight registers for sums; the weights and temporaries fit the other eight.
+// Four columns and both halves of the rows need eight registers for sums; the weights and temporaries fit the other
+// eight.
 constexpr int columns_at_once = 4;
 
 // Exact block sums of C columns: sum[column][rows 0-7, 8-15]. `correction` is -64 * sum of the activation codes.
 
 template <int C>
-SPECDEC_INLINE void dot_tile(const std::uint8_t* weights, const char* codes, const std::int32_t* correction, __m256i (&sum)[C][2]) {
+SPECDEC_INLINE void dot_tile(const std::uint8_t* weights, const char* codes, const std::int32_t* correction,
+                             __m256i (&sum)[C][2]) {
   for (int c = 0; c < C; ++c) sum[c][0] = sum[c][1] = _mm256_set1_epi32(correction[c]);
 #pragma GCC unroll 8
   for (int g = 0; g < groups; ++g) {
@@ -90,8 +100,8 @@ SPECDEC_INLINE void dot_tile(const std::uint8_t* weights, const char* codes, con
   }
 }
 
-// Columns [first, first + C) of a group of W: acc += block sums * scales. The accumulators are in memory, because 16 registers
-// do not hold those of eight columns.
+// Columns [first, first + C) of a group of W: acc += block sums * scales. The accumulators are in memory, because 16
+// registers do not hold those of eight columns.
 template <int W, int first, int C>
 SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group,
                                        float (&acc)[W][tile_rows]) {
@@ -111,7 +121,8 @@ SPECDEC_INLINE void accumulate_columns(const std::uint8_t* tile, const std::uint
 
 // Columns from `first` on.
 template <int W, int first>
-SPECDEC_INLINE void accumulate_from(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group, float (&acc)[W][tile_rows]) {
+SPECDEC_INLINE void accumulate_from(const std::uint8_t* tile, const std::uint8_t* decoded, const char* group,
+                                    float (&acc)[W][tile_rows]) {
   if constexpr (first < W) {
     constexpr int count = W - first < columns_at_once ? W - first : columns_at_once;
     accumulate_columns<W, first, count>(tile, decoded, group, acc);
@@ -129,7 +140,8 @@ SPECDEC_INLINE void store_columns(const float (&acc)[W][tile_rows], float* out, 
 // A band times a panel group of W columns. Each tile is decoded, half by half, while the one before is multiplied: the
 // two use different execution ports.
 template <int W>
-void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_t blocks, const char* group, float* out, std::int64_t ldo) {
+void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_t blocks, const char* group, float* out,
+                      std::int64_t ldo) {
   alignas(32) std::uint8_t buffer[2][decoded_bytes];
   alignas(32) float acc[W][tile_rows] = {};
   constexpr int leading = W < columns_at_once ? W : columns_at_once;
@@ -150,10 +162,11 @@ void band_times_group(const std::uint8_t* band, const std::uint8_t*, std::int64_
 
 // The same from the band's decoded tiles.
 template <int W>
-void decoded_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group, float* out,
-                         std::int64_t ldo) {
+void decoded_times_group(const std::uint8_t* band, const std::uint8_t* decoded, std::int64_t blocks, const char* group,
+                         float* out, std::int64_t ldo) {
   alignas(32) float acc[W][tile_rows] = {};
-  for (std::int64_t block = 0; block < blocks; ++block, band += tile_bytes, decoded += decoded_bytes, group += W * panel_block_bytes) {
+  for (std::int64_t block = 0; block < blocks;
+       ++block, band += tile_bytes, decoded += decoded_bytes, group += W * panel_block_bytes) {
     accumulate_from<W, 0>(band, decoded, group, acc);
   }
   store_columns<W>(acc, out, ldo);

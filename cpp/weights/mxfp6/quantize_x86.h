@@ -2,8 +2,8 @@
 
 #include "weights/rounding_x86.h"
 
-void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin, std::int64_t block_end,
-              void* panel) noexcept {
+void quantize(const float* x, std::int64_t n, std::int64_t k, std::int64_t column, std::int64_t block_begin,
+              std::int64_t block_end, void* panel) noexcept {
   char* base = static_cast<char*>(panel);
   for (std::int64_t block = block_begin; block < block_end; ++block) {
     const PanelBlock at = panel_block(n, k, column, block);

@@ -1,4 +1,5 @@
-// The simulated worlds that the adaptive draft length is tested in, and that bench/draft_length/auto_constants.cpp measures its constants in.
+// The simulated worlds that the adaptive draft length is tested in, and that bench/draft_length/auto_constants.cpp
+// measures its constants in.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +14,11 @@ namespace simulated {
 // Milliseconds by columns: measured for a 1.1B shape on two cores, or made up.
 inline double smooth(int n) { return 26.0 + 1.3 * (n - 1); }
 inline int eights(int n) { return (n + 7) / 8; }
-inline double stepped(int n) { return 27.3 + 1.22 * n + 14.0 * (eights(n) - 1); }  // a kernel that works on 8 columns at a time
-inline double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }              // F16: the second token costs most
-inline double per_token(int n) { return 40.0 + 4.8 * (n - 1); }                    // each further token costs 12 %
+inline double stepped(int n) {
+  return 27.3 + 1.22 * n + 14.0 * (eights(n) - 1);
+}                                                                      // a kernel that works on 8 columns at a time
+inline double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }  // F16: the second token costs most
+inline double per_token(int n) { return 40.0 + 4.8 * (n - 1); }        // each further token costs 12 %
 inline double computing(int n) { return n <= 16 ? 28.0 + (n - 1) : 43.0 * n / 16.0; }
 inline double stepped_computing(int n) { return std::max(28.0 + 1.2 * (n - 1), 27.0 * eights(n) + 0.6 * n); }
 inline double tiny(int n) { return 1.0 + 0.01 * n; }
@@ -25,7 +28,8 @@ inline constexpr double (*const targets[])(int) = {smooth, stepped, dear, comput
 
 // Confidences that are uninformative, and informative ones.
 inline std::vector<Place> blind(double acceptance) { return {{0.5, 0.85, acceptance}, {0.5, 0.4, acceptance}}; }
-inline const std::vector<Place> telling = {{0.3, 0.999, 0.97}, {0.2, 0.9, 0.85}, {0.2, 0.65, 0.65}, {0.2, 0.4, 0.45}, {0.1, 0.2, 0.2}};
+inline const std::vector<Place> telling = {
+    {0.3, 0.999, 0.97}, {0.2, 0.9, 0.85}, {0.2, 0.65, 0.65}, {0.2, 0.4, 0.45}, {0.1, 0.2, 0.2}};
 inline const std::vector<Place> mostly_sure = {{0.7, 0.9, 0.95}, {0.3, 0.35, 0.5}};
 
 inline World world_of(double (*target)(int), double draft_share, std::vector<Place> places, int num_sequences = 1) {
@@ -42,7 +46,8 @@ void in_every_world(Check check) {
   for (const auto target : targets) {
     for (const double draft_share : {0.0, 0.14, 0.4}) {
       for (const auto& places : kinds) {
-        for (const int num_sequences : {1, 2, 4, 8, 16, 32}) check(world_of(target, draft_share, places, num_sequences));
+        for (const int num_sequences : {1, 2, 4, 8, 16, 32})
+          check(world_of(target, draft_share, places, num_sequences));
       }
     }
   }
@@ -83,8 +88,8 @@ struct Comparison {
   }
   double mean_of_best() const { return sum_of_best / worlds; }
   void print(const char* what) const {
-    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what, worlds, least_of_best,
-                mean_of_best(), below_best, least_of_plain);
+    std::printf("%s: %d worlds, of the best fixed K %.3f (mean %.3f, %d below 0.95), of plain %.3f at least\n", what,
+                worlds, least_of_best, mean_of_best(), below_best, least_of_plain);
   }
 };
 

@@ -24,7 +24,9 @@ Comparison long_runs(double noise, double drift) {
 class Fixed final : public toy::DraftRule {
  public:
   explicit Fixed(int k) : k_(k) {}
-  int worth_copying(Sequence&, const std::vector<Copy>& copies, int) override { return std::min(k_, static_cast<int>(copies.size())); }
+  int worth_copying(Sequence&, const std::vector<Copy>& copies, int) override {
+    return std::min(k_, static_cast<int>(copies.size()));
+  }
   bool worth_a_row(const Sequence& s, int) override { return s.num_drafted() < k_; }
   bool worth_a_draft(const Sequence& s, double) override { return s.num_drafted() < k_; }
 
@@ -32,7 +34,8 @@ class Fixed final : public toy::DraftRule {
   int k_;
 };
 
-// Copies if they are as certain as that, then K drafts of the model, or K drafts of the model if there are no such copies.
+// Copies if they are as certain as that, then K drafts of the model, or K drafts of the model if there are no such
+// copies.
 class FixedOrder final : public toy::DraftRule {
  public:
   FixedOrder(double least_confidence, int k_after_copies, int k)
@@ -63,14 +66,17 @@ double speed_of(const Order& order, const World& world) {
 
 template <class Check>
 void in_every_repeating_world(Check check) {
-  const std::vector<Repetition> repetitions = {{3, 60, 0.9, 0.95},     {20, 10, 0.9, 0.9}, {20, 10, 0.8, 0.7}, {50, 100, 0.95, 0.97},
-                                               {100, 300, 0.95, 0.97}, {5, 3, 0.5, 0.5},   {2, 20, 0.4, 0.2}};
+  const std::vector<Repetition> repetitions = {{3, 60, 0.9, 0.95},    {20, 10, 0.9, 0.9},     {20, 10, 0.8, 0.7},
+                                               {50, 100, 0.95, 0.97}, {100, 300, 0.95, 0.97}, {5, 3, 0.5, 0.5},
+                                               {2, 20, 0.4, 0.2}};
   for (const auto target : {smooth, per_token, dear}) {
     for (const double draft_share : {0.14, 0.4}) {
       for (const auto& places : {telling, blind(0.5), blind(0.8)}) {
         for (const Repetition& repetition : repetitions) {
           World world = world_of(target, draft_share, places);
-          world.draft_pass = [pass = draft_share * world.target_pass(1)](int n) { return pass * (1.0 + 0.06 * (n - 1)); };
+          world.draft_pass = [pass = draft_share * world.target_pass(1)](int n) {
+            return pass * (1.0 + 0.06 * (n - 1));
+          };
           world.repetition = repetition;
           check(world);
         }
@@ -98,8 +104,8 @@ TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
   CHECK(quiet.least_of_plain > 0.97);
 }
 
-// Passes take 1.15 times as long on average, at most four times, on a machine whose speed drifts: a few measurements of a size
-// say little, and long drafts need many sizes.
+// Passes take 1.15 times as long on average, at most four times, on a machine whose speed drifts: a few measurements of
+// a size say little, and long drafts need many sizes.
 TEST(close_to_the_best_fixed_length_beside_other_processes) {
   const Comparison noisy = long_runs(0.3, 0.01);
   noisy.print("noisy");
@@ -154,8 +160,8 @@ TEST(confidence_beats_every_fixed_length_where_it_tells_much) {
   CHECK(machine.cycles(world, 4000).rate() > 1.03 * world.best_fixed());
 }
 
-// Compared with a rule that knows: copies, drafts of the model, or both, with the best number of each. What the model has not drafted it
-// must read before it drafts again.
+// Compared with a rule that knows: copies, drafts of the model, or both, with the best number of each. What the model
+// has not drafted it must read before it drafts again.
 TEST(chooses_between_copies_and_a_model) {
   double least = 9.0, sum = 0.0, copies_alone = 9.0, model_alone = 9.0;
   int worlds = 0;
@@ -178,7 +184,8 @@ TEST(chooses_between_copies_and_a_model) {
     copies_alone = std::min(copies_alone, best_copies / best);
     model_alone = std::min(model_alone, best_model / best);
   });
-  std::printf("copies and a model: %d worlds, of the best order %.3f at least, mean %.3f\n", worlds, least, sum / worlds);
+  std::printf("copies and a model: %d worlds, of the best order %.3f at least, mean %.3f\n", worlds, least,
+              sum / worlds);
   CHECK(least > 0.85 && sum / worlds > 0.98);
   CHECK(copies_alone < 0.6 && model_alone < 0.6);  // negative control of the measure
 }

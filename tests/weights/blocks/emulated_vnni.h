@@ -1,5 +1,5 @@
-// The AVX-512 and VNNI instructions of cpp/weights/blocks in plain C++, included before a kernel file: its code, in all else the
-// same, then runs on any CPU with AVX2.
+// The AVX-512 and VNNI instructions of cpp/weights/blocks in plain C++, included before a kernel file: its code, in all
+// else the same, then runs on any CPU with AVX2.
 #pragma once
 
 #include <immintrin.h>

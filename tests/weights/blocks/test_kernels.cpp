@@ -1,5 +1,5 @@
-// Every instruction set's kernel against the scalar one, bit for bit, and against float64. Usage: test_kernels NAME; skipped if this
-// CPU lacks it. tests/graph/test_blocks.cpp compares the decoded weights with ggml's.
+// Every instruction set's kernel against the scalar one, bit for bit, and against float64. Usage: test_kernels NAME;
+// skipped if this CPU lacks it. tests/graph/test_blocks.cpp compares the decoded weights with ggml's.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,9 @@ constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr std::uint64_t recorded_hash = 0xd56bc0b54d1a1dbdu;
 
-std::size_t size(std::int64_t a, std::int64_t b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
+std::size_t size(std::int64_t a, std::int64_t b = 1) {
+  return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
+}
 
 std::vector<Type> all_types() {
   std::vector<Type> types;
@@ -59,10 +61,13 @@ struct Weights {
   Matrix matrix() const {                // no alignment is needed
     return {type, memory.data() + 1, row_bytes, k, tiles.empty() ? nullptr : tiles.data() + 1};
   }
-  std::uint8_t* block(std::int64_t row, std::int64_t i) { return memory.data() + 1 + row * row_bytes + i * format_of(type).bytes; }
+  std::uint8_t* block(std::int64_t row, std::int64_t i) {
+    return memory.data() + 1 + row * row_bytes + i * format_of(type).bytes;
+  }
 };
 
-// Random bytes, so that every code and every small scale occurs; F16 numbers around 1 of either sign, now and then zero or denormal.
+// Random bytes, so that every code and every small scale occurs; F16 numbers around 1 of either sign, now and then zero
+// or denormal.
 Weights random_weights(Type type, std::int64_t rows, std::int64_t k, unsigned seed) {
   std::mt19937 random(seed);
   const std::int64_t gap = format_of(type).bytes;  // between rows, as a view has it
@@ -90,7 +95,8 @@ Weights in_tiles(const Weights& from) {
   w.tiles.resize(size(tiles_bytes(w.type, w.rows, w.k)) + 1);
   for (std::int64_t row = 0; row < w.rows; row += tile_rows) {
     const int rows = static_cast<int>(std::min<std::int64_t>(tile_rows, w.rows - row));
-    write_tile(w.type, w.block(row, 0), w.row_bytes, rows, w.k, w.tiles.data() + 1 + row / tile_rows * tile_bytes(w.type, w.k));
+    write_tile(w.type, w.block(row, 0), w.row_bytes, rows, w.k,
+               w.tiles.data() + 1 + row / tile_rows * tile_bytes(w.type, w.k));
   }
   std::fill(w.memory.begin(), w.memory.end(), std::uint8_t{0xEE});
   return w;
@@ -115,12 +121,14 @@ std::vector<PanelBlock> packed(const Kernels& kernels, Type type, const Floats& 
 }
 
 // out[n][rows]
-Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n, std::int64_t rows_at_a_time = 1 << 20) {
+Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n,
+                std::int64_t rows_at_a_time = 1 << 20) {
   const auto panel = packed(kernels, w.type, x, n, w.k);
   Floats out(size(n, w.rows), not_a_number);
   std::vector<std::uint8_t> scratch(scratch_bytes(n));
   for (std::int64_t row = 0; row < w.rows; row += rows_at_a_time) {
-    kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data() + row, w.rows, scratch.data());
+    kernels.matmul(w.matrix(), panel.data(), n, row, std::min(w.rows, row + rows_at_a_time), out.data() + row, w.rows,
+                   scratch.data());
   }
   return out;
 }
@@ -132,7 +140,8 @@ std::vector<double> decoded_row(Weights& w, std::int64_t row) {
     for (int part = 0; part < format.columns / 32; ++part) {
       const Weights32 d = decode(w.type, w.block(row, b), part);
       for (int i = 0; i < 32; ++i) {
-        values.push_back(static_cast<double>(d.scale[i / format.group]) * d.code[i] + static_cast<double>(d.offset[i / format.group]));
+        values.push_back(static_cast<double>(d.scale[i / format.group]) * d.code[i] +
+                         static_cast<double>(d.offset[i / format.group]));
       }
     }
   }
@@ -171,9 +180,11 @@ TEST(tiles_hold_the_numbers_of_the_file) {
     const Weights tiled = in_tiles(w);
     for (std::int64_t r = 0; r < w.rows; ++r) {
       for (std::int64_t b = 0; b < w.k / format.columns; ++b) {
-        const std::uint8_t* tile_block = tiled.matrix().tiles + r / tile_rows * tile_bytes(type, w.k) + b * tile_block_bytes(type);
+        const std::uint8_t* tile_block =
+            tiled.matrix().tiles + r / tile_rows * tile_bytes(type, w.k) + b * tile_block_bytes(type);
         for (int part = 0; part < format.columns / 32; ++part) {
-          const Stored32 a = stored(type, w.block(r, b), part), c = stored_in_tile(type, tile_block, static_cast<int>(r % tile_rows), part);
+          const Stored32 a = stored(type, w.block(r, b), part),
+                         c = stored_in_tile(type, tile_block, static_cast<int>(r % tile_rows), part);
           CHECK(std::memcmp(&a, &c, sizeof a) == 0);
         }
       }
@@ -341,8 +352,8 @@ TEST(only_the_rows_asked_for_are_written_and_scratch_is_not_exceeded) {
   }
 }
 
-// The same bits on every architecture, not only compared with this machine's scalar code: a hash of products of numbers that need no
-// library to make (64-bit congruential), written down once.
+// The same bits on every architecture, not only compared with this machine's scalar code: a hash of products of numbers
+// that need no library to make (64-bit congruential), written down once.
 TEST(products_have_the_recorded_bits) {
   std::uint64_t state = 42, hash = 14695981039346656037u, hash_of_tiles = hash;
   const auto next = [&] { return state = state * 6364136223846793005u + 1442695040888963407u; };

@@ -50,8 +50,12 @@ struct Weights {
 
   static constexpr std::int64_t gap = 3;
   Matrix matrix() const { return {type, memory.data(), (k + gap) * static_cast<std::int64_t>(bytes_of(type)), k}; }
-  std::size_t place(std::int64_t row, std::int64_t i) const { return (size(row, k + gap) + static_cast<std::size_t>(i)) * bytes_of(type); }
-  void set(std::int64_t row, std::int64_t i, std::uint32_t bits) { std::memcpy(&memory[place(row, i)], &bits, bytes_of(type)); }
+  std::size_t place(std::int64_t row, std::int64_t i) const {
+    return (size(row, k + gap) + static_cast<std::size_t>(i)) * bytes_of(type);
+  }
+  void set(std::int64_t row, std::int64_t i, std::uint32_t bits) {
+    std::memcpy(&memory[place(row, i)], &bits, bytes_of(type));
+  }
   float at(std::int64_t row, std::int64_t i) const {
     std::uint32_t bits = 0;
     std::memcpy(&bits, &memory[place(row, i)], bytes_of(type));
@@ -99,7 +103,8 @@ Floats packed(const Kernels& kernels, const Floats& x, std::int64_t n, std::int6
 }
 
 // out[n][rows]
-Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n, std::int64_t rows_at_a_time = 1 << 20) {
+Floats multiply(const Kernels& kernels, const Weights& w, const Floats& x, std::int64_t n,
+                std::int64_t rows_at_a_time = 1 << 20) {
   const Floats panel = packed(kernels, x, n, w.k);
   Floats out(size(n, w.rows), not_a_number);
   for (std::int64_t row = 0; row < w.rows; row += rows_at_a_time) {
@@ -115,7 +120,8 @@ Floats by_definition(const Weights& w, const Floats& x, std::int64_t n) {
     for (std::int64_t r = 0; r < w.rows; ++r) {
       float sum[lanes] = {};
       for (std::int64_t i = 0; i < num_blocks(w.k) * lanes; ++i) {
-        const float weight = i < w.k ? w.at(r, i) : 0.0f, activation = i < w.k ? x[size(c, w.k) + static_cast<std::size_t>(i)] : 0.0f;
+        const float weight = i < w.k ? w.at(r, i) : 0.0f,
+                    activation = i < w.k ? x[size(c, w.k) + static_cast<std::size_t>(i)] : 0.0f;
         sum[i % lanes] = std::fma(weight, activation, sum[i % lanes]);
       }
       for (int h = lanes / 2; h > 0; h /= 2) {
@@ -203,7 +209,8 @@ TEST(products_are_close_to_exact_arithmetic) {
       for (std::int64_t r = 0; r < w.rows; ++r) {
         double exact = 0, magnitude = 0;
         for (std::int64_t i = 0; i < w.k; ++i) {
-          const double product = static_cast<double>(w.at(r, i)) * static_cast<double>(x[size(c, w.k) + static_cast<std::size_t>(i)]);
+          const double product =
+              static_cast<double>(w.at(r, i)) * static_cast<double>(x[size(c, w.k) + static_cast<std::size_t>(i)]);
           exact += product;
           magnitude += std::fabs(product);
         }
@@ -244,7 +251,8 @@ TEST(another_order_of_summation_is_noticed) {
   const Floats out = multiply(tested(), w, x, 1);
   std::reverse(x.begin(), x.end());
   for (std::int64_t r = 0; r < w.rows; ++r) {
-    for (std::int64_t i = 0; i < w.k; ++i) std::memcpy(&reversed.memory[w.place(r, i)], &w.memory[w.place(r, w.k - 1 - i)], 2);
+    for (std::int64_t i = 0; i < w.k; ++i)
+      std::memcpy(&reversed.memory[w.place(r, i)], &w.memory[w.place(r, w.k - 1 - i)], 2);
   }
   CHECK(!same(multiply(tested(), reversed, x, 1), out));
 }
@@ -252,7 +260,8 @@ TEST(another_order_of_summation_is_noticed) {
 TEST(only_the_rows_asked_for_are_written) {
   const Weights w = random_weights(Type::f16, 60, 40, 11);
   for (const std::int64_t n : {1, 5, 8, 10}) {
-    const Floats x = random_activations(n * w.k, 12), panel = packed(tested(), x, n, w.k), expected = multiply(kernels_scalar, w, x, n);
+    const Floats x = random_activations(n * w.k, 12), panel = packed(tested(), x, n, w.k),
+                 expected = multiply(kernels_scalar, w, x, n);
     constexpr std::int64_t ldo = 70;
     Floats out(size(n, ldo), 123.0f);
     tested().matmul(w.matrix(), panel.data(), n, 13, 47, out.data() + 13, ldo);

@@ -57,13 +57,15 @@ TEST(elimination_has_equal_bits) {
 
 TEST(accumulation_has_equal_bits_in_either_order_of_the_matrix) {
   constexpr std::int64_t outputs = 5, count = 37;
-  const std::vector<float> a = random_numbers<float>(outputs * count, 4), x = random_numbers<float>(count * feedback_lanes, 5);
+  const std::vector<float> a = random_numbers<float>(outputs * count, 4),
+                           x = random_numbers<float>(count * feedback_lanes, 5);
   const auto lanes_of = [](auto& values) { return reinterpret_cast<Lanes*>(values.data()); };
   for (const bool by_rows : {true, false}) {
     const StridedMatrix matrix = by_rows ? StridedMatrix{a.data(), count, 1} : StridedMatrix{a.data(), 1, outputs};
     std::vector<float> sums = random_numbers<float>(outputs * feedback_lanes, 6), expected = sums;
     tested().accumulate(matrix, outputs, reinterpret_cast<const Lanes*>(x.data()), count, lanes_of(sums));
-    calibration_loops_scalar.accumulate(matrix, outputs, reinterpret_cast<const Lanes*>(x.data()), count, lanes_of(expected));
+    calibration_loops_scalar.accumulate(matrix, outputs, reinterpret_cast<const Lanes*>(x.data()), count,
+                                        lanes_of(expected));
     CHECK(same_bits(sums, expected));
   }
 }

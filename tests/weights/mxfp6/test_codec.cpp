@@ -83,21 +83,25 @@ TEST(rounding_is_to_nearest_even_and_saturates) {
   for (int code = 0; code < 31; ++code) {
     const auto low = static_cast<float>(value_of(code)), high = static_cast<float>(value_of(code + 1));
     const float middle = (low + high) / 2;
-    for (const float x : {low, middle, std::nextafterf(middle, 0.0f), std::nextafterf(middle, 100.0f)}) points.push_back(x);
+    for (const float x : {low, middle, std::nextafterf(middle, 0.0f), std::nextafterf(middle, 100.0f)})
+      points.push_back(x);
   }
-  for (const float x : {0.0f, 7.5f, 7.7f, 8.0f, 28.0f, 29.0f, 30.0f, 32.0f, 1e30f, 3e38f, 1e-30f, 1e-45f}) points.push_back(x);
+  for (const float x : {0.0f, 7.5f, 7.7f, 8.0f, 28.0f, 29.0f, 30.0f, 32.0f, 1e30f, 3e38f, 1e-30f, 1e-45f})
+    points.push_back(x);
   while (points.size() % (block_size / 2) != 0) points.push_back(0.0f);
   for (std::size_t at = 0; at < points.size(); at += block_size / 2) {
     for (const int scale : {127, 100, 2, 250}) {
       float x[block_size];
       std::uint8_t codes[block_size];
-      for (std::size_t i = 0; i < block_size; ++i) x[i] = std::ldexp(points[at + i / 2], scale - 127) * (i % 2 == 0 ? 1.0f : -1.0f);
+      for (std::size_t i = 0; i < block_size; ++i)
+        x[i] = std::ldexp(points[at + i / 2], scale - 127) * (i % 2 == 0 ? 1.0f : -1.0f);
       bool finite = true;
       for (const float value : x) finite = finite && std::isfinite(value);
       if (!finite) continue;
       quantize_block(static_cast<std::uint8_t>(scale), x, codes);
       for (int i = 0; i < block_size; ++i) {
-        const int expected = nearest_magnitude(std::ldexp(std::fabs(static_cast<double>(x[i])), 127 - scale)) | (i % 2) << 5;
+        const int expected =
+            nearest_magnitude(std::ldexp(std::fabs(static_cast<double>(x[i])), 127 - scale)) | (i % 2) << 5;
         CHECK(codes[i] == expected);
       }
     }
@@ -151,7 +155,8 @@ TEST(values_that_are_not_finite_are_reported_with_their_place) {
       CHECK(quantize(ScaleRule::mse, x.data(), 16, 64, codes.data(), scales.data()) == -1);
       CHECK(quantize_tiles(ScaleRule::mse, x.data(), 16, 64, tiles.data()) == -1);
       x[place] = bad;
-      CHECK(quantize(ScaleRule::mse, x.data(), 16, 64, codes.data(), scales.data()) == static_cast<std::int64_t>(place));
+      CHECK(quantize(ScaleRule::mse, x.data(), 16, 64, codes.data(), scales.data()) ==
+            static_cast<std::int64_t>(place));
       CHECK(quantize_tiles(ScaleRule::mse, x.data(), 16, 64, tiles.data()) == static_cast<std::int64_t>(place));
     }
   }
@@ -161,7 +166,8 @@ TEST(tiles_hold_what_the_separate_arrays_hold) {
   constexpr std::int64_t rows = 48, cols = 160;
   for (const ScaleRule rule : both_rules) {
     const auto x = random_values(rows * cols, 4, 0.5f);
-    std::vector<std::uint8_t> codes(rows * cols), scales(rows * cols / block_size), codes_again(codes), scales_again(scales);
+    std::vector<std::uint8_t> codes(rows * cols), scales(rows * cols / block_size), codes_again(codes),
+        scales_again(scales);
     std::vector<std::uint8_t> tiles(rows / tile_rows * (cols / block_size) * tile_bytes), tiles_again(tiles);
     std::vector<float> values(rows * cols), row(cols);
     quantize(rule, x.data(), rows, cols, codes.data(), scales.data());
@@ -185,18 +191,22 @@ TEST(the_layout_is_the_documented_one) {
   for (auto& code : codes) code = static_cast<std::uint8_t>(random() % 64);
   for (auto& scale : scales) scale = static_cast<std::uint8_t>(1 + random() % 253);
   pack(codes.data(), scales.data(), tile_rows, tile_columns, tile.data());
-  const auto code = [&](int row, int group, int i) { return codes[static_cast<std::size_t>(row * 32 + group * 4 + i)]; };
+  const auto code = [&](int row, int group, int i) {
+    return codes[static_cast<std::size_t>(row * 32 + group * 4 + i)];
+  };
   for (int half = 0; half < 2; ++half) {
     for (int j = 0; j < 3; ++j) {
       for (int row = 0; row < 16; ++row) {
         for (int i = 0; i < 4; ++i) {
           const int last = code(row, 4 * half + 3, i) >> (2 * j) & 3;
-          CHECK(tile[static_cast<std::size_t>(half * 192 + j * 64 + 4 * row + i)] == (code(row, 4 * half + j, i) | last << 6));
+          CHECK(tile[static_cast<std::size_t>(half * 192 + j * 64 + 4 * row + i)] ==
+                (code(row, 4 * half + j, i) | last << 6));
         }
       }
     }
   }
-  for (int row = 0; row < 16; ++row) CHECK(tile[static_cast<std::size_t>(384 + row)] == scales[static_cast<std::size_t>(row)]);
+  for (int row = 0; row < 16; ++row)
+    CHECK(tile[static_cast<std::size_t>(384 + row)] == scales[static_cast<std::size_t>(row)]);
 }
 
 TEST(invalid_scales_are_found) {

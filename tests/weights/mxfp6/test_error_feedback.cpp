@@ -1,5 +1,5 @@
-// Error feedback: equals plain rounding for independent inputs, has smaller output errors for correlated ones, and does not
-// depend on the number of threads.
+// Error feedback: equals plain rounding for independent inputs, has smaller output errors for correlated ones, and does
+// not depend on the number of threads.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -31,14 +31,16 @@ Floats identity(std::int64_t cols, float diagonal = 1.0f) {
   return h;
 }
 
-// Moments of inputs that are mixtures of a few factors and differ in magnitude, like activations. Full symmetric matrix.
+// Moments of inputs that are mixtures of a few factors and differ in magnitude, like activations. Full symmetric
+// matrix.
 Floats correlated(std::int64_t cols, unsigned seed) {
   const std::int64_t samples = 4 * cols, factors = cols / 4;
   const Floats mix = gaussian(factors * cols, seed, 1.0f), hidden = gaussian(samples * factors, seed + 1, 1.0f);
   Floats x = gaussian(samples * cols, seed + 2, 0.5f), h(index(cols * cols));
   for (std::int64_t s = 0; s < samples; ++s) {
     for (std::int64_t c = 0; c < cols; ++c) {
-      for (std::int64_t f = 0; f < factors; ++f) x[index(s * cols + c)] += hidden[index(s * factors + f)] * mix[index(f * cols + c)];
+      for (std::int64_t f = 0; f < factors; ++f)
+        x[index(s * cols + c)] += hidden[index(s * factors + f)] * mix[index(f * cols + c)];
       if (c % 17 == 3) x[index(s * cols + c)] *= 8.0f;
     }
     for (std::int64_t i = 0; i < cols; ++i) {
@@ -50,7 +52,8 @@ Floats correlated(std::int64_t cols, unsigned seed) {
 
 struct Quantized {
   std::vector<std::uint8_t> codes, scales;
-  Quantized(std::int64_t rows, std::int64_t cols) : codes(index(rows * cols)), scales(index(rows * cols / block_size)) {}
+  Quantized(std::int64_t rows, std::int64_t cols)
+      : codes(index(rows * cols)), scales(index(rows * cols / block_size)) {}
   bool operator==(const Quantized& other) const { return codes == other.codes && scales == other.scales; }
 };
 
@@ -60,8 +63,8 @@ Quantized nearest(const Floats& w, std::int64_t rows, std::int64_t cols) {
   return q;
 }
 
-Quantized feedback(const Floats& h, const Floats& w, std::int64_t rows, std::int64_t cols, FeedbackOptions options = {}, int threads = 1,
-                   OutputError* error = nullptr) {
+Quantized feedback(const Floats& h, const Floats& w, std::int64_t rows, std::int64_t cols, FeedbackOptions options = {},
+                   int threads = 1, OutputError* error = nullptr) {
   Quantized q(rows, cols);
   const ErrorFeedback quantizer(h.data(), cols, options, threads);
   CHECK(quantizer.quantize(w.data(), rows, q.codes.data(), q.scales.data(), error) == -1);
@@ -141,7 +144,8 @@ TEST(threads_and_pieces_do_not_matter) {
   const ErrorFeedback quantizer(h.data(), cols, {}, 1);
   Quantized pieces(rows, cols);
   for (std::int64_t row = 0; row < rows; row += 16) {
-    quantizer.quantize(w.data() + row * cols, 16, pieces.codes.data() + row * cols, pieces.scales.data() + row * cols / block_size);
+    quantizer.quantize(w.data() + row * cols, 16, pieces.codes.data() + row * cols,
+                       pieces.scales.data() + row * cols / block_size);
   }
   CHECK(one == pieces);
 }
@@ -175,7 +179,8 @@ TEST(bad_input_is_rejected) {
   Floats h = identity(cols);
   CHECK_THROWS(ErrorFeedback(h.data(), 48, {}, 1), std::invalid_argument, "multiple of 32");
   CHECK_THROWS(ErrorFeedback(h.data(), cols, {0.0, 1}, 1), std::invalid_argument, "damping");
-  for (const std::int64_t place : {3 * cols + 1, 5 * cols + 5}) {  // the second is an energy, by which columns are sorted
+  for (const std::int64_t place :
+       {3 * cols + 1, 5 * cols + 5}) {  // the second is an energy, by which columns are sorted
     h = identity(cols);
     h[index(place)] = std::numeric_limits<float>::quiet_NaN();
     CHECK_THROWS(ErrorFeedback(h.data(), cols, {}, 1), std::invalid_argument, "not finite");

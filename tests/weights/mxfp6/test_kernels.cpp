@@ -30,7 +30,8 @@ struct Weights {
   const std::uint8_t* tiles() const { return memory.data() + offset; }
 };
 
-Weights random_weights(std::int64_t rows, std::int64_t k, unsigned seed, int lowest_scale = 110, int highest_scale = 130) {
+Weights random_weights(std::int64_t rows, std::int64_t k, unsigned seed, int lowest_scale = 110,
+                       int highest_scale = 130) {
   std::mt19937 random(seed);
   Weights w{rows, k, {}, seed % 4};
   const std::int64_t tiles = rows / tile_rows * (k / block_size);
@@ -39,7 +40,8 @@ Weights random_weights(std::int64_t rows, std::int64_t k, unsigned seed, int low
   std::uniform_int_distribution<int> scale(lowest_scale, highest_scale);
   for (std::int64_t t = 0; t < tiles; ++t) {
     for (int row = 0; row < tile_rows; ++row) {
-      w.memory[w.offset + static_cast<std::size_t>(t * tile_bytes + tile_code_bytes + row)] = static_cast<std::uint8_t>(scale(random));
+      w.memory[w.offset + static_cast<std::size_t>(t * tile_bytes + tile_code_bytes + row)] =
+          static_cast<std::uint8_t>(scale(random));
     }
   }
   return w;
@@ -53,7 +55,8 @@ std::vector<float> random_activations(std::int64_t count, unsigned seed) {
   return x;
 }
 
-std::vector<unsigned char> make_panel(const Kernels& kernels, const std::vector<float>& x, std::int64_t n, std::int64_t k) {
+std::vector<unsigned char> make_panel(const Kernels& kernels, const std::vector<float>& x, std::int64_t n,
+                                      std::int64_t k) {
   std::vector<unsigned char> panel(panel_bytes(n, k));
   for (std::int64_t c = 0; c < n; ++c) kernels.quantize(x.data() + c * k, n, k, c, 0, k / block_size, panel.data());
   return panel;
@@ -146,7 +149,8 @@ TEST(any_split_into_bands_and_blocks_gives_the_same) {
     std::vector<float> out(expected.size());
     const std::int64_t bounds[] = {0, 1, 3, 8, 11};
     for (std::size_t i = 0; i + 1 < std::size(bounds); ++i) {
-      kernels.matmul(w.tiles(), w.k, panel.data(), n, bounds[i], bounds[i + 1], out.data() + bounds[i] * tile_rows, w.rows, scratch.data());
+      kernels.matmul(w.tiles(), w.k, panel.data(), n, bounds[i], bounds[i + 1], out.data() + bounds[i] * tile_rows,
+                     w.rows, scratch.data());
     }
     CHECK(same(out, expected));
   }
@@ -193,7 +197,8 @@ TEST(the_largest_sums_do_not_overflow) {
   const Kernels& kernels = tested();
   for (const int code : {0x1f, 0x3f}) {
     constexpr std::int64_t k = 2 * block_size;
-    const std::vector<std::uint8_t> codes(tile_rows * k, static_cast<std::uint8_t>(code)), scales(tile_rows * k / block_size, 127);
+    const std::vector<std::uint8_t> codes(tile_rows * k, static_cast<std::uint8_t>(code)),
+        scales(tile_rows * k / block_size, 127);
     Weights w{tile_rows, k, std::vector<std::uint8_t>(2 * tile_bytes), 0};
     pack(codes.data(), scales.data(), tile_rows, k, w.memory.data());
     for (const std::int64_t n : {1, 8, 9}) {
