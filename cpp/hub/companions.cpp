@@ -49,14 +49,17 @@ std::optional<HubName> find(const std::string& name) {
 bool same_tokens(const GgufFile& a, const GgufFile& b) {
   const GgufArray* first = a.array("tokenizer.ggml.tokens");
   const GgufArray* second = b.array("tokenizer.ggml.tokens");
-  if (first == nullptr || second == nullptr || a.string("tokenizer.ggml.model") != b.string("tokenizer.ggml.model")) return false;
+  if (first == nullptr || second == nullptr || a.string("tokenizer.ggml.model") != b.string("tokenizer.ggml.model"))
+    return false;
   const std::size_t bytes = std::min(first->bytes.size(), second->bytes.size());
   return first->bytes.compare(0, bytes, second->bytes, 0, bytes) == 0;
 }
 
 }  // namespace
 
-std::optional<HubName> companion_of(const std::string& target_path) { return companion_of(GgufFile::read(target_path)); }
+std::optional<HubName> companion_of(const std::string& target_path) {
+  return companion_of(GgufFile::read(target_path));
+}
 
 std::optional<HubName> companion_of(const GgufFile& target) {
   if (const std::optional<std::string> name = target.string("general.name")) {

@@ -11,7 +11,8 @@ namespace specdec {
 
 class GgufFile;
 
-// By the name in the target's file (companions.txt). None: the family is not known. Throws ModelError for an unreadable file.
+// By the name in the target's file (companions.txt). None: the family is not known. Throws ModelError for an unreadable
+// file.
 std::optional<HubName> companion_of(const GgufFile& target);
 std::optional<HubName> companion_of(const std::string& target_path);
 
