@@ -85,8 +85,8 @@ class Generator {
   const std::vector<std::string>& notes() const { return models_.notes(); }
   const std::string& draft_choice() const {
     return models_.draft_choice();
-  }                                                                    // what draft "auto" chose; empty: nothing to say
-  const DraftSource& draft() const { return models_.draft_source(); }  // never AutomaticDraft
+  }  // what draft "auto" chose; empty: nothing to say
+  const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
   void check_rpc_servers() const { models_.target_model().check_rpc_servers(); }  // throws ModelError once one is lost
   // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).
   void set_remembers_outputs(bool remembers);
