@@ -83,9 +83,8 @@ class Generator {
   // Sentences about what could not be done as asked but does not change results, such as weights that were not
   // repacked.
   const std::vector<std::string>& notes() const { return models_.notes(); }
-  const std::string& draft_choice() const {
-    return models_.draft_choice();
-  }  // what draft "auto" chose; empty: nothing to say
+  // What draft "auto" chose; empty: nothing to say.
+  const std::string& draft_choice() const { return models_.draft_choice(); }
   const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft
   void check_rpc_servers() const { models_.target_model().check_rpc_servers(); }  // throws ModelError once one is lost
   // false: suffix decoding does not copy from outputs of requests that finish after this call (default: true).

@@ -24,9 +24,8 @@ class LoadedModels {
   LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
 
   const Model& target_model() const { return *target_model_; }
-  const Model* draft_model() const {
-    return draft_model_.get();
-  }  // null: there is none, or it is the target's own head
+  // Null: there is none, or it is the target's own head.
+  const Model* draft_model() const { return draft_model_.get(); }
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   Context& target_context() { return *target_; }
   const Context& target_context() const { return *target_; }
@@ -39,9 +38,8 @@ class LoadedModels {
   LanguageModel* draft() { return head_ ? head_.get() : static_cast<LanguageModel*>(draft_.get()); }
 
   const DraftSource& draft_source() const { return resolved_.source; }
-  const std::string& draft_choice() const {
-    return resolved_.choice;
-  }  // what "auto" chose, in a sentence; empty: nothing to say
+  // What "auto" chose, in a sentence; empty: nothing to say.
+  const std::string& draft_choice() const { return resolved_.choice; }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
   int n_ctx() const { return target_->context_length(); }

@@ -16,9 +16,8 @@ namespace {
 
 using attention::Problem;
 
-float parameter(const ggml_tensor* op, int index) {
-  return ggml_get_op_params_f32(op, index);
-}  // scale, max bias, soft cap
+// Scale, max bias, soft cap.
+float parameter(const ggml_tensor* op, int index) { return ggml_get_op_params_f32(op, index); }
 
 bool row_fits(const ggml_tensor* t) {
   const bool type = t->type == GGML_TYPE_F16 || (t->type == GGML_TYPE_Q8_0 && t->ne[0] % 32 == 0);

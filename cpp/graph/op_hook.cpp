@@ -27,9 +27,8 @@ class ReferenceChoice final : public ggml::cpu::tensor_traits {
 class OpHook final : public ggml::cpu::extra_buffer_type {
  public:
   explicit OpHook(void (*before_operation)()) : before_operation_(before_operation) {}
-  bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override {
-    return false;
-  }  // no weights are stored in this buffer type
+  // No weights are stored in this buffer type.
+  bool supports_op(ggml_backend_dev_t, const ggml_tensor*) override { return false; }
   ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
     before_operation_();
     if (ggml::cpu::tensor_traits* traits = attention_traits(op)) return traits;

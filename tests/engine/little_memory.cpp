@@ -14,9 +14,8 @@ std::uint64_t available = 0;
 }
 
 // Linked in place of specdec::available_memory().
-extern "C" std::uint64_t __wrap__ZN7specdec16available_memoryEv() {
-  return available;
-}  // NOLINT(bugprone-reserved-identifier)
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+extern "C" std::uint64_t __wrap__ZN7specdec16available_memoryEv() { return available; }
 
 int main(int argc, char** argv) {
   using namespace specdec;

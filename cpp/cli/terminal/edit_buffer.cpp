@@ -50,9 +50,8 @@ std::size_t EditBuffer::word_before(std::size_t at) const {
   return at;
 }
 
-std::size_t EditBuffer::line_start(std::size_t at) const {
-  return at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
-}  // npos + 1 == 0
+// Without a newline before it, rfind returns npos, and npos + 1 is 0.
+std::size_t EditBuffer::line_start(std::size_t at) const { return at == 0 ? 0 : text_.rfind('\n', at - 1) + 1; }
 std::size_t EditBuffer::line_end(std::size_t at) const { return std::min(text_.find('\n', at), text_.size()); }
 
 // The place after this many characters of the line that starts there, or its end.

@@ -24,8 +24,8 @@ namespace {
 }
 
 HANDLE system_handle(std::intptr_t handle) {
-  return reinterpret_cast<HANDLE>(handle);
-}  // NOLINT(performance-no-int-to-ptr)
+  return reinterpret_cast<HANDLE>(handle);  // NOLINT(performance-no-int-to-ptr)
+}
 
 // -1 when it fails, as INVALID_HANDLE_VALUE is. As on POSIX, an open file may be renamed and removed.
 std::intptr_t open_file(const std::string& path, DWORD access, DWORD creation) {

@@ -20,9 +20,8 @@ class PassCosts {
   void record(int num_tokens, double seconds);
   bool empty() const { return latest_ == 0; }
   int latest() const { return latest_; }  // the size recorded last; 0 if empty
-  double change() const {
-    return state_[change_slot] * unit_;
-  }  // extra seconds of a pass whose size differs from the last one
+  // Extra seconds of a pass whose size differs from the last one.
+  double change() const { return state_[change_slot] * unit_; }
   double seconds(int num_tokens) const;  // of a pass after one of equal size; monotonic; 0 if empty
   double doubt(int num_tokens) const;  // standard deviation of log seconds(num_tokens), relative to the best known size
   int longest() const;                 // the largest remembered size

@@ -14,9 +14,8 @@ namespace simulated {
 // Milliseconds by columns: measured for a 1.1B shape on two cores, or made up.
 inline double smooth(int n) { return 26.0 + 1.3 * (n - 1); }
 inline int eights(int n) { return (n + 7) / 8; }
-inline double stepped(int n) {
-  return 27.3 + 1.22 * n + 14.0 * (eights(n) - 1);
-}  // a kernel that works on 8 columns at a time
+// A kernel that works on 8 columns at a time.
+inline double stepped(int n) { return 27.3 + 1.22 * n + 14.0 * (eights(n) - 1); }
 inline double dear(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }  // F16: the second token costs most
 inline double per_token(int n) { return 40.0 + 4.8 * (n - 1); }        // each further token costs 12 %
 inline double computing(int n) { return n <= 16 ? 28.0 + (n - 1) : 43.0 * n / 16.0; }
