@@ -22,12 +22,12 @@ constexpr std::uint32_t bytes(int mask) { return static_cast<std::uint32_t>(mask
 template <int taken, int bits>
 void write_plane(const Words& codes, std::uint8_t* plane) {
   std::uint32_t fields[bits][tile_rows] = {};
+  // A function, because gcc 12 with the undefined behaviour sanitizer loses `row` in an unrolled loop.
+  const auto add = [](const std::uint32_t* words, int shift, std::uint32_t* field) {
+    for (int row = 0; row < tile_rows; ++row) field[row] |= (words[row] >> taken & bytes((1 << bits) - 1)) << shift;
+  };
 #pragma GCC unroll 8
-  for (int four = 0; four < 8; ++four) {
-    for (int row = 0; row < tile_rows; ++row) {
-      fields[four % bits][row] |= (codes.word[four][row] >> taken & bytes((1 << bits) - 1)) << (bits * (four / bits));
-    }
-  }
+  for (int four = 0; four < 8; ++four) add(codes.word[four], bits * (four / bits), fields[four % bits]);
   std::memcpy(plane, fields, sizeof fields);
 }
 
