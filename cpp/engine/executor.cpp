@@ -182,9 +182,12 @@ void Executor::keep_all() const {
 
 void Executor::obey() {
   for (const auto& handle : taken_.submitted) begin(handle);
+  if (taken_.has_cancellations) end_cancelled();
   for (ExecutorQueue::Command* command : taken_.commands) obey(*command);
-  if (taken_.is_closed) return end_all(queue_->closing_error());
-  if (!taken_.has_cancellations) return;
+  if (taken_.is_closed) end_all(queue_->closing_error());
+}
+
+void Executor::end_cancelled() {
   for (auto next = unfinished_.begin(); next != unfinished_.end();) {
     const auto request = next++;
     if (!request->second->is_cancelled()) continue;

@@ -112,6 +112,7 @@ class Executor {
   std::chrono::milliseconds patience() const;
   void keep_all() const;
   void obey();
+  void end_cancelled();
   void obey(ExecutorQueue::Command& command);
   void begin(const std::shared_ptr<RequestHandle>& handle);
   void deliver(Event event);

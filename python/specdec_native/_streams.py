@@ -45,14 +45,15 @@ class Run(Iterator[T]):
             raise _core.Error(reason)
         if self._generator is None:
             raise StopIteration
+        if self._generator.closed:
+            self.close()
+            raise _core.Error("this Generator is closed")
         return self._generator
 
     def _raise(self, error: Exception) -> NoReturn:
         """What ended a request. The end of the iteration if this run was closed meanwhile."""
         if isinstance(error, _core.Cancelled):
-            generator = self._check()
-            self.close()
-            raise _core.Error("this Generator is closed") if generator.closed else error
+            self._check()
         self.close()
         raise error
 

@@ -179,7 +179,7 @@ def test_k_quants_neither_know_the_cache_nor_the_company(type: str, tmp_path: pa
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on memory is Linux's")
 def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> None:
-    """The first text reserves room for a million tokens, which there is not; the other two go on."""
+    """The first text reserves room for a million tokens, 4 MiB, which there is not; the other two go on."""
     shape = Shape(width=32, heads=1, kv_heads=1, head=16, ffn=32, layers=1, context=1 << 20)
     target = make("llama", shape=shape).write(tmp_path / "m.gguf")
     program = f"""
@@ -189,7 +189,7 @@ def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> 
         options = {{"temperature": 0, "logit_bias": {{1: -float("inf")}}}}
         expected = gen.generate_many(["def", "the"], max_tokens=5, **options)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 20), resource.RLIM_INFINITY))
         requests = [{{"prompt": "x", "max_tokens": 1 << 20}}, *({{"prompt": p, "max_tokens": 5}} for p in ("def", "the"))]
         failed, *others = gen.generate_many(requests, **options)
         try:
@@ -200,6 +200,7 @@ def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> 
         print(repr(failed.error), [other.tokens for other in others] == [text.tokens for text in expected])
     """
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, (ended.returncode, ended.stderr[-1500:])
     alone, many = ended.stdout.splitlines()
     assert alone == "MemoryError('std::bad_alloc')" and many == f"{alone} True", ended.stderr
 
