@@ -48,9 +48,9 @@ void PieceSource::poll() {
 
 void PieceSource::show_progress() {
   const PromptProgress progress = handle_->prompt_progress();
-  const std::string text = "reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token");
+  std::string text = "reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token");
   if (!std::exchange(is_shown_, true) && progress.all > long_prompt) line_->begin(text);
-  else line_->update([&] { return text; });
+  else line_->update([&] { return std::move(text); });
 }
 
 std::shared_ptr<RequestHandle> read_prompt_of(Generator& generator, Request request) {

@@ -104,7 +104,8 @@ std::size_t ExecutorQueue::num_unfinished() const {
   return num_unfinished_;
 }
 
-Executor::Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_cancel_check, const Options& options)
+Executor::Executor(Scheduler& scheduler, const std::function<void(CancelCheck)>& set_cancel_check,
+                   const Options& options)
     : scheduler_(scheduler),
       options_(options),
       queue_(std::make_shared<ExecutorQueue>(options.max_unfinished)),

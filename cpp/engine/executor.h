@@ -84,7 +84,7 @@ class Executor {
 
   // The scheduler and its models belong to the executor until close(). set_cancel_check: sets what models ask regularly
   // while they run, on the thread that runs them; true makes them throw Cancelled.
-  Executor(Scheduler& scheduler, std::function<void(CancelCheck)> set_cancel_check, const Options& options);
+  Executor(Scheduler& scheduler, const std::function<void(CancelCheck)>& set_cancel_check, const Options& options);
   ~Executor() { close(); }
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -22,7 +22,7 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-const GeneratorOptions& checked(const GeneratorOptions& options) {
+GeneratorOptions checked(const GeneratorOptions& options) {
   option::check(generator_options(), options);
   return options;
 }

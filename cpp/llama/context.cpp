@@ -95,7 +95,7 @@ ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
 
 void Context::Free::operator()(llama_context* context) const { llama_free(context); }
 
-Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options)
+Context::Context(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options)
     : Context(model, std::move(threads), options,
               {model->cache_bytes(num_cells(options), options.kv_type), !model->can_roll_back(), options.max_rows}) {}
 

@@ -61,7 +61,7 @@ class Context : public virtual LanguageModel {
   };
 
   // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
-  Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options);
+  Context(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options);
   ~Context() override;
 
   int vocabulary_size() const override { return vocabulary_size_; }

@@ -121,7 +121,8 @@ std::vector<std::string> fields_of(const RequestOption& option) {
 }
 
 bool is_off(const Json& value) {
-  return value == false || value == 0 || value == "" || ((value.is_array() || value.is_object()) && value.empty());
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value == false || value == 0 || ((value.is_array() || value.is_object()) && value.empty());
 }
 
 void check_fields(const Fields& body) {

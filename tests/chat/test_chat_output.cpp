@@ -31,7 +31,6 @@ const Conversation question = {
 // The same with reasoning, which the answer begins with.
 const std::string reasoning = [] {
   std::string text = hermes;
-  const std::string content = "{{ message.content }}";
   text.insert(text.find("{%- if message.content %}"),
               "{%- if message.reasoning_content %}{{ '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' "
               "}}{%- endif %}");

@@ -25,7 +25,7 @@ bool generates(const std::string& path) {
     request.prompt = "Hello";
     request.max_tokens = 2;
     request.seed = 1;
-    PieceReader pieces(generator.submit(request));
+    specdec::PieceReader pieces(generator.submit(request));
     while (pieces.next()) {
     }
   } catch (const specdec::ModelError& error) {
