@@ -86,7 +86,7 @@ def test_a_restarted_server_goes_on_where_it_was(specdec: pathlib.Path, tmp_path
         talk.server = server
         cached, read = talk.turn()
         assert cached > 400 and read < 40
-        files = list((tmp_path / "kept").iterdir())
+        files = list((tmp_path / "kept").glob("*.prefix"))
         assert len(files) == 1 and files[0].suffix == ".prefix"
     with serving(specdec, "-np", "2", "-c", "2048", "--no-repack") as server:  # the same text without
         other = Talk(server, "walk", 0)
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_noted_and_read_again(specdec: pathlib.Path, tmp_path:
     with serving(specdec, *options) as server:
         Talk(server, "walk", 30).turn()
         server.stop()
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.prefix")
     content = file.read_bytes()
     file.write_bytes(content[:-1000] + bytes(1000))
     with serving(specdec, *options) as server:
