@@ -28,6 +28,10 @@ class SocketWait {
 bool can_read_socket(std::intptr_t socket, int timeout_ms);
 bool can_write_socket(std::intptr_t socket, int timeout_ms);
 
+// The system's recv() and send(), begun again after a signal.
+std::ptrdiff_t receive_bytes(std::intptr_t socket, char* to, std::size_t size, int flags = 0);
+std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t size, int flags = 0);
+
 // How many files and sockets the process may have open: as many as the system lets it ask for, up to 65536.
 std::size_t open_file_limit();
 

@@ -122,10 +122,10 @@ class ArrivedStream final : public httplib::Stream {
       at_ += count;
       return static_cast<ssize_t>(count);
     }
-    return wait_readable() ? static_cast<ssize_t>(recv(socket_, to, size, CPPHTTPLIB_RECV_FLAGS)) : -1;
+    return wait_readable() ? static_cast<ssize_t>(receive_bytes(handle(), to, size, CPPHTTPLIB_RECV_FLAGS)) : -1;
   }
   ssize_t write(const char* from, size_t size) override {
-    return wait_writable() ? static_cast<ssize_t>(send(socket_, from, size, CPPHTTPLIB_SEND_FLAGS)) : -1;
+    return wait_writable() ? static_cast<ssize_t>(send_bytes(handle(), from, size, CPPHTTPLIB_SEND_FLAGS)) : -1;
   }
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
@@ -139,7 +139,8 @@ class ArrivedStream final : public httplib::Stream {
 
   static bool is_connected(socket_t socket) {
     char byte;
-    return !can_read_socket(static_cast<std::intptr_t>(socket), 0) || recv(socket, &byte, 1, MSG_PEEK) > 0;
+    return !can_read_socket(static_cast<std::intptr_t>(socket), 0) ||
+           receive_bytes(static_cast<std::intptr_t>(socket), &byte, 1, MSG_PEEK) > 0;
   }
 
  private:
@@ -192,7 +193,7 @@ void close_after(socket_t socket, int patience_ms) {
   char bytes[4096];
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(patience_ms);
   while (Clock::now() < end && can_read_socket(static_cast<std::intptr_t>(socket), patience_ms) &&
-         recv(socket, bytes, sizeof bytes, 0) > 0) {
+         receive_bytes(static_cast<std::intptr_t>(socket), bytes, sizeof bytes) > 0) {
   }
   httplib::detail::close_socket(socket);
 }
@@ -279,7 +280,7 @@ struct HttpServer::Implementation {
     events.may_send_body = [this](const std::string& headers) { return options.api_keys.empty() || has_key(headers); };
     events.close = [](std::intptr_t socket, const char* reply) {
       const std::size_t size = std::char_traits<char>::length(reply);
-      if (size > 0) (void)::send(static_cast<socket_t>(socket), reply, size, CPPHTTPLIB_SEND_FLAGS);
+      if (size > 0) (void)send_bytes(socket, reply, size, CPPHTTPLIB_SEND_FLAGS);
       close_after(static_cast<socket_t>(socket), 0);
     };
     room = std::make_unique<WaitingRoom>(limits, std::move(events));
@@ -305,6 +306,7 @@ struct HttpServer::Implementation {
 
   // All replies are sent before it returns.
   void end_connections() {
+    if (!is_stopping) room->wait_for_new(std::chrono::milliseconds(drain_ms));  // no more connections are accepted
     workers->shutdown();
     quick_workers->shutdown();
     room.reset();

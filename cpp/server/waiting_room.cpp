@@ -97,7 +97,13 @@ WaitingRoom::~WaitingRoom() {
   thread_.join();
 }
 
+void WaitingRoom::wait_for_new(std::chrono::milliseconds longest) const {
+  const Clock::time_point end = Clock::now() + longest;
+  while (num_new_ > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 void WaitingRoom::add(std::intptr_t socket, bool is_used, std::string bytes) {
+  if (!is_used) ++num_new_;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     new_guests_.push_back({socket, ArrivingRequest(limits_.max_body), Clock::now(), is_used, std::move(bytes)});
@@ -161,7 +167,7 @@ void WaitingRoom::drop_slow_ones() {
 
 bool WaitingRoom::receive(Guest& guest) {
   char data[16384];
-  const auto size = recv(static_cast<socket_t>(guest.socket), data, sizeof data, 0);
+  const auto size = receive_bytes(guest.socket, data, sizeof data);
   if (size > 0) return take(guest, data, static_cast<std::size_t>(size));
   leave(guest, "");
   return false;
@@ -169,6 +175,7 @@ bool WaitingRoom::receive(Guest& guest) {
 
 void WaitingRoom::leave(Guest& guest, const char* reply) {
   num_bytes_ -= guest.request.bytes().size();
+  if (!guest.is_used) --num_new_;
   room_.close(guest.socket, reply);
 }
 
@@ -184,14 +191,14 @@ bool WaitingRoom::take(Guest& guest, const char* data, std::size_t size) {
     guest.since = Clock::now();
     is_ready = is_ready || !room_.may_send_body(request.headers());
     if (!is_ready && request.wants_continue()) {
-      (void)send(static_cast<socket_t>(guest.socket), go_on, std::char_traits<char>::length(go_on),
-                 CPPHTTPLIB_SEND_FLAGS);
+      (void)send_bytes(guest.socket, go_on, std::char_traits<char>::length(go_on), CPPHTTPLIB_SEND_FLAGS);
     }
   }
   if (!is_ready && num_bytes_ <= limits_.max_bytes) return true;
   if (!is_ready) leave(guest, no_room);
   if (!is_ready) return false;
   num_bytes_ -= request.bytes().size();
+  if (!guest.is_used) --num_new_;
   const bool has_body = request.has_body(), is_whole = request.is_whole();
   room_.serve(guest.socket, {request.take(), has_body, is_whole});
   return false;

@@ -4,6 +4,7 @@
 // library's. What a client sends too slowly, or more than the room holds, ends its connection.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,6 +86,9 @@ class WaitingRoom {
   void add(std::intptr_t socket) { add(socket, false, ""); }
   void add_again(std::intptr_t socket, std::string bytes) { add(socket, true, std::move(bytes)); }
 
+  // Waits until no connection is left whose first request is still to come, or for `longest`.
+  void wait_for_new(std::chrono::milliseconds longest) const;
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Guest {
@@ -114,6 +118,7 @@ class WaitingRoom {
   bool is_closing_ = false;
   std::list<Guest> guests_;  // the thread's
   std::size_t num_bytes_ = 0;
+  std::atomic<int> num_new_{0};  // connections whose first request is still to come
   std::thread thread_;
 };
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import http.client
 import pathlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.failing_calls import FailingCalls, chosen
@@ -77,10 +78,9 @@ def test_no_thread_for_another_connection(specdec: pathlib.Path, failing_calls: 
         server.stop()
     next_thread = failing_calls.count() + 1
     with serving(specdec, **failing_calls.environment("pthread_create", errno.EAGAIN, next_thread)) as server:
-        connections = [http.client.HTTPConnection("127.0.0.1", server.port) for _ in range(12)]
-        for connection in connections:  # each keeps a thread for a while, and eight threads are there before
-            connection.request("GET", "/health")
-            assert connection.getresponse().read()
+        with ThreadPoolExecutor(12) as clients:  # each request keeps a thread, and eight threads are there before
+            texts = list(clients.map(lambda _: text(server, stream=False), range(12)))
+        assert all(texts)
         assert text(server, stream=False)
         assert server.stop()[0] == 0
     assert failing_calls.count() >= next_thread

@@ -4,18 +4,28 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/error.h"
 
 namespace specdec {
 namespace {
 
+// Begins a call again that a signal has interrupted.
+template <class Call>
+auto until_done(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 bool is_ready(std::intptr_t socket, short events, int timeout_ms) {
   pollfd one = {static_cast<int>(socket), events, 0};
-  return poll(&one, 1, timeout_ms) > 0;
+  return until_done([&] { return poll(&one, 1, timeout_ms); }) > 0;
 }
 
 }  // namespace
@@ -50,6 +60,13 @@ void SocketWait::wait(const std::vector<std::intptr_t>& sockets, int timeout_ms,
   while (polled[0].revents != 0 && read(static_cast<int>(wake_read_), bytes, sizeof bytes) == sizeof bytes) {
   }
   for (std::size_t i = 0; i < sockets.size(); ++i) readable[i] = polled[i + 1].revents != 0;
+}
+
+std::ptrdiff_t receive_bytes(std::intptr_t socket, char* to, std::size_t size, int flags) {
+  return until_done([&] { return recv(static_cast<int>(socket), to, size, flags); });
+}
+std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t size, int flags) {
+  return until_done([&] { return send(static_cast<int>(socket), from, size, flags); });
 }
 
 bool can_read_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLIN, timeout_ms); }

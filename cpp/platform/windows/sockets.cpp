@@ -31,6 +31,13 @@ void SocketWait::wait(const std::vector<std::intptr_t>& sockets, int timeout_ms,
   for (std::size_t i = 0; i < sockets.size(); ++i) readable[i] = polled[i].revents != 0;
 }
 
+std::ptrdiff_t receive_bytes(std::intptr_t socket, char* to, std::size_t size, int flags) {
+  return recv(static_cast<SOCKET>(socket), to, static_cast<int>(size), flags);
+}
+std::ptrdiff_t send_bytes(std::intptr_t socket, const char* from, std::size_t size, int flags) {
+  return send(static_cast<SOCKET>(socket), from, static_cast<int>(size), flags);
+}
+
 bool can_read_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLRDNORM, timeout_ms); }
 bool can_write_socket(std::intptr_t socket, int timeout_ms) { return is_ready(socket, POLLWRNORM, timeout_ms); }
 
