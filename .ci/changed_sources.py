@@ -1,8 +1,9 @@
-"""The C++ files that a change touches: python .ci/changed_sources.py COMPILE_COMMANDS.JSON [BASE] -> prints them, one a line.
+"""The C++ files that a change touches: python .ci/changed_sources.py COMPILE_COMMANDS.JSON [BASE] -> prints them, one a
+line.
 
-Prints the compiled files that differ from BASE or include a header that differs, directly or not. BASE is a commit whose
-files all passed `make tidy`: the last tag, or before the first one the commit in .ci/tidy-base. Prints all files if BASE is
-not in this history, or if clang-tidy's version, its settings or the third-party headers have changed since.
+Prints the compiled files that differ from BASE or include a header that differs, directly or not. BASE is a commit
+whose files all passed `make tidy`: the last tag, or before the first one the commit in .ci/tidy-base. Prints all files
+if BASE is not in this history, or if clang-tidy's version, its settings or the third-party headers have changed since.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def base_of(root: pathlib.Path) -> str | None:
 
 
 def changed_since(root: pathlib.Path, base: str) -> set[str] | None:
-    """Paths that differ from `base`, also those not committed; None if that is not an ancestor or everything may differ."""
+    """Paths that differ from `base`, also those not committed; None if that is not an ancestor or everything may
+    differ."""
     if git(root, "merge-base", "--is-ancestor", base, "HEAD") is None:
         return None
     differing = git(root, "diff", "--name-only", base)

@@ -1,21 +1,22 @@
 """Make a small llama model as large as a real one, computing the same function: python models/widen.py 7b OUT.gguf.
 
-The small model occupies a corner of the large one. All other weights are random: they are read and multiplied as in a real
-model, but do not change the result. The logits are the small model's up to F16 rounding, so both acceptance and cost are
-realistic. With d the small width and D the large one:
+The small model occupies a corner of the large one. All other weights are random: they are read and multiplied as in a
+real model, but do not change the result. The logits are the small model's up to F16 rounding, so both acceptance and
+cost are realistic. With d the small width and D the large one:
 
-- The residual's columns from d on stay 0. Matrices that read them (q, k, v, gate, up, output) may be random there; those that
-  write them (token_embd, attn_output, ffn_down) have zeros wherever their input can be nonzero.
+- The residual's columns from d on stay 0. Matrices that read them (q, k, v, gate, up, output) may be random there;
+  those that write them (token_embd, attn_output, ffn_down) have zeros wherever their input can be nonzero.
 - RMSNorm divides by the mean over D columns: its weights are multiplied by sqrt(d/D), its epsilon by d/D.
-- Heads keep their width. A small kv head occupies one kv head of the large model, and its query heads those that read it. If a
-  large kv head serves fewer query heads than a small one (grouped-query into multi-head), the small kv head is copied.
-- v of the other heads and gate of the other neurons are zero in the first d columns, so their output is 0, and attn_output and
-  ffn_down may be random there. All heads and neurons of additional layers are like that.
-- Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. So the residual's last column holds a
-  constant, and epsilon is reduced by its square, which leaves all norms unchanged. Only the output norm passes the constant on,
-  to the rows of the padding ids, where it gives logits of -1000 and less.
-- An EAGLE-3 head stays one layer. It reads rows side by side, of three layers (fc) or of a token and what it is read with (q,
-  k, v), each of which gets D columns. Embeddings and the output matrix are the target's.
+- Heads keep their width. A small kv head occupies one kv head of the large model, and its query heads those that read
+  it. If a large kv head serves fewer query heads than a small one (grouped-query into multi-head), the small kv head is
+  copied.
+- v of the other heads and gate of the other neurons are zero in the first d columns, so their output is 0, and
+  attn_output and ffn_down may be random there. All heads and neurons of additional layers are like that.
+- Padding ids (--vocabulary) need a logit below all others, and llama has no output bias. So the residual's last column
+  holds a constant, and epsilon is reduced by its square, which leaves all norms unchanged. Only the output norm passes
+  the constant on, to the rows of the padding ids, where it gives logits of -1000 and less.
+- An EAGLE-3 head stays one layer. It reads rows side by side, of three layers (fc) or of a token and what it is read
+  with (q, k, v), each of which gets D columns. Embeddings and the output matrix are the target's.
 """
 
 from __future__ import annotations
@@ -123,7 +124,9 @@ def read(path: pathlib.Path) -> Small:
         if tensor.dtype not in (np.float16, np.float32):
             raise WidenError(f"{path}: {name} is quantized; give the F16 or F32 file")
     head = int(value(f"{arch}.attention.key_length", width // heads))
-    return Small(arch, shape, head, float(value(f"{arch}.attention.layer_norm_rms_epsilon")), dict(reader.fields), tensors)
+    return Small(
+        arch, shape, head, float(value(f"{arch}.attention.layer_norm_rms_epsilon")), dict(reader.fields), tensors
+    )
 
 
 def perturbed(small: Small, strength: float, seed: int) -> Small:
@@ -188,10 +191,14 @@ def check(small: Small, shape: Shape) -> None:
     s = small.shape
     for name in ("layers", "width", "ffn", "heads", "vocabulary"):
         if getattr(shape, name) < getattr(s, name):
-            raise WidenError(f"--{name} is {getattr(shape, name)}; the small model has {getattr(s, name)}, and it must fit in")
+            raise WidenError(
+                f"--{name} is {getattr(shape, name)}; the small model has {getattr(s, name)}, and it must fit in"
+            )
     for name in ("width", "ffn"):
         if getattr(shape, name) % 32 != 0:
-            raise WidenError(f"--{name} is {getattr(shape, name)}; it must be a multiple of 32, the block of quantized types")
+            raise WidenError(
+                f"--{name} is {getattr(shape, name)}; it must be a multiple of 32, the block of quantized types"
+            )
     if shape.kv_heads < 1 or shape.heads % shape.kv_heads != 0:
         raise WidenError(f"--kv-heads is {shape.kv_heads}; it must divide the {shape.heads} heads")
     if (needed := s.kv_heads * copies(small, shape)) > shape.kv_heads:
@@ -256,7 +263,8 @@ def feed_forward(small: Small, shape: Shape, layer: int) -> dict[str, list[Patch
 
 
 def constant(small: Small) -> float:
-    """The residual's last column if there are padding ids: a power of two whose square is below epsilon's part of the sum."""
+    """The residual's last column if there are padding ids: a power of two whose square is below epsilon's part of
+    the sum."""
     return float(2.0 ** math.floor(math.log2(math.sqrt(0.9 * small.epsilon * small.shape.width))))
 
 
@@ -287,7 +295,8 @@ def vocabulary_tensors(small: Small, shape: Shape) -> list[Matrix | Vector]:
     head_patches = [(0, 0, head)]
     output_norm = norm(small, shape, small.tensors["output_norm.weight"])
     if shape.vocabulary > v:
-        # The constant leaves the output norm as 16 over the small model's root mean square; times -32768 it is the logit.
+        # The constant leaves the output norm as 16 over the small model's root mean square; times -32768 it is the
+        # logit.
         column = np.full((shape.vocabulary, 1), constant(small), np.float16)
         embedding_patches.append((0, shape.width - 1, column))
         output_norm[-1] = 16 * math.sqrt(d / shape.width) / constant(small)
@@ -311,7 +320,11 @@ def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
     inputs = shape.width * (small.layer(0, "attn_q").shape[1] // small.shape.width)
     sizes = {"attn_q": (q, inputs), "attn_k": (kv, inputs), "attn_v": (kv, inputs)}
     sizes |= {"attn_output": (shape.width, q)}
-    sizes |= {"ffn_gate": (shape.ffn, shape.width), "ffn_up": (shape.ffn, shape.width), "ffn_down": (shape.width, shape.ffn)}
+    sizes |= {
+        "ffn_gate": (shape.ffn, shape.width),
+        "ffn_up": (shape.ffn, shape.width),
+        "ffn_down": (shape.width, shape.ffn),
+    }
     for layer in range(shape.layers):
         like = min(layer, small.shape.layers - 1)
         for name in norms(small.architecture):
@@ -325,7 +338,8 @@ def tensors(small: Small, shape: Shape) -> Iterator[Matrix | Vector]:
 
 
 class Filler:
-    """Normal random numbers from a cyclic pool, starting at random. Its prime length keeps rows from repeating each other."""
+    """Normal random numbers from a cyclic pool, starting at random. Its prime length keeps rows from repeating each
+    other."""
 
     LENGTH = 2**21 - 9
 
@@ -396,7 +410,9 @@ def write_keys(writer: gguf.GGUFWriter, small: Small, shape: Shape) -> None:
         writer.add_uint32(f"{arch}.attention.{name}", small.head)
     writer.add_uint32(f"{arch}.rope.dimension_count", small.head)
     for key, field in small.fields.items():
-        written = key.startswith("GGUF.") or key == "general.architecture" or any(key in keys for keys in writer.kv_data)
+        written = (
+            key.startswith("GGUF.") or key == "general.architecture" or any(key in keys for keys in writer.kv_data)
+        )
         if not written:
             sub_type = field.types[1] if len(field.types) > 1 else None
             writer.add_key_value(key, changed.get(key, field.contents()), field.types[0], sub_type)
@@ -420,7 +436,9 @@ def write(small: Small, shape: Shape, out: pathlib.Path, seed: int, progress: Ca
         for tensor in plan:
             is_matrix = isinstance(tensor, Matrix)
             size_of = (tensor.rows, tensor.columns) if isinstance(tensor, Matrix) else tensor.values.shape
-            writer.add_tensor_info(tensor.name, size_of, np.dtype(np.float16 if is_matrix else np.float32), tensor.bytes)
+            writer.add_tensor_info(
+                tensor.name, size_of, np.dtype(np.float16 if is_matrix else np.float32), tensor.bytes
+            )
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
@@ -451,14 +469,20 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("shape", choices=[*NAMED, "same"], help="a size, or the small model's own")
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--model", default=None, help="target, draft or a GGUF file (default: target; perturbed: draft)")
+    parser.add_argument(
+        "--model", default=None, help="target, draft or a GGUF file (default: target; perturbed: draft)"
+    )
     for name in ("layers", "width", "ffn", "heads", "kv-heads", "vocabulary"):
         parser.add_argument(
             f"--{name}", type=int, help="replaces the shape's value" if name != "vocabulary" else "pads to this size"
         )
     noise = parser.add_mutually_exclusive_group()
-    noise.add_argument("--perturb", type=float, metavar="STRENGTH", help="noise on every matrix, in its standard deviations")
-    noise.add_argument("--acceptance", type=float, help="perturb by the strength that gave this rate with the bundled draft")
+    noise.add_argument(
+        "--perturb", type=float, metavar="STRENGTH", help="noise on every matrix, in its standard deviations"
+    )
+    noise.add_argument(
+        "--acceptance", type=float, help="perturb by the strength that gave this rate with the bundled draft"
+    )
     parser.add_argument("--seed", type=int, default=0, help="for the noise and the random weights")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     return parser.parse_args(arguments)

@@ -14,7 +14,8 @@ WINDOWS_LIBRARIES = ("kernel32.dll", "advapi32.dll", "shell32.dll", "ws2_32.dll"
 
 
 def page_hashes(signature: bytes) -> tuple[int, int, list[bytes]]:
-    """What a Mach-O code signature covers: how much of the file is signed, in pages of how many bytes, and their hashes."""
+    """What a Mach-O code signature covers: how much of the file is signed, in pages of how many bytes, and their
+    hashes."""
     count = struct.unpack_from(">I", signature, 8)[0]
     blobs = dict(struct.unpack_from(">II", signature, 12 + 8 * i) for i in range(count))
     directory = signature[blobs[0] :]
@@ -55,7 +56,8 @@ def mach_o_problems(path: pathlib.Path, minimum: tuple[int, int]) -> Iterator[st
 
 
 def musl_problems(path: pathlib.Path) -> Iterator[str]:
-    """Check a file for x86-64 whose C library is musl: any version of it that has the symbols, which have no versions."""
+    """Check a file for x86-64 whose C library is musl: any version of it that has the symbols, which have no
+    versions."""
     binary = lief.ELF.parse(str(path))
     if binary is None or binary.header.machine_type != lief.ELF.ARCH.X86_64:
         yield "is no ELF file for x86-64"

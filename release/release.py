@@ -1,4 +1,5 @@
-"""What a release holds besides its wheels: the source package, the bill of materials, checksums of all; then twine's check.
+"""What a release holds besides its wheels: the source package, the bill of materials, checksums of all; then twine's
+check.
 
 python release/release.py [FOLDER]     `make release`: completes the folder of wheels, by default dist
     --url https://...                  also Homebrew's formula of the programs, which will be downloaded from there
@@ -27,7 +28,9 @@ def cut(project: str, changelog: str, version: str, date: datetime.date) -> tupl
     if f"\n## {version} " in changelog:
         raise ValueError(f"CHANGELOG.md has a section {version} already: take the next number")
     project, versions = re.subn(r'^version = ".*"$', f'version = "{version}"', project, flags=re.MULTILINE)
-    changelog, sections = re.subn(r"^## Unreleased$", f"## Unreleased\n\n## {version} ({date})", changelog, flags=re.MULTILINE)
+    changelog, sections = re.subn(
+        r"^## Unreleased$", f"## Unreleased\n\n## {version} ({date})", changelog, flags=re.MULTILINE
+    )
     if versions != 1 or sections != 1:
         raise ValueError('pyproject.toml must have one line version = "...", and CHANGELOG.md one "## Unreleased"')
     return project, changelog
@@ -85,7 +88,9 @@ def main() -> None:
         text = formula(folder, sbom.project_version(), arguments.url.rstrip("/"))
         (folder / "specdec.rb").write_text(text, encoding="utf-8")
     # The archives of programs are no packages: release/wheels.py calls them specdec-...
-    packages = [str(path) for path in sorted(folder.glob("specdec_native-*")) if path.name.endswith((".whl", ".tar.gz"))]
+    packages = [
+        str(path) for path in sorted(folder.glob("specdec_native-*")) if path.name.endswith((".whl", ".tar.gz"))
+    ]
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *packages], check=True)
     write_checksums(folder)
     print((folder / SUMS).read_text(encoding="utf-8"), end="")

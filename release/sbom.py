@@ -1,4 +1,5 @@
-"""The bill of materials of a release, CycloneDX 1.6: what a wheel or the binary holds of others, with versions and licences."""
+"""The bill of materials of a release, CycloneDX 1.6: what a wheel or the binary holds of others, with versions and
+licences."""
 
 import json
 import pathlib
@@ -37,7 +38,12 @@ def components() -> list[tuple[str, str, str, str]]:
     zig = found(ROOT / "requirements" / "wheels.txt", r"^ziglang==(\S+)")
     return [
         ("llama.cpp and ggml, patched", llama_cpp, "MIT", "https://github.com/ggml-org/llama.cpp"),
-        ("nlohmann/json", found(vendor / "nlohmann" / "json.hpp", json_version), "MIT", "https://github.com/nlohmann/json"),
+        (
+            "nlohmann/json",
+            found(vendor / "nlohmann" / "json.hpp", json_version),
+            "MIT",
+            "https://github.com/nlohmann/json",
+        ),
         ("cpp-httplib", httplib, "MIT", "https://github.com/yhirose/cpp-httplib"),
         ("xgrammar", xgrammar, "Apache-2.0", "https://github.com/mlc-ai/xgrammar"),
         ("dlpack (headers, in xgrammar)", xgrammar, "Apache-2.0", "https://github.com/dmlc/dlpack"),
@@ -49,7 +55,12 @@ def components() -> list[tuple[str, str, str, str]]:
             "Apache-2.0 WITH LLVM-exception",
             "https://llvm.org",
         ),
-        ("bundled models, trained on CPython's library", project_version(), "MIT AND PSF-2.0", "https://www.python.org"),
+        (
+            "bundled models, trained on CPython's library",
+            project_version(),
+            "MIT AND PSF-2.0",
+            "https://www.python.org",
+        ),
     ]
 
 

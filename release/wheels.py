@@ -1,10 +1,11 @@
-"""Wheels and bare binaries of other platforms, cross-compiled with zig: a folder of wheels, and one archive per platform.
+"""Wheels and bare binaries of other platforms, cross-compiled with zig: a folder of wheels, and one archive per
+platform.
 
 python release/wheels.py [PLATFORM...]    `make wheels`: into dist; without names, every platform of the table below
 
-A platform is compiled once. Only the extension module depends on Python's version (pybind11 does not use the stable ABI): it is
-compiled for each of 3.10 to 3.14 whose headers are found, of an interpreter on the path or of pyenv, or below .cache/debian
-(release/debian_python.sh); or for those that --pythons names.
+A platform is compiled once. Only the extension module depends on Python's version (pybind11 does not use the stable
+ABI): it is compiled for each of 3.10 to 3.14 whose headers are found, of an interpreter on the path or of pyenv, or
+below .cache/debian (release/debian_python.sh); or for those that --pythons names.
 """
 
 import argparse
@@ -38,7 +39,9 @@ class Platform:
 # By the platform's tag in a wheel's name.
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", "Linux", "x86_64", ".cpython-{}-x86_64-linux-gnu.so"),
-    "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"),
+    "manylinux_2_28_aarch64": Platform(
+        "aarch64-linux-gnu.2.28", "Linux", "aarch64", ".cpython-{}-aarch64-linux-gnu.so"
+    ),
     "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", "Linux", "x86_64", ".cpython-{}-x86_64-linux-musl.so"),
     "win_amd64": Platform("x86_64-windows-gnu", "Windows", "AMD64", ".cp{}-win_amd64.pyd"),
     "macosx_11_0_arm64": Platform("aarch64-macos.11.0", "Darwin", "arm64", ".cpython-{}-darwin.so"),
@@ -58,15 +61,15 @@ def zig_folder() -> pathlib.Path:
 
 
 def write_toolchain(platform: Platform, folder: pathlib.Path, zig: pathlib.Path) -> pathlib.Path:
-    """CMake's toolchain file, and a script for each tool: CMake wants one word for each. The scripts' text names no folder, so
-    that ccache finds in one checkout what another has compiled."""
+    """CMake's toolchain file, and a script for each tool: CMake wants one word for each. The scripts' text names no
+    folder, so that ccache finds in one checkout what another has compiled."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "zig").unlink(missing_ok=True)
     (folder / "zig").symlink_to(zig)
     version = subprocess.run([zig, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    # zig has -mcpu with names of its own for what clang calls -march. With instruction sets where it only links, as in CMake's
-    # checks, it would compile one more libc++. It makes no bundles, which modules are on macOS by custom: Python loads shared
-    # libraries as well.
+    # zig has -mcpu with names of its own for what clang calls -march. With instruction sets where it only links, as in
+    # CMake's checks, it would compile one more libc++. It makes no bundles, which modules are on macOS by custom:
+    # Python loads shared libraries as well.
     translation = """case " $* " in *" -c "* | *" -E "*) links= ;; *) links=1 ;; esac
 for option; do
   shift
@@ -80,8 +83,8 @@ done
 """
     for tool, command in TOOLS.items():
         compiles = command in ("cc", "c++")
-        # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for debugging.
-        # Without -g0 zig adds debug information.
+        # Optimised unless CMake says how: its checks of the compiler would have zig compile a second libc++, for
+        # debugging. Without -g0 zig adds debug information.
         target = f" -target {platform.target} -O2 -g0" if compiles else ""
         if compiles and platform.target.endswith("-musl"):
             target += " -dynamic"  # as Alpine's own programs, which find libraries while they run (libcurl)
@@ -116,13 +119,16 @@ def interpreters() -> list[str]:
     """Those of Python 3.10 to 3.14 that are on the path, or that pyenv has."""
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"
     named = [
-        name for version in VERSIONS for name in (shutil.which(f"python{version}"), *pyenv.glob(f"{version}.*/bin/python3"))
+        name
+        for version in VERSIONS
+        for name in (shutil.which(f"python{version}"), *pyenv.glob(f"{version}.*/bin/python3"))
     ]
     return [str(name) for name in named if name is not None]
 
 
 def headers_of(python: str) -> tuple[str, str] | None:
-    """The version and the folder of the headers of an interpreter, or of such a folder; None if it does not run or has none."""
+    """The version and the folder of the headers of an interpreter, or of such a folder; None if it does not run or
+    has none."""
     folder = pathlib.Path(python)
     if not folder.is_dir():
         question = "import sysconfig; print(sysconfig.get_path('include'))"
@@ -147,12 +153,14 @@ def declared_names(headers: pathlib.Path) -> list[str]:
     """The functions and data (marked so) that CPython's headers declare: lines of a module definition file."""
     declaration = re.compile(r"PyAPI_(FUNC|DATA)\([^()]*\)\s*(?:_Py_NO_RETURN\s+)?\*?\s*(\w+)")
     texts = [path.read_text(encoding="utf-8") for path in sorted(headers.rglob("*.h"))]
-    return sorted({name + (" DATA" if kind == "DATA" else "") for text in texts for kind, name in declaration.findall(text)})
+    return sorted(
+        {name + (" DATA" if kind == "DATA" else "") for text in texts for kind, name in declaration.findall(text)}
+    )
 
 
 def headers_for(platform: Platform, version: str, include: str, folder: pathlib.Path, dlltool: pathlib.Path) -> None:
-    """Copies a Python's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with a
-    library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
+    """Copies a Python's headers into a folder, with the pyconfig.h of all platforms. On Windows a module is linked with
+    a library of the names that Python's DLL has: python.lib, for all names that the headers declare."""
     shutil.copytree(include, folder, ignore=shutil.ignore_patterns("pyconfig.h", "internal"), dirs_exist_ok=True)
     shutil.copy2(ROOT / "release" / "pyconfig.h", folder)
     if platform.system == "Windows":
@@ -163,7 +171,8 @@ def headers_for(platform: Platform, version: str, include: str, folder: pathlib.
 
 
 def build(name: str, pythons: dict[str, str], emulator: str = "") -> pathlib.Path:
-    """Compiles a platform's program and extension modules, with an emulator also the C++ tests; returns the build's folder."""
+    """Compiles a platform's program and extension modules, with an emulator also the C++ tests; returns the build's
+    folder."""
     platform = PLATFORMS[name]
     folder = ROOT / "build" / "wheels" / name
     toolchain = write_toolchain(platform, folder / "zig", zig_folder() / "zig")
@@ -253,7 +262,9 @@ def pack_wheel(name: str, version: str, built: pathlib.Path, dist: pathlib.Path)
             if module.is_file() and module.name != extension:
                 module.unlink()
         information = metadata(stage)
-        tags = f"Wheel-Version: 1.0\nGenerator: release/wheels.py\nRoot-Is-Purelib: false\nTag: {python}-{python}-{name}\n"
+        tags = (
+            f"Wheel-Version: 1.0\nGenerator: release/wheels.py\nRoot-Is-Purelib: false\nTag: {python}-{python}-{name}\n"
+        )
         (information / "WHEEL").write_text(tags, encoding="utf-8")
         for text, path in licences(PLATFORMS[name]).items():
             shutil.copy(path, information / "licenses" / text)
@@ -310,17 +321,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Builds the wheels and archives of other platforms.")
     parser.add_argument("platforms", metavar="PLATFORM", nargs="*", help=", ".join(PLATFORMS))
     parser.add_argument(
-        "--pythons", metavar="PYTHON", nargs="+", default=[], help="interpreters or folders of headers, instead of those found"
+        "--pythons",
+        metavar="PYTHON",
+        nargs="+",
+        default=[],
+        help="interpreters or folders of headers, instead of those found",
     )
     parser.add_argument("--emulator", default="", help="a command, for example qemu-aarch64: runs the C++ tests, too")
-    parser.add_argument("--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)")
+    parser.add_argument(
+        "--dist", type=pathlib.Path, default=ROOT / "dist", help="the folder for the results (%(default)s)"
+    )
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.platforms if name not in PLATFORMS]:
         raise ValueError(f"{unknown[0]} is none of {', '.join(PLATFORMS)}")
     pythons = find_pythons(arguments.pythons)
     if not pythons:
         raise ValueError(
-            f"no Python of {VERSIONS[0]} to {VERSIONS[-1]} with headers was found (Debian: python3-dev); --pythons names some"
+            f"no Python of {VERSIONS[0]} to {VERSIONS[-1]} with headers was found (Debian: python3-dev); "
+            "--pythons names some"
         )
     arguments.dist.mkdir(parents=True, exist_ok=True)
     for name in arguments.platforms or PLATFORMS:

@@ -30,7 +30,8 @@ def specdec() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def built(specdec: pathlib.Path) -> Callable[[str], pathlib.Path]:
-    """What the build makes for the tests, by its name there: "cli/failing_calls.so". Not every system and sanitizer has all."""
+    """What the build makes for the tests, by its name there: "cli/failing_calls.so". Not every system and sanitizer
+    has all."""
 
     def find(name: str) -> pathlib.Path:
         path = specdec.parent / "tests" / name
@@ -61,8 +62,14 @@ def draft_path() -> pathlib.Path:
 def library_prompts() -> list[str]:
     """Beginnings of Python source: 30 places in the interpreter's own standard library, each cut inside a line."""
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    names = "argparse ast bisect calendar cmd code copy csv dis doctest enum fileinput fractions functools getopt glob heapq"
-    names += " inspect json/decoder keyword linecache mailbox numbers optparse pprint queue random sched shlex string tarfile"
+    names = (
+        "argparse ast bisect calendar cmd code copy csv dis doctest enum fileinput fractions functools "
+        "getopt glob heapq"
+    )
+    names += (
+        " inspect json/decoder keyword linecache mailbox numbers optparse pprint queue random sched shlex "
+        "string tarfile"
+    )
     prompts = []
     for i, name in enumerate(names.split()):
         path = folder / f"{name}.py"

@@ -2,8 +2,8 @@
 
     python tests/figures.py      (after runs with --record: writes the table)
 
-figures.jsonl: one line for each run, appended by tests/fuzz/run.py and tests/soak/soak.py. The table adds them up. A run with a
-finding is not recorded: it becomes a test, and the count goes on with the version that passes it.
+figures.jsonl: one line for each run, appended by tests/fuzz/run.py and tests/soak/soak.py. The table adds them up. A
+run with a finding is not recorded: it becomes a test, and the count goes on with the version that passes it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def table() -> str:
         lines.append(f"| `fuzz_{program}`: {what} | {sum(run['inputs'] for run in found[program]):,} inputs |")
     if soaks := found["soak"]:
         longest = max(soaks, key=lambda run: run["seconds"])
-        seconds, requests, generators = (sum(run[what] for run in soaks) for what in ("seconds", "requests", "generators"))
+        seconds, requests, generators = (
+            sum(run[what] for run in soaks) for what in ("seconds", "requests", "generators")
+        )
         first, last = (f"{longest[f'memory_{when}'] / 2**20:.0f} MiB" for when in ("beginning", "end"))
         many = "s" if len(soaks) > 1 else ""
         counts = f"{duration(seconds)} in {len(soaks)} run{many}, {requests:,} requests, {generators:,} Generators"

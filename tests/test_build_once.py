@@ -1,4 +1,5 @@
-"""cmake/BuildOnce.cmake, which builds llama.cpp in a folder that several build trees share: on a project of one file."""
+"""cmake/BuildOnce.cmake, which builds llama.cpp in a folder that several build trees share: on a project of one
+file."""
 
 import os
 import pathlib
@@ -33,7 +34,9 @@ def build_once(source: pathlib.Path, *options: str) -> tuple[pathlib.Path, str]:
     build = source.parent / "build"
     library = build / "libsmall.a"
     command = [cmake, "-P", SCRIPT, source, build, "small", library, "-G", "Ninja", *options]
-    ran = subprocess.run(command, env=os.environ | {"PATH": PATH}, capture_output=True, text=True, timeout=120, check=True)
+    ran = subprocess.run(
+        command, env=os.environ | {"PATH": PATH}, capture_output=True, text=True, timeout=120, check=True
+    )
     return library, ran.stdout
 
 

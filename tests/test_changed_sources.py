@@ -33,7 +33,9 @@ class Repository:
 
     def git(self, *arguments: str) -> str:
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
-        done = subprocess.run(["git", "-C", self.root, *identity, *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["git", "-C", self.root, *identity, *arguments], capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     def write(self, name: str, text: str) -> None:

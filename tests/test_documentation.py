@@ -50,7 +50,8 @@ def test_examples_run(name: str, code: str, specdec: pathlib.Path) -> None:
 
 
 def test_the_readmes_commands_run(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """In a folder with the files that they name. Servers are started by the test above; no network, no other machine."""
+    """In a folder with the files that they name. Servers are started by the test above; no network, no other
+    machine."""
     for name, model in (("target", "target"), ("draft", "draft"), ("target-f16", "target")):
         (tmp_path / f"{name}.gguf").symlink_to(ROOT / "models" / f"stdlib-{model}-f16.gguf")
     (tmp_path / "prompt.txt").write_text("import os\n")
@@ -181,5 +182,9 @@ def test_names_in_the_text_are_declared_in_their_files() -> None:
     """Such as "`isas` of `cpp/base/isa.cpp`"."""
     found = [(page.name, *match) for page in PAGES for match in NAME_IN_PATH.findall(page.read_text(encoding="utf-8"))]
     assert len(found) > 20
-    wrong = [f"{page}: {name} of {path}" for page, name, path in found if not declares(name, (ROOT / path).read_text("utf-8"))]
+    wrong = [
+        f"{page}: {name} of {path}"
+        for page, name, path in found
+        if not declares(name, (ROOT / path).read_text("utf-8"))
+    ]
     assert not wrong

@@ -20,11 +20,34 @@ MAY_USE = {
     "chat": {"base"},
     "llama": {"base", "platform", "gguf", "model_file", "graph", "speculative", "sampling"},
     "quantize": {"base", "platform", "gguf", "weights", "llama", "speculative", "sampling"},
-    "engine": {"base", "platform", "gguf", "model_file", "hub", "llama", "chat", "speculative", "sampling", "constraints"},
+    "engine": {
+        "base",
+        "platform",
+        "gguf",
+        "model_file",
+        "hub",
+        "llama",
+        "chat",
+        "speculative",
+        "sampling",
+        "constraints",
+    },
     "server": {"base", "platform", "llama", "chat", "sampling", "speculative", "engine"},
     "bindings": {"base", "platform", "gguf", "model_file", "hub", "weights", "sampling", "speculative", "llama", "chat"}
     | {"quantize", "engine"},
-    "cli": {"base", "platform", "gguf", "model_file", "hub", "graph", "weights", "sampling", "speculative", "llama", "chat"}
+    "cli": {
+        "base",
+        "platform",
+        "gguf",
+        "model_file",
+        "hub",
+        "graph",
+        "weights",
+        "sampling",
+        "speculative",
+        "llama",
+        "chat",
+    }
     | {"quantize", "engine", "server"},
 }
 UPSTREAM = re.compile(r"(llama|ggml[\w-]*|gguf|traits|ops)\.h")
@@ -35,7 +58,8 @@ SYSTEM_HEADER = re.compile(
 SYSTEM_MACRO = re.compile(r"^#.*\b(_WIN32|__APPLE__|__linux__|__unix__|_MSC_VER)\b", re.MULTILINE)
 # Outside platform/, with the reason.
 KNOWS_THE_SYSTEM = {
-    "base/cpu_features.cpp": "instruction sets are asked of the system on ARM; kernels, which need them, may not use platform",
+    "base/cpu_features.cpp": "instruction sets are asked of the system on ARM; kernels, which need them, may "
+    "not use platform",
 }
 ISA_FILE = re.compile(r"(matmul|attention|row_loops|calibration_loops)_(?!scalar|body)\w+\.cpp")
 
@@ -77,7 +101,9 @@ def test_every_file_says_what_it_is_for() -> None:
     files = [path for path in paths if path.suffix in {".h", ".cpp"}]
     for path in files:
         if path.suffix == ".h" or not path.with_suffix(".h").exists():
-            assert path.read_text(encoding="utf-8").startswith("// "), f"{path.relative_to(root)} begins without a description"
+            assert path.read_text(encoding="utf-8").startswith("// "), (
+                f"{path.relative_to(root)} begins without a description"
+            )
 
 
 def test_folders_use_only_what_they_may() -> None:
@@ -110,7 +136,9 @@ def test_platform_headers_are_the_same_on_every_system() -> None:
     for path in (CPP / "platform").glob("*.h"):
         text = path.read_text(encoding="utf-8")
         assert not [name for name in includes(path) if SYSTEM_HEADER.fullmatch(name)], path
-        assert not re.search(r"\b(ssize_t|off_t|pid_t|mode_t|sockaddr\w*|pollfd|HANDLE|DWORD)\b|^#if", text, re.MULTILINE), path
+        assert not re.search(
+            r"\b(ssize_t|off_t|pid_t|mode_t|sockaddr\w*|pollfd|HANDLE|DWORD)\b|^#if", text, re.MULTILINE
+        ), path
 
 
 def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> None:
@@ -118,7 +146,12 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     allowed = {"cstdint", "cstddef", "immintrin.h", "arm_neon.h", "base/cpu_features.h", "base/index.h"}
     allowed |= {"weights/mxfp6/format.h", "weights/mxfp6/matmul.h", "weights/floats/matmul.h", "attention/attention.h"}
     allowed |= {"weights/blocks/format.h", "weights/blocks/tiles.h", "weights/blocks/matmul.h"}
-    allowed |= {"weights/rounding.h", "weights/rounding_x86.h", "weights/mxfp6/quantize_x86.h", "weights/mxfp6/matmul_bands.h"}
+    allowed |= {
+        "weights/rounding.h",
+        "weights/rounding_x86.h",
+        "weights/mxfp6/quantize_x86.h",
+        "weights/mxfp6/matmul_bands.h",
+    }
     allowed |= {"sampling/row_loops.h", "sampling/exponential.h", "weights/mxfp6/calibration_loops.h"}
     # What follows goes into anonymous namespaces.
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}

@@ -46,7 +46,12 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
     """A small tree that the patch fits."""
     root = tmp_path / "checkout"
-    for name, text in {"ggml/a.c": SOURCE, "ggml/CMakeLists.txt": "", "CMakeLists.txt": "", "docs/not-needed": ""}.items():
+    for name, text in {
+        "ggml/a.c": SOURCE,
+        "ggml/CMakeLists.txt": "",
+        "CMakeLists.txt": "",
+        "docs/not-needed": "",
+    }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
@@ -79,7 +84,9 @@ def test_lines_may_have_moved(checkout: pathlib.Path, folder: pathlib.Path) -> N
         (None, "no such file"),
     ],
 )
-def test_what_does_not_fit_is_rejected(checkout: pathlib.Path, folder: pathlib.Path, source: str | None, problem: str) -> None:
+def test_what_does_not_fit_is_rejected(
+    checkout: pathlib.Path, folder: pathlib.Path, source: str | None, problem: str
+) -> None:
     path = checkout / "ggml/a.c"
     path.unlink() if source is None else path.write_text(source)
     with pytest.raises(patches.PatchError, match=f"0001-three.patch: change 1 of 2, in ggml/a.c, .*{problem}"):
@@ -161,7 +168,11 @@ def test_the_documentation_lists_every_patch() -> None:
 def test_parts_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patches, "FOLDER", tmp_path / "patches")
     source, folder = tmp_path / "source", tmp_path / "copies"
-    for name, text in {"common/jinja/value.h": SOURCE, "common/json.cpp": "json\n", "common/arg.cpp": "not needed\n"}.items():
+    for name, text in {
+        "common/jinja/value.h": SOURCE,
+        "common/json.cpp": "json\n",
+        "common/arg.cpp": "not needed\n",
+    }.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text)
     (tmp_path / "patches" / "jinja").mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""Every target of the Makefile has rules for all that it needs, also in a fresh clone, and builds no more than it runs."""
+"""Every target of the Makefile has rules for all that it needs, also in a fresh clone, and builds no more than it
+runs."""
 
 import json
 import os
@@ -57,7 +58,12 @@ def test_the_program_and_all_are_built_without_tests(specdec: pathlib.Path) -> N
     assert "cpp/bindings/" not in program
     assert not re.search(r"^tests/", program + everything, re.MULTILINE)
     # Every folder with programs, and what tests load or start.
-    for name in ("base/test_isa", "weights/mxfp6/test_mxfp6", "engine/test_interrupted_passes", "fuzz/test_fuzz_models"):
+    for name in (
+        "base/test_isa",
+        "weights/mxfp6/test_mxfp6",
+        "engine/test_interrupted_passes",
+        "fuzz/test_fuzz_models",
+    ):
         assert re.search(rf"^tests/{name}", tests, re.MULTILINE), name
 
 
@@ -68,8 +74,20 @@ def test_what_passes_run_is_optimized(specdec: pathlib.Path) -> None:
         pytest.skip("no build tree of that type")
     levels: dict[str, set[str]] = {}
     for entry in json.loads(database.read_text(encoding="utf-8")):
-        folder = "/".join((pathlib.Path(entry["directory"]) / entry["output"]).relative_to(entry["directory"]).parts[:2])
+        folder = "/".join(
+            (pathlib.Path(entry["directory"]) / entry["output"]).relative_to(entry["directory"]).parts[:2]
+        )
         levels.setdefault(folder, set()).add(re.findall(r" (-O\w)\b", entry["command"])[-1])
-    for folder in ("base", "weights", "attention", "graph", "sampling", "constraints", "speculative", "llama", "engine"):
+    for folder in (
+        "base",
+        "weights",
+        "attention",
+        "graph",
+        "sampling",
+        "constraints",
+        "speculative",
+        "llama",
+        "engine",
+    ):
         assert levels[f"cpp/{folder}"] == {"-O3"}, folder
     assert levels["cpp/cli"] == {"-O1"}

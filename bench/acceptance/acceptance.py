@@ -38,7 +38,9 @@ class Measurement:
         accepted = drafted = 0
         for prompt in CODE_PROMPTS:
             for seed in range(self.seeds):
-                completion = gen.generate(prompt, max_tokens=self.tokens, temperature=0.8, seed=seed, verification="token")
+                completion = gen.generate(
+                    prompt, max_tokens=self.tokens, temperature=0.8, seed=seed, verification="token"
+                )
                 stats = completion.stats
                 accepted, drafted = accepted + stats.accepted, drafted + stats.drafted
         return accepted / drafted

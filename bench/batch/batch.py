@@ -99,7 +99,10 @@ def main() -> None:
     workshop = Workshop(options.models, BUILD)
     target, draft = workshop.make(options.target, "mxfp6"), workshop.make(options.draft, "mxfp6")
     gen = sd.Generator(target, draft, n_ctx=512, max_sequences=max(options.sequences))
-    print(f"Target {options.target}, draft {options.draft}, MXFP6; {gen.n_threads} threads, {options.tokens} tokens a text.\n")
+    print(
+        f"Target {options.target}, draft {options.draft}, MXFP6; {gen.n_threads} threads, {options.tokens} "
+        "tokens a text.\n"
+    )
     heads = ["sequences", "plain tok/s", "ms per token", "best K", "tok/s", "ms per token", "speedup", "predicted"]
     heads += ["auto tok/s", "ms per token", "drafts", "of plain", "of best"]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
@@ -123,7 +126,8 @@ def main() -> None:
             return f"{1000 * count / one.rate:.0f}"
 
         print(
-            f"| {count} | {plain.rate:.1f} | {latency(plain)} | {best} | {median[best].rate:.1f} | {latency(median[best])} "
+            f"| {count} | {plain.rate:.1f} | {latency(plain)} | {best} | {median[best].rate:.1f} | "
+            f"{latency(median[best])} "
             f"| {median[best].rate / plain.rate:.2f} | {predicted:.2f} | {auto.rate:.1f} | {latency(auto)} "
             f"| {auto.drafts_per_cycle:.2f} | {auto.rate / plain.rate:.2f} | {auto.rate / median[best].rate:.2f} |",
             flush=True,

@@ -79,7 +79,17 @@ class LlamaCpp:
     def program(self, name: str, text: Text, *options: object) -> str:
         if not (self.folder / name).exists():
             raise Unavailable(f"{self.folder / name} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then make")
-        command: list[object] = [self.folder / name, "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
+        command: list[object] = [
+            self.folder / name,
+            "-m",
+            text.target,
+            "-f",
+            text.prompt,
+            "-n",
+            text.tokens,
+            "-s",
+            text.seed,
+        ]
         command += ["-t", text.threads, "-c", CONTEXT, "--ignore-eos", "--temp", text.temperature, *options]
         return output_of(*command, *(part for option in SAMPLING.items() for part in option))
 
@@ -91,12 +101,26 @@ class LlamaCpp:
 
     def benchmark(self, text: Text) -> Timing:
         """llama-bench: no prompt, no sampling."""
-        command = [self.folder / "llama-bench", "-m", text.target, "-p", 0, "-n", text.tokens, "-t", text.threads, "-r", 1]
+        command = [
+            self.folder / "llama-bench",
+            "-m",
+            text.target,
+            "-p",
+            0,
+            "-n",
+            text.tokens,
+            "-t",
+            text.threads,
+            "-r",
+            1,
+        ]
         return Timing(text.tokens, text.tokens / number(r'"avg_ts": ([\d.]+)', output_of(*command, "-o", "json")))
 
     def speculative(self, text: Text, *options: object) -> Timing:
         out = self.program("llama-speculative-simple", text, *options)
-        tokens, drafted, accepted = (int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept"))
+        tokens, drafted, accepted = (
+            int(number(rf"{name} *= *(\d+)", out)) for name in ("n_predict", "n_drafted", "n_accept")
+        )
         return Timing(tokens, number(r"decoded +\d+ tokens in +([\d.]+) seconds", out), drafted, accepted)
 
     def with_draft(self, text: Text) -> Timing:
@@ -114,7 +138,19 @@ class Ours:
         self.binary = binary
 
     def generate(self, text: Text, draft: pathlib.Path | str | None = None) -> Timing:
-        command = [self.binary, "generate", "--json", "-m", text.target, "-f", text.prompt, "-n", text.tokens, "-s", text.seed]
+        command = [
+            self.binary,
+            "generate",
+            "--json",
+            "-m",
+            text.target,
+            "-f",
+            text.prompt,
+            "-n",
+            text.tokens,
+            "-s",
+            text.seed,
+        ]
         command += ["--verification", "block"]  # with "auto" lengths and a seed, the default is "invariant"
         command += ["-t", text.threads, "-c", CONTEXT, "--temp", text.temperature, "-l", f"{END_OF_TEXT}-inf"]
         command += ["-md", draft, "-k", text.num_draft_tokens] if draft is not None else ["-k", 0]

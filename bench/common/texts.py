@@ -31,7 +31,9 @@ HELD_OUT += ["idlelib/searchbase", "tkinter/messagebox", "xml/dom/pulldom", "tes
 
 def chat(question: str) -> str:
     turns = {"system": "You are a helpful assistant.", "user": question}
-    return "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns.items()) + "<|im_start|>assistant\n"
+    return (
+        "".join(f"<|im_start|>{role}\n{text}<|im_end|>\n" for role, text in turns.items()) + "<|im_start|>assistant\n"
+    )
 
 
 def held_out_files() -> list[str]:

@@ -55,7 +55,9 @@ def bundled_mxfp6(name: str, folder: pathlib.Path, build: pathlib.Path) -> pathl
 
 
 def run(*command: str | os.PathLike[str]) -> None:
-    finished = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    finished = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if finished.returncode != 0:
         sys.exit(finished.stdout.strip() or f"{command[0]} failed")
 

@@ -25,7 +25,10 @@ ANY_TEXT = "root ::= [^\\x00]*"
 def times_of_pair(target: pathlib.Path, draft: pathlib.Path, num_tokens: int, rounds: int) -> None:
     with sd.Generator(target, draft, n_ctx=1024, suffix=False) as gen:  # no copies of the last round
         ends = {int(gen.metadata["tokenizer.ggml.eos_token_id"]): float("-inf")}
-        print("| drafts | target pass, ms | no constraint, tokens/s | any text, tokens/s | more time |\n|---|---|---|---|---|")
+        print(
+            "| drafts | target pass, ms | no constraint, tokens/s | any text, tokens/s | more time "
+            "|\n|---|---|---|---|---|"
+        )
         for k in (0, 3, 7):
             speeds: dict[str | None, list[float]] = {None: [], ANY_TEXT: []}
             passes: list[float] = []
@@ -33,7 +36,12 @@ def times_of_pair(target: pathlib.Path, draft: pathlib.Path, num_tokens: int, ro
             for _ in range(rounds):
                 for grammar, found in speeds.items():
                     completion = gen.generate(
-                        PROMPT, max_tokens=num_tokens, temperature=0, num_draft_tokens=k, grammar=grammar, logit_bias=ends
+                        PROMPT,
+                        max_tokens=num_tokens,
+                        temperature=0,
+                        num_draft_tokens=k,
+                        grammar=grammar,
+                        logit_bias=ends,
                     )
                     stats = completion.stats
                     texts.add(tuple(completion.tokens))
@@ -41,7 +49,10 @@ def times_of_pair(target: pathlib.Path, draft: pathlib.Path, num_tokens: int, ro
                     passes.append(1e3 * stats.target_seconds / stats.target_calls)
             assert len(texts) == 1, "the constraint changed the text"
             free, masked = (statistics.median(found) for found in speeds.values())
-            print(f"| {k} | {statistics.median(passes):.1f} | {free:.1f} | {masked:.1f} | {100 * (free / masked - 1):+.1f} % |")
+            print(
+                f"| {k} | {statistics.median(passes):.1f} | {free:.1f} | {masked:.1f} | "
+                f"{100 * (free / masked - 1):+.1f} % |"
+            )
 
 
 def main() -> None:

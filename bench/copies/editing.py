@@ -59,7 +59,8 @@ def edits() -> dict[str, str]:
     heaps = without_docstrings(source("heapq", "_siftdown", "_siftup", "heappop", "heapreplace"))
     return {
         "rename a function": request(
-            "Rename the function bisect_right to find_place.", source("bisect", "bisect_right", "insort_right", "bisect_left")
+            "Rename the function bisect_right to find_place.",
+            source("bisect", "bisect_right", "insort_right", "bisect_left"),
         ),
         "rename a variable": request("Rename the variable pos to position.", heaps),
         "add docstrings": request("Add a short docstring to every function.", methods),
@@ -69,7 +70,9 @@ def edits() -> dict[str, str]:
             "Rename the parameter pat to pattern.", source("fnmatch", "filter", "fnmatch", "fnmatchcase")
         ),
         "raise another error": request("Raise TypeError instead of ValueError everywhere.", methods),
-        "add comments": request("Add a comment above every if statement.", source("textwrap", "dedent", "shorten", "indent")),
+        "add comments": request(
+            "Add a comment above every if statement.", source("textwrap", "dedent", "shorten", "indent")
+        ),
     }
 
 
@@ -104,24 +107,35 @@ def main() -> None:
         if unknown := sorted(set(arguments.only) - set(prompts)):
             parser.error(f"--only {unknown[0]!r}: one of {', '.join(prompts)}")
         prompts = {name: prompts[name] for name in arguments.only}
-    files = [arguments.alone] if arguments.alone else arguments.pair or [arguments.models / f"{name}.gguf" for name in PAIR]
+    files = (
+        [arguments.alone] if arguments.alone else arguments.pair or [arguments.models / f"{name}.gguf" for name in PAIR]
+    )
     target, *draft = map(str, files)
 
     def generator(draft: str, suffix: bool = True) -> sd.Generator:
         template = arguments.chat_template
-        return sd.Generator(target, draft, suffix=suffix, n_ctx=4096, n_threads=arguments.threads, chat_template=template)
+        return sd.Generator(
+            target, draft, suffix=suffix, n_ctx=4096, n_threads=arguments.threads, chat_template=template
+        )
 
     text = generator("suffix")
     rows: dict[str, tuple[sd.Generator, int | Literal["auto"]]]
     if draft:
         both, model = generator(draft[0]), generator(draft[0], suffix=False)
-        rows = {"plain": (model, 0), "suffix": (text, "auto"), "draft model": (model, "auto"), "both (default)": (both, "auto")}
+        rows = {
+            "plain": (model, 0),
+            "suffix": (text, "auto"),
+            "draft model": (model, "auto"),
+            "both (default)": (both, "auto"),
+        }
     else:
         both, plain = text, sd.Generator(target, n_ctx=4096, n_threads=arguments.threads)
         rows = {"plain": (plain, 0), "suffix": (text, "auto")}
     system = {"role": "system", "content": "You are a helpful assistant."}
     if arguments.prompts != "code":
-        prompts = {name: text.apply_chat_template([system, {"role": "user", "content": it}]) for name, it in prompts.items()}
+        prompts = {
+            name: text.apply_chat_template([system, {"role": "user", "content": it}]) for name, it in prompts.items()
+        }
     peers = {}
     if arguments.llama:
         llama = Rows(arguments)
@@ -162,8 +176,16 @@ def main() -> None:
     print("| | " + " | ".join(speeds) + " | accepted copies + drafts of the model, of tokens |")
     print("|---|" + "---|" * (len(speeds) + 1))
     for name in prompts:
-        print(f"| {name} | " + " | ".join(f"{by_prompt[name]:.1f}" for by_prompt in speeds.values()) + f" | {copied[name]} |")
-    print("| median | " + " | ".join(f"{statistics.median(by_prompt.values()):.1f}" for by_prompt in speeds.values()) + " | |")
+        print(
+            f"| {name} | "
+            + " | ".join(f"{by_prompt[name]:.1f}" for by_prompt in speeds.values())
+            + f" | {copied[name]} |"
+        )
+    print(
+        "| median | "
+        + " | ".join(f"{statistics.median(by_prompt.values()):.1f}" for by_prompt in speeds.values())
+        + " | |"
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,10 @@ def rename(text: str) -> tuple[str, str]:
     names = {name for pair in re.findall(r"\bdef (\w+)|\bself\.(\w+)", text) for name in pair if len(name) > 3}
     name = max(sorted(names), key=lambda n: len(re.findall(rf"\b{n}\b", text)))
     answer = re.sub(rf"\b{name}\b", "new_" + name[::-1], text)
-    return f"Return this file with {name} renamed to new_{name[::-1]}:\n```python\n{text}\n```\n", f"```python\n{answer}\n```\n"
+    return (
+        f"Return this file with {name} renamed to new_{name[::-1]}:\n```python\n{text}\n```\n",
+        f"```python\n{answer}\n```\n",
+    )
 
 
 def comment(text: str) -> tuple[str, str]:

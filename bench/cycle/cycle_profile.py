@@ -81,7 +81,9 @@ def profile(command: list[str], frequency: int) -> tuple[Counter[tuple[str, str]
         if out.returncode != 0:
             sys.exit(f"error: {' '.join(record[:2])} failed: {out.stderr.strip()}")
         fields = ["-F", "comm,ip,sym", "--no-inline"]
-        script = subprocess.run(["perf", "script", "-i", data, *fields], capture_output=True, text=True, check=True).stdout
+        script = subprocess.run(
+            ["perf", "script", "-i", data, *fields], capture_output=True, text=True, check=True
+        ).stdout
     every = list(stacks(script))
     passes = [stack for stack in every if "llama_context::process_ubatch" in stack]
     if sum("main" in stack for stack in passes) < 0.95 * len(passes):
@@ -98,7 +100,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--frequency", type=int, default=1000, help="samples per second")
-    parser.add_argument("--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait")
+    parser.add_argument(
+        "--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait"
+    )
     arguments = parser.parse_args()
     if len(arguments.models) not in (0, 2):
         parser.error("give a target and a draft, or neither")
@@ -108,18 +112,31 @@ def main() -> None:
         seconds = cycles = tokens = 0.0
         for run in range(arguments.runs):
             command = ["chrt", "-f", "10"] if arguments.real_time else []
-            command += [str(arguments.build / "specdec"), "generate", "--json", "-p", "def bfs(graph, start):", "-l", "0-inf"]
+            command += [
+                str(arguments.build / "specdec"),
+                "generate",
+                "--json",
+                "-p",
+                "def bfs(graph, start):",
+                "-l",
+                "0-inf",
+            ]
             command += ["-n", str(arguments.tokens), "-k", arguments.k, "--temp", temperature, "-s", str(run)]
             command += ["--verification", "block"]  # with "auto" lengths and a seed, the default is "invariant"
             if arguments.models:
                 command += ["-m", arguments.models[0], "-md", arguments.models[1]]
             samples, stats = profile(command, arguments.frequency)
             found += samples
-            seconds, cycles, tokens = seconds + stats["seconds"], cycles + stats["target_calls"], tokens + stats["tokens"]
+            seconds, cycles, tokens = (
+                seconds + stats["seconds"],
+                cycles + stats["target_calls"],
+                tokens + stats["tokens"],
+            )
         total = found.total()
         per_sample = 1e3 * seconds / cycles / total
         print(
-            f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms and {tokens / cycles:.2f} tokens",
+            f"\ntemperature {temperature}, K = {arguments.k}: {1e3 * seconds / cycles:.3f} ms and "
+            f"{tokens / cycles:.2f} tokens",
             end="",
         )
         print(f" per cycle; {total} samples\n\n| ms per cycle | draft | target | share |\n|---|---|---|---|")

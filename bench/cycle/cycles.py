@@ -20,7 +20,16 @@ from bench.common.wide_models import bundled_mxfp6
 
 import specdec_native as sd
 
-COUNTED = ["tokens", "drafted", "accepted", "target_calls", "draft_seconds", "target_seconds", "sampling_seconds", "seconds"]
+COUNTED = [
+    "tokens",
+    "drafted",
+    "accepted",
+    "target_calls",
+    "draft_seconds",
+    "target_seconds",
+    "sampling_seconds",
+    "seconds",
+]
 
 
 def measure(gen: sd.Generator, prompt: str, tokens: int, temperature: float, k: int, sums: dict[str, float]) -> None:
@@ -44,7 +53,9 @@ def main() -> None:
 
     pairs = {
         "F16": sd.Generator(),
-        "MXFP6": sd.Generator(*(bundled_mxfp6(name, arguments.models, arguments.build) for name in ("target", "draft"))),
+        "MXFP6": sd.Generator(
+            *(bundled_mxfp6(name, arguments.models, arguments.build) for name in ("target", "draft"))
+        ),
     }
     sums: dict[tuple[str, float, int], dict[str, float]] = {}
     for _ in range(arguments.rounds):
@@ -57,7 +68,10 @@ def main() -> None:
 
     print(f"bundled pair, {len(CODE_PROMPTS)} prompts of {arguments.tokens} tokens, ", end="")
     print(f"{pairs['F16'].n_threads} threads; ms per cycle\n")
-    print("| weights | temperature | K | accepted | tokens per call | draft | target | sampling | rest | Python | tokens/s |")
+    print(
+        "| weights | temperature | K | accepted | tokens per call | draft | target | sampling | rest | Python | "
+        "tokens/s |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for (name, temperature, k), s in sorted(sums.items(), key=lambda item: (item[0][1], item[0][2])):
         parts = [s["draft_seconds"], s["target_seconds"], s["sampling_seconds"]]

@@ -32,7 +32,8 @@ with gen.stream(prompt, logit_bias={0: float("-inf")}, **options) as stream:
     for piece in stream:
         pass
     wall = time.perf_counter() - start
-print(json.dumps({"wall": wall, "seconds": gen.stats.seconds, "tokens": gen.stats.tokens, "accepted": gen.stats.accepted}))
+print(json.dumps({"wall": wall, "seconds": gen.stats.seconds, "tokens": gen.stats.tokens, "accepted":
+gen.stats.accepted}))
 """
 
 
@@ -50,9 +51,29 @@ def python(pair: list[str], options: dict[str, float], prefix: list[str]) -> dic
     return result(out.stdout)
 
 
-def command_line(binary: pathlib.Path, pair: list[str], options: dict[str, float], prefix: list[str]) -> dict[str, float]:
-    command = [*prefix, str(binary), "generate", "--json", "-p", PROMPT, "-l", "0-inf", "-n", str(options["max_tokens"])]
-    command += ["-k", str(options["num_draft_tokens"]), "--temp", str(options["temperature"]), "-s", str(options["seed"])]
+def command_line(
+    binary: pathlib.Path, pair: list[str], options: dict[str, float], prefix: list[str]
+) -> dict[str, float]:
+    command = [
+        *prefix,
+        str(binary),
+        "generate",
+        "--json",
+        "-p",
+        PROMPT,
+        "-l",
+        "0-inf",
+        "-n",
+        str(options["max_tokens"]),
+    ]
+    command += [
+        "-k",
+        str(options["num_draft_tokens"]),
+        "--temp",
+        str(options["temperature"]),
+        "-s",
+        str(options["seed"]),
+    ]
     if pair:
         command += ["-m", pair[0], "-md", pair[1]]
     out = subprocess.run(command, capture_output=True, check=True)
@@ -65,14 +86,24 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--k", type=int, default=3)
-    parser.add_argument("--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait")
+    parser.add_argument(
+        "--real-time", action="store_true", help="at real-time priority (chrt -f 10): other programs wait"
+    )
     arguments = parser.parse_args()
     prefix = ["chrt", "-f", "10"] if arguments.real_time else []
 
-    print("| temperature | tokens/s, CLI | tokens/s, Python | microseconds per piece: in cycles | Python around them | share |")
+    print(
+        "| temperature | tokens/s, CLI | tokens/s, Python | microseconds per piece: in cycles | Python around "
+        "them | share |"
+    )
     print("|---|---|---|---|---|---|")
     for temperature in (0.0, 0.8):
-        options = {"max_tokens": arguments.tokens, "temperature": temperature, "seed": 1, "num_draft_tokens": arguments.k}
+        options = {
+            "max_tokens": arguments.tokens,
+            "temperature": temperature,
+            "seed": 1,
+            "num_draft_tokens": arguments.k,
+        }
         values: dict[str, list[float]] = defaultdict(list)
         accepted = set()
         for _ in range(arguments.rounds):
@@ -86,8 +117,16 @@ def main() -> None:
         if len(accepted) > 1:
             sys.exit(f"error: the texts differ: {accepted} drafts accepted")
         median = {name: statistics.median(series) for name, series in values.items()}
-        cells = [f"{median['native']:.0f}", f"{median['streamed']:.0f}", f"{median['cycles']:.0f}", f"{median['around']:.1f}"]
-        print(f"| {temperature} | " + " | ".join(cells) + f" | {100 * median['around'] / median['cycles']:.2f} % |", flush=True)
+        cells = [
+            f"{median['native']:.0f}",
+            f"{median['streamed']:.0f}",
+            f"{median['cycles']:.0f}",
+            f"{median['around']:.1f}",
+        ]
+        print(
+            f"| {temperature} | " + " | ".join(cells) + f" | {100 * median['around'] / median['cycles']:.2f} % |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -93,7 +93,9 @@ class Results:
             return None
 
         def speed(k: Length) -> float:
-            return statistics.median(rows[0].seconds / rows[0].tokens / (rows[k].seconds / rows[k].tokens) for rows in turns)
+            return statistics.median(
+                rows[0].seconds / rows[0].tokens / (rows[k].seconds / rows[k].tokens) for rows in turns
+            )
 
         best = max((k for k in lengths if k != "auto"), key=speed)
         plain = max(rows[0].tokens / rows[0].seconds for rows in turns)
@@ -105,7 +107,8 @@ class Results:
         )
 
 
-HEADER = """| pair | draft | text:temperature | texts | plain tok/s | K: of plain | best K | auto: drafts | of best | of plain |
+HEADER = """| pair | draft | text:temperature | texts | plain tok/s | K: of plain | best K | auto: drafts | of best | of
+plain |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 
@@ -118,7 +121,9 @@ def models_of(pair: str, workshop: Workshop, targets: str) -> tuple[pathlib.Path
     return workshop.make(f"{pair}-{targets}", "mxfp6"), workshop.make("115m-draft", "mxfp6")
 
 
-def measure(cell: Cell, generators: dict[Length, sd.Generator], turns: range, verification: Verification) -> Iterator[Row]:
+def measure(
+    cell: Cell, generators: dict[Length, sd.Generator], turns: range, verification: Verification
+) -> Iterator[Row]:
     kind, temperature = cell.text.split(":")
     prompt = (PROMPTS / f"{kind}.txt").read_text(encoding="utf-8")
     lengths = list(generators)
@@ -144,7 +149,9 @@ def main() -> None:
     parser.add_argument("--pairs", nargs="+", choices=PAIRS, default=PAIRS)
     parser.add_argument("--drafts", nargs="+", choices=DRAFTS, default=DRAFTS)
     parser.add_argument("--texts", nargs="+", default=TEXTS, metavar="KIND:TEMPERATURE")
-    parser.add_argument("--k", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5, 7, 8, 11, 15], help="0 must be among them")
+    parser.add_argument(
+        "--k", type=int, nargs="+", default=[0, 1, 2, 3, 4, 5, 7, 8, 11, 15], help="0 must be among them"
+    )
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--targets", default="accept0.8", help="of wide pairs: target, or acceptRATE")

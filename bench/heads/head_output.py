@@ -37,7 +37,11 @@ def main() -> None:
     for seed in range(options.rounds):
         for way, gen in generators.items():
             stats = gen.generate(
-                f"{PROMPT} {seed}", max_tokens=options.tokens, temperature=0, num_draft_tokens=3, logit_bias={1: -math.inf}
+                f"{PROMPT} {seed}",
+                max_tokens=options.tokens,
+                temperature=0,
+                num_draft_tokens=3,
+                logit_bias={1: -math.inf},
             ).stats
             times[way].append(1e3 * stats.draft_seconds / stats.draft_calls)
     print("| the head multiplies | milliseconds of a pass |\n|---|---|")

@@ -61,7 +61,8 @@ def print_speed(drafts: dict[str, pathlib.Path], lengths: list[Length], options:
     target = options.target or widened(TARGET, "1.1b", options.wide)
     shapes = {"draft": "115m", "head": "1.1b"}
     generators = {
-        name: generator(target, widened(path, shapes[name], options.wide), options.threads) for name, path in drafts.items()
+        name: generator(target, widened(path, shapes[name], options.wide), options.threads)
+        for name, path in drafts.items()
     }
     speeds: dict[tuple[str, Length], list[float]] = defaultdict(list)
     passes: dict[str, list[float]] = defaultdict(list)

@@ -1,7 +1,8 @@
-"""Seconds from start to the first token: python -m bench.loading.loading TARGET DRAFT [--specdec PROGRAM ...] [--rounds N].
+"""Seconds from start to the first token: python -m bench.loading.loading TARGET DRAFT [--specdec PROGRAM ...] [--rounds
+N].
 
-Runs `specdec generate -p hi -n 1` with the files in the page cache: the target alone and with the draft, each with and without
-repacking. Prints the median and the least of the rounds, whose runs are interleaved.
+Runs `specdec generate -p hi -n 1` with the files in the page cache: the target alone and with the draft, each with and
+without repacking. Prints the median and the least of the rounds, whose runs are interleaved.
 """
 
 from __future__ import annotations

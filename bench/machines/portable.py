@@ -38,7 +38,9 @@ def run(program: pathlib.Path, model: pathlib.Path, tokens: int) -> Run:
     stats = last["stats"]
     text = "".join(piece["text"] for piece in pieces)
     return Run(
-        1e3 * stats["prompt_seconds"] / stats["prompt_tokens"], 1e3 * stats["target_seconds"] / stats["target_calls"], text
+        1e3 * stats["prompt_seconds"] / stats["prompt_tokens"],
+        1e3 * stats["target_seconds"] / stats["target_calls"],
+        text,
     )
 
 

@@ -3,8 +3,8 @@
 sudo python -m bench.machines.uneven_cores MODEL.gguf ... [--specdec build/default/specdec] [--tokens 48] [--rounds 5]
 
 A slow core is a real one of which a program of higher priority takes a share: of every 100 microseconds it computes
-for so many, and sleeps for the rest, which is short compared with a matrix product. How slow that makes it is measured, by
-how much longer a known piece of work takes there. Prints a markdown table: milliseconds per pass without that core,
+for so many, and sleeps for the rest, which is short compared with a matrix product. How slow that makes it is measured,
+by how much longer a known piece of work takes there. Prints a markdown table: milliseconds per pass without that core,
 with it, and with it slow.
 """
 
@@ -40,7 +40,9 @@ def take(core: int, share: float, priority: int) -> None:
 
 @contextlib.contextmanager
 def slow(core: int, share: float) -> Iterator[None]:
-    other = multiprocessing.Process(target=take, args=(core, share, os.sched_get_priority_max(os.SCHED_FIFO) // 2), daemon=True)
+    other = multiprocessing.Process(
+        target=take, args=(core, share, os.sched_get_priority_max(os.SCHED_FIFO) // 2), daemon=True
+    )
     other.start()
     try:
         yield

@@ -124,10 +124,14 @@ def main() -> None:
     parser.add_argument("--files", type=pathlib.Path, nargs="+", help="GGUF files instead of a shape")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--cached", type=int, default=0, help="tokens in the cache before the pass; above 512 a multiple of it")
+    parser.add_argument(
+        "--cached", type=int, default=0, help="tokens in the cache before the pass; above 512 a multiple of it"
+    )
     parser.add_argument("--kv", nargs="+", choices=("f16", "q8_0"), default=["f16"], help="types of the KV cache")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--realtime", action="store_true", help="timed passes run before other programs (Linux, as root)")
+    parser.add_argument(
+        "--realtime", action="store_true", help="timed passes run before other programs (Linux, as root)"
+    )
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
     arguments = parser.parse_args()
@@ -171,7 +175,9 @@ def main() -> None:
     print("|---|" + "---|" * (len(arguments.tokens) + 1))
     for name in processes:
         medians = [statistics.median(times[name, n]) for n in arguments.tokens]
-        cells = [f"{median:.1f} ({min(times[name, n]):.1f})" for n, median in zip(arguments.tokens, medians, strict=True)]
+        cells = [
+            f"{median:.1f} ({min(times[name, n]):.1f})" for n, median in zip(arguments.tokens, medians, strict=True)
+        ]
         print(f"| {name} | " + " | ".join(cells) + f" | {medians[-1] / medians[0]:.2f} |")
 
     def per_round(name: str, n: int) -> list[float]:

@@ -9,8 +9,8 @@ process, one after another, after its files are read into the page cache; rows a
 type if memory does not hold all files. First every peer is tuned: it runs TUNING prompts with several numbers of
 draft tokens, and all rounds use its best one. Ours chooses the number itself ("auto").
 
-    llama.cpp                      llama-completion, llama-bench and llama-speculative-simple of the pinned source, built
-                                   with its own default options: cmake --preset default -DSPECDEC_PEERS=ON
+    llama.cpp                      llama-completion, llama-bench and llama-speculative-simple of the pinned source,
+                                   built with its own default options: cmake --preset default -DSPECDEC_PEERS=ON
     llama-cpp-python, transformers optional: --install puts them into build/peers-venv
 
 Every generation is a line in the results file (--results); an interrupted run can be resumed. Rows without their
@@ -118,7 +118,8 @@ def check_space(names: list[str], models: Models) -> None:
     free = shutil.disk_usage(folder).free / 1e9
     if missing + 2 > free:
         sys.exit(
-            f"error: the models take {missing:.0f} GB more and {free:.0f} GB are free in {folder}: fewer --pairs, or --models"
+            f"error: the models take {missing:.0f} GB more and {free:.0f} GB are free in {folder}: fewer "
+            "--pairs, or --models"
         )
 
 
@@ -186,7 +187,13 @@ class Run:
 
     def measure(self, pair: str, row: Row, k: int | str, temperature: float, prompt: pathlib.Path, round_: int) -> None:
         a = self.arguments
-        line: dict[str, Any] = {"pair": pair, "row": row.name, "k": k, "temperature": temperature, "prompt": prompt.stem}
+        line: dict[str, Any] = {
+            "pair": pair,
+            "row": row.name,
+            "k": k,
+            "temperature": temperature,
+            "prompt": prompt.stem,
+        }
         line |= {"round": round_, "tokens": a.tokens, "threads": a.threads}
         if self.results.has(line) or (pair, row.name) in self.left_out:
             return
@@ -201,7 +208,9 @@ class Run:
             self.left_out[pair, row.name] = str(error)
             print(f"{pair}: {row.name} left out: {error}", file=sys.stderr, flush=True)
             return
-        self.results.add({**line, "produced": timing.tokens, **{k: v for k, v in asdict(timing).items() if k != "tokens"}})
+        self.results.add(
+            {**line, "produced": timing.tokens, **{k: v for k, v in asdict(timing).items() if k != "tokens"}}
+        )
 
     def speed(self, pair: str, row: Row, k: int | str, temperature: float) -> float:
         """Tokens per second in the tuning round."""
@@ -243,7 +252,9 @@ class Run:
 def parse() -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="the bundled pair, 48 tokens, 3 prompts, 1 round, 2 numbers of draft tokens"
+        "--quick",
+        action="store_true",
+        help="the bundled pair, 48 tokens, 3 prompts, 1 round, 2 numbers of draft tokens",
     )
     parser.add_argument("--pairs", nargs="+", metavar="PAIR")
     parser.add_argument("--rows", nargs="+", help="only rows whose name contains one of these")
@@ -255,12 +266,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", type=pathlib.Path, default=MADE)
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build" / "peers.jsonl")
-    parser.add_argument("--report", type=pathlib.Path, help="(bench/peers/RESULTS.md; with --quick build/peers-quick.md)")
+    parser.add_argument(
+        "--report", type=pathlib.Path, help="(bench/peers/RESULTS.md; with --quick build/peers-quick.md)"
+    )
     parser.add_argument("--install", nargs="+", choices=PACKAGES, help="first put these into build/peers-venv")
     arguments = parser.parse_args()
     full = {"pairs": ["bundled", "1.1b", "7b"], "tokens": 128, "rounds": 3, "prompts": None, "k": [3, 5, 8, 12]}
     quick = {"pairs": ["bundled"], "tokens": 48, "rounds": 1, "prompts": 3, "k": [4, 8]}
-    report = {"report": ROOT / "build" / "peers-quick.md" if arguments.quick else ROOT / "bench" / "peers" / "RESULTS.md"}
+    report = {
+        "report": ROOT / "build" / "peers-quick.md" if arguments.quick else ROOT / "bench" / "peers" / "RESULTS.md"
+    }
     for name, value in ((quick if arguments.quick else full) | report).items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
@@ -275,7 +290,11 @@ def main() -> None:
     run = Run(arguments)
     check_space(arguments.pairs, run.models)
     run.run()
-    lines = [line for line in run.results.lines if line["tokens"] == arguments.tokens and line["threads"] == arguments.threads]
+    lines = [
+        line
+        for line in run.results.lines
+        if line["tokens"] == arguments.tokens and line["threads"] == arguments.threads
+    ]
     write_report(arguments.report, lines, arguments.pairs, run.left_out)
     print(f"{arguments.report} written from {arguments.results}")
 

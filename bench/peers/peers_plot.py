@@ -76,7 +76,9 @@ def main() -> None:
         "ours, draft": points(lines, arguments.size, ours=True),
     }
     if not all(rows.values()):
-        raise SystemExit(f"error: {arguments.results} lacks rows of both for {arguments.size}: the head of this file says how")
+        raise SystemExit(
+            f"error: {arguments.results} lacks rows of both for {arguments.size}: the head of this file says how"
+        )
     figure, axes = plt.subplots(figsize=(7, 4.2))
     for name, found in rows.items():
         axes.plot([point.rate for point in found], [point.speedup for point in found], "o", label=name)

@@ -64,7 +64,10 @@ def speed_table(rows: dict[str, list[Line]]) -> list[str]:
     for row, lines in sorted(rows.items(), key=lambda item: (is_ours(item[0]), median(item[1]))):
         parts, rate = speeds(lines, spread).values(), acceptance(lines)
         cells = [row, str(lines[0]["k"] or ""), f"{median(lines):.1f}", f"{min(parts):.1f} to {max(parts):.1f}"]
-        cells += [f"{rate:.2f}" if rate is not None else "", f"{median(lines) / median(rows[peer]):.2f}" if peer else ""]
+        cells += [
+            f"{rate:.2f}" if rate is not None else "",
+            f"{median(lines) / median(rows[peer]):.2f}" if peer else "",
+        ]
         table.append("| " + " | ".join(cells) + " |")
     return table
 

@@ -23,7 +23,9 @@ BRANCH = re.compile(r"^(j\w+|b\.?\w*|cbn?z|tbn?z)$")
 
 
 def functions(path: str, objdump: str) -> Iterator[tuple[str | None, list[Instruction]]]:
-    text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [objdump, "-d", "-C", "--no-show-raw-insn", path], capture_output=True, text=True, check=True
+    ).stdout
     name: str | None = None
     body: list[Instruction] = []
     for line in text.splitlines():

@@ -68,7 +68,9 @@ def measure(arguments: argparse.Namespace, type: str, isa: str) -> Rates:
     rows = re.findall(r"^ *(\d+) +[\d.]+ +([\d.]+)% +(\d+) +(?:([\d.]+)%|-)$", out, re.MULTILINE)
     assert [int(row[0]) for row in rows] == COLUMNS, out
     peak = {int(n): float(of_peak) / 100 for n, _, _, of_peak in rows if of_peak}
-    return Rates({int(n): float(ops) for n, _, ops, _ in rows}, {int(n): float(read) / 100 for n, read, _, _ in rows}, peak)
+    return Rates(
+        {int(n): float(ops) for n, _, ops, _ in rows}, {int(n): float(read) / 100 for n, read, _, _ in rows}, peak
+    )
 
 
 def main() -> None:
@@ -78,7 +80,10 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=1536)
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
     arguments = parser.parse_args()
-    print("| weights | one column, of the read bandwidth | t(2) / t(1) | t(4) / t(1) | t(8) / t(1) | t(16) / t(1) ", end="")
+    print(
+        "| weights | one column, of the read bandwidth | t(2) / t(1) | t(4) / t(1) | t(8) / t(1) | t(16) / t(1) ",
+        end="",
+    )
     print("| 8 columns, of the int8 (F16: F32) peak | times llama.cpp's dot products: 1, 2, 4, 8, 16 columns |")
     print("|---|---|---|---|---|---|---|---|")
     for type in arguments.types:

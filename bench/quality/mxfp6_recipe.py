@@ -37,7 +37,9 @@ def output_of(*command: object) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=pathlib.Path, nargs="+", default=[FOLDER / f"{name}.gguf" for name in PAIR])
-    parser.add_argument("--chunks", type=int, default=4, help="windows of 512 tokens, of which the second half is scored")
+    parser.add_argument(
+        "--chunks", type=int, default=4, help="windows of 512 tokens, of which the second half is scored"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--specdec", type=pathlib.Path, default=BUILD / "specdec")
@@ -50,9 +52,27 @@ def main() -> None:
             for name in arguments.groups:
                 keep = ["--keep", GROUPS[name]] if GROUPS[name] else []
                 output_of(
-                    arguments.specdec, "quantize", "--allow-requantize", "--force", "-t", arguments.threads, *keep, file, out
+                    arguments.specdec,
+                    "quantize",
+                    "--allow-requantize",
+                    "--force",
+                    "-t",
+                    arguments.threads,
+                    *keep,
+                    file,
+                    out,
                 )
-                options = ["-f", text, "--against", file, "--chunks", arguments.chunks, "-t", arguments.threads, "--json"]
+                options = [
+                    "-f",
+                    text,
+                    "--against",
+                    file,
+                    "--chunks",
+                    arguments.chunks,
+                    "-t",
+                    arguments.threads,
+                    "--json",
+                ]
                 found = json.loads(output_of(arguments.specdec, "perplexity", out, *options))
                 loss = found["kl_divergence"]
                 mean, largest = f"{loss['mean']:.5f} ± {loss['standard_error']:.5f}", f"{loss['percentile_99']:.4f}"

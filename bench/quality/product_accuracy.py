@@ -52,7 +52,10 @@ def main() -> None:
     bench, library = arguments.build / "bench", LIBRARY
     programs = {"ours": bench / "bench_logits", "llama.cpp": bench / "bench_logits_stock"}
     scored = arguments.windows * (arguments.tokens - 64)
-    print(f"{scored} tokens: mean KL from F32 activations, 1e-4 nats per token (90th percentile); same most likely token\n")
+    print(
+        f"{scored} tokens: mean KL from F32 activations, 1e-4 nats per token (90th percentile); same most "
+        "likely token\n"
+    )
     print("| file | " + " | ".join(programs) + " | ratio |\n|---|---|---|---|")
     for file in arguments.files:
         tokenizer = sd.Generator(str(file), n_ctx=256, n_threads=arguments.threads)

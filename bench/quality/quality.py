@@ -114,7 +114,9 @@ def decode_file(source: pathlib.Path, result: pathlib.Path) -> None:
     dropped = ("GGUF.", "general.architecture", "general.file_type", "mxfp6.")
     for name, entry in reader.fields.items():
         if not name.startswith(dropped):
-            writer.add_key_value(name, entry.contents(), entry.types[0], entry.types[-1] if len(entry.types) > 1 else None)
+            writer.add_key_value(
+                name, entry.contents(), entry.types[0], entry.types[-1] if len(entry.types) > 1 else None
+            )
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, decoded(tensor))
     writer.write_header_to_file()
@@ -227,7 +229,9 @@ def main() -> None:
         bench = Bench(options.specdec, options.llama_quantize, options.model, folder, options.threads)
         print(f"Python {platform.python_version()}'s library; held-out text {text.stat().st_size} bytes, ", end="")
         print(f"calibration text {calibration.stat().st_size} bytes.\n")
-        columns = "bytes | bits | perplexity | mean KL, nats | median KL | 99 % KL | same top | squared weight error, 1e-4"
+        columns = (
+            "bytes | bits | perplexity | mean KL, nats | median KL | 99 % KL | same top | squared weight error, 1e-4"
+        )
         print(f"| weights | {columns} |\n|---|{'---|' * (columns.count('|') + 1)}", flush=True)
         for name, model in bench.models(calibration):
             print(bench.row(name, model, text), flush=True)

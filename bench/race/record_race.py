@@ -131,7 +131,9 @@ animation: hidden 0s; }}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5, help="recordings to make; the one with the median speedup is kept")
+    parser.add_argument(
+        "--runs", type=int, default=5, help="recordings to make; the one with the median speedup is kept"
+    )
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/race.svg")
     parser.add_argument("--specdec", type=pathlib.Path, default=BUILD / "specdec", help="the program")
     parser.add_argument("--title", help="what stands above the picture (default: the command)")

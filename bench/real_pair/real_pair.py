@@ -44,8 +44,21 @@ class Rows:
 
     def llama(self, program: str, prompt: pathlib.Path, temperature: float, seed: int, *options: object) -> str:
         if not (self.peers / program).exists():
-            raise Unavailable(f"{self.peers / program} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then build")
-        command = [self.peers / program, "-m", self.target, "-f", prompt, "--temp", temperature, "-s", seed, *self.common]
+            raise Unavailable(
+                f"{self.peers / program} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then build"
+            )
+        command = [
+            self.peers / program,
+            "-m",
+            self.target,
+            "-f",
+            prompt,
+            "--temp",
+            temperature,
+            "-s",
+            seed,
+            *self.common,
+        ]
         return output_of(*command, *options)
 
     def llama_plain(self, prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
@@ -56,13 +69,27 @@ class Rows:
     def llama_speculative(self, *options: object) -> Engine:
         def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
             out = self.llama("llama-speculative-simple", prompt, temperature, seed, *options)
-            return Timing(int(number(r"n_predict *= *(\d+)", out)), number(r"decoded +\d+ tokens in +([\d.]+) seconds", out))
+            return Timing(
+                int(number(r"n_predict *= *(\d+)", out)), number(r"decoded +\d+ tokens in +([\d.]+) seconds", out)
+            )
 
         return run
 
     def ours(self, *options: object) -> Engine:
         def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
-            command = [self.binary, "generate", "--json", "-m", self.target, "-f", prompt, "--temp", temperature, "-s", seed]
+            command = [
+                self.binary,
+                "generate",
+                "--json",
+                "-m",
+                self.target,
+                "-f",
+                prompt,
+                "--temp",
+                temperature,
+                "-s",
+                seed,
+            ]
             out = output_of(*command, *self.common, *options)
             stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
             return Timing(**{name: stats[name] for name in Timing.__annotations__})
@@ -72,7 +99,9 @@ class Rows:
     def python(self, peer: str, num_draft_tokens: int) -> Engine:
         def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
             tokens, threads = self.arguments.tokens, self.arguments.threads
-            return python_peer(peer)(Text(self.target, None, num_draft_tokens, prompt, tokens, temperature, seed, threads))
+            return python_peer(peer)(
+                Text(self.target, None, num_draft_tokens, prompt, tokens, temperature, seed, threads)
+            )
 
         return run
 

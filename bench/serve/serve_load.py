@@ -50,7 +50,12 @@ class Job:
     max_tokens: int
 
     def body(self) -> bytes:
-        options = {"prompt": self.prompt, "temperature": self.temperature, "seed": self.seed, "max_tokens": self.max_tokens}
+        options = {
+            "prompt": self.prompt,
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+        }
         return json.dumps({**options, "stream": True, "ignore_eos": True}).encode()
 
 
@@ -230,7 +235,9 @@ async def measure(port: int, process: int, arguments: argparse.Namespace) -> Loa
 def milliseconds(values: list[float]) -> str:
     """p50 / p95 / p99"""
     ordered = sorted(values) or [0.0]
-    return " / ".join(f"{1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]:.0f}" for share in (0.5, 0.95, 0.99))
+    return " / ".join(
+        f"{1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]:.0f}" for share in (0.5, 0.95, 0.99)
+    )
 
 
 def growth(memory: list[int]) -> float:
@@ -314,7 +321,9 @@ def main() -> int:
         about = f"{arguments.clients} clients for {arguments.seconds:.0f} s over {arguments.slots} slots, "
         about += f"{arguments.threads} thread{'s' * (arguments.threads != 1)}, "
         about += f"{arguments.target.name} with {arguments.draft.name}; {platform.machine()}."
-        text = f"# Servers under load\n\n{about} What is measured and how: `python -m bench.serve.serve_load --help`.\n\n"
+        text = (
+            f"# Servers under load\n\n{about} What is measured and how: `python -m bench.serve.serve_load --help`.\n\n"
+        )
         (ROOT / "bench" / "serve" / "RESULTS.md").write_text(text + "\n".join(lines) + "\n")
     return int(is_bad)
 

@@ -96,7 +96,11 @@ def main() -> None:
             for k, temperature in itertools.product(arguments.k, arguments.temperatures):
                 row: dict[tuple[Verification, Drafting], Estimate] = {}
                 for verification, drafting in MODES:
-                    options: StreamOptions = {**TRANSFORMS[name], "max_tokens": arguments.tokens, "temperature": temperature}
+                    options: StreamOptions = {
+                        **TRANSFORMS[name],
+                        "max_tokens": arguments.tokens,
+                        "temperature": temperature,
+                    }
                     options |= {"num_draft_tokens": k, "verification": verification, "drafting": drafting}
                     row[verification, drafting] = measure(gen, prompts, options)
                 best = max(estimate.mean for estimate in row.values())

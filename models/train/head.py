@@ -1,8 +1,8 @@
 """An EAGLE-3 drafting head for the target, as llama.cpp computes it: one layer over the target's hidden rows.
 
-The cell of token n reads the target's hidden rows of token n - 1 with token n's embedding, and predicts token n + 1. In a
-chain of drafts the target's rows are missing: each further step reads what the step before made of the token before. The
-embeddings and the output matrix are the target's.
+The cell of token n reads the target's hidden rows of token n - 1 with token n's embedding, and predicts token n + 1. In
+a chain of drafts the target's rows are missing: each further step reads what the step before made of the token before.
+The embeddings and the output matrix are the target's.
 """
 
 import torch
@@ -32,10 +32,11 @@ class Head(nn.Module):
                 nn.init.normal_(p, std=0.02)
 
     def steps(self, target: Llama, tokens, rows, chains: int, count: int):
-        """tokens [B, T], rows [B, T, layers * dim] of the target -> the hidden states [B, T, dim] of `count` steps of drafting.
+        """tokens [B, T], rows [B, T, layers * dim] of the target -> the hidden states [B, T, dim] of `count` steps of
+        drafting.
 
-        State s at n: token n was read as draft s of a chain, one that the text agrees with; 0: with the target's row. States
-        after the first are made for `chains` texts only.
+        State s at n: token n was read as draft s of a chain, one that the text agrees with; 0: with the target's row.
+        States after the first are made for `chains` texts only.
         """
         length = tokens.shape[1]
         embedded = self.n_token(target.emb(tokens))
@@ -47,7 +48,9 @@ class Head(nn.Module):
                 embedded, hidden = embedded[:chains], hidden[:chains]
                 keys, values = [keys[0][:chains]], [values[0][:chains]]
             x = torch.cat((embedded, self.n_hidden(hidden)), -1)
-            q, k, v = (linear(x).unflatten(-1, (-1, self.c.head_dim)).transpose(1, 2) for linear in (self.q, self.k, self.v))
+            q, k, v = (
+                linear(x).unflatten(-1, (-1, self.c.head_dim)).transpose(1, 2) for linear in (self.q, self.k, self.v)
+            )
             q, k = rotate(q, target.cos, target.sin), rotate(k, target.cos, target.sin)
             group = self.c.heads // self.c.kv_heads
             keys.append(k.repeat_interleave(group, 1))

@@ -1,7 +1,7 @@
 """python train_head.py STEPS [TARGET.gguf]: a drafting head for a target that stays as it is -> head.pt.
 
-The head learns the target's distributions in chains of CHAIN drafts, the later drafts from fewer texts because fewer chains get
-there. Only its own layer is trained; optimisers and data are those of the pair.
+The head learns the target's distributions in chains of CHAIN drafts, the later drafts from fewer texts because fewer
+chains get there. Only its own layer is trained; optimisers and data are those of the pair.
 """
 
 import pathlib

@@ -1,5 +1,5 @@
-"""Conversations as the engine takes them, in JSON, because chat templates read whatever fields they know; and what an assistant
-answers, in the form of the OpenAI API."""
+"""Conversations as the engine takes them, in JSON, because chat templates read whatever fields they know; and what an
+assistant answers, in the form of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What an assistant has written, taken apart as the chat template has it; text that does not fit the template is content.
+    """What an assistant has written, taken apart as the chat template has it; text that does not fit the template is
+    content.
 
     It can be a message of the conversation that goes on: `messages.append(answer.message)`.
     """
@@ -52,7 +53,8 @@ ToolChoice = Literal["auto", "none", "required"] | Mapping[str, Any]
 
 
 class Answer:
-    """What the model has written in answer to a prompt, as a message. Calls that have no ids in the text get them here."""
+    """What the model has written in answer to a prompt, as a message. Calls that have no ids in the text get them
+    here."""
 
     def __init__(self, prompt: _core.ChatPrompt) -> None:
         self._prompt = prompt
@@ -63,7 +65,9 @@ class Answer:
         content, thoughts, calls = self._prompt.parse(text, not is_whole)
         while len(self._ids) < len(calls):
             self._ids.append(calls[len(self._ids)][0] or f"call_{uuid.uuid4().hex[:24]}")
-        found = [ToolCall(id, FunctionCall(name, given)) for id, (_, name, given) in zip(self._ids, calls, strict=False)]
+        found = [
+            ToolCall(id, FunctionCall(name, given)) for id, (_, name, given) in zip(self._ids, calls, strict=False)
+        ]
         return AssistantMessage(None if found and not content else content, thoughts or None, found)
 
 
@@ -115,7 +119,9 @@ def _function_name(tool: object) -> object:
 def _named(tools: Sequence[Tool], choice: Mapping[str, Any]) -> list[Tool]:
     name = _function_name(choice)
     if choice.get("type") != "function" or not isinstance(name, str):
-        raise ValueError(f'tool_choice is {dict(choice)}; a dict must be {{"type": "function", "function": {{"name": ...}}}}')
+        raise ValueError(
+            f'tool_choice is {dict(choice)}; a dict must be {{"type": "function", "function": {{"name": ...}}}}'
+        )
     found = [tool for tool in tools if _function_name(tool) == name]
     if not found:
         raise ValueError(f'tool_choice is "{name}", which none of the tools is called')
@@ -135,7 +141,9 @@ def conversation(
     if isinstance(tool_choice, Mapping):
         return Conversation(listed, shown, _listed("tools", _named(tools or [], tool_choice)), True, False)
     if tool_choice not in ("auto", "none", "required"):
-        raise ValueError(f'tool_choice is {tool_choice!r}; it must be "auto", "none", "required" or a dict with a function')
+        raise ValueError(
+            f'tool_choice is {tool_choice!r}; it must be "auto", "none", "required" or a dict with a function'
+        )
     if tool_choice == "none":
         return Conversation(listed, "null", "null", False, parallel_tool_calls)
     if tool_choice == "required" and not tools:

@@ -47,52 +47,53 @@ _MODEL_FOLDERS = [pathlib.Path(__file__).parent / "models", pathlib.Path(__file_
 class Generator:
     """A target model, and a draft that makes generation faster without changing its output.
 
-    target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded once
-        (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small models of Python
-        source).
-    draft: path or "hf:..." of a GGUF file with the same vocabulary; "mtp" for the target's own head, multi-token prediction
-        layers that its file must have; "suffix" for suffix decoding, which drafts what most often followed the longest match of
-        the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup, which drafts what followed the
-        latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram" or a Path); "auto" for "mtp", or else a
-        small model of the target's family from the Hugging Face hub, or else suffix decoding, with a RuntimeWarning; None:
-        "mtp" if the file has such layers and num_draft_tokens is not 0, otherwise no draft (with target=None: the bundled
-        draft). A list has a model or "mtp", and "suffix" or not, and overrides `suffix`.
+    target: path of a GGUF file; "hf:OWNER/REPOSITORY:QUANT" for a model of the Hugging Face hub, which is downloaded
+        once (default QUANT: Q4_K_M; needs `specdec_native[hub]`); None for the bundled pair (a demonstration: small
+        models of Python source).
+    draft: path or "hf:..." of a GGUF file with the same vocabulary; "mtp" for the target's own head, multi-token
+        prediction layers that its file must have; "suffix" for suffix decoding, which drafts what most often followed
+        the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
+        which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram"
+        or a Path); "auto" for "mtp", or else a small model of the target's family from the Hugging Face hub, or else
+        suffix decoding, with a RuntimeWarning; None: "mtp" if the file has such layers and num_draft_tokens is not 0,
+        otherwise no draft (with target=None: the bundled draft). A list has a model or "mtp", and "suffix" or not, and
+        overrides `suffix`.
     suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
-    draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids", a
-        document on every line: suffix decoding copies from it, too. Its index is kept next to it, in FILE.index.
+    draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids",
+        a document on every line: suffix decoding copies from it, too. Its index is kept next to it, in FILE.index.
     n_ctx: context size in tokens; None for the target's training context, at most 4096.
     n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
     n_batch: tokens per pass while a prompt is read, 64 or more.
     rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
-    n_gpu_layers: number of layers to offload, counted from the last: to the rpc machines, or to a GPU if llama.cpp was built
-        with such a backend; -1 for all. None: all with rpc, otherwise 0.
-    mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the start
-        is slower and the memory is not shared with other processes.
-    repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of the
-        kernels: a faster start and memory shared with other processes, slower passes, the same logits of the target. A
-        RuntimeWarning tells where memory is short for it.
-    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are repacked,
-        F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before. "auto" does that
-        unless it has less than 200 million weights besides the output matrix: then only floats are rounded, to Q8_0. Of a large
-        vocabulary (also a drafting head's) both multiply only the rows of likely tokens exactly. "file" leaves the weights,
-        and multiplies all.
-    chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one of
-        llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
+    n_gpu_layers: number of layers to offload, counted from the last: to the rpc machines, or to a GPU if llama.cpp was
+        built with such a backend; -1 for all. None: all with rpc, otherwise 0.
+    mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the
+        start is slower and the memory is not shared with other processes.
+    repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order
+        of the kernels: a faster start and memory shared with other processes, slower passes, the same logits of the
+        target. A RuntimeWarning tells where memory is short for it.
+    draft_weights: "4-bit" rounds weights of the draft model that have more than 4.5 bits to Q4_0 while they are
+        repacked, F16, BF16 and MXFP6 too if it has more than 64 MiB: a faster draft, and the target decides as before.
+        "auto" does that unless it has less than 200 million weights besides the output matrix: then only floats are
+        rounded, to Q8_0. Of a large vocabulary (also a drafting head's) both multiply only the rows of likely tokens
+        exactly. "file" leaves the weights, and multiplies all.
+    chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one
+        of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
-    max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of n_ctx
-        tokens, whose memory is allocated here.
+    max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of
+        n_ctx tokens, whose memory is allocated here.
     max_queue_size: submitted requests that may wait; one more raises QueueFull.
-    num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token whether
-        it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
-    progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
-        that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to 1. An exception
-        of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
+    num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token
+        whether it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
+    progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a
+        function that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to
+        1. An exception of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
 
-    Any number of threads may use a Generator: requests beyond max_sequences wait. A thread that begins a stream ends its
-    earlier one. A forked process cannot use its parent's Generators. A Generator is a context manager; `close` releases its
-    memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with another vocabulary,
-    Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a bad argument, TypeError for
-    one of the wrong type.
+    Any number of threads may use a Generator: requests beyond max_sequences wait. A thread that begins a stream ends
+    its earlier one. A forked process cannot use its parent's Generators. A Generator is a context manager; `close`
+    releases its memory before Python does. Raises ModelError for an unusable file, VocabularyMismatch for a draft with
+    another vocabulary, Error for a failed download, ImportError for "hf:..." without huggingface_hub, ValueError for a
+    bad argument, TypeError for one of the wrong type.
     """
 
     def __init__(
@@ -144,7 +145,9 @@ class Generator:
         except _core.VocabularyMismatch as error:
             if target is not None:
                 raise
-            raise _core.VocabularyMismatch(f"{error}. No target was given, so it is the bundled one: give target=...") from None
+            raise _core.VocabularyMismatch(
+                f"{error}. No target was given, so it is the bundled one: give target=..."
+            ) from None
         finally:
             publish()
         if self._engine.draft_choice:
@@ -178,7 +181,9 @@ class Generator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def stream(
@@ -211,31 +216,33 @@ class Generator:
 
         prompt: a string, or token ids. A string may contain special tokens.
         max_tokens: maximum number of tokens to generate; 0 generates nothing.
-        temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. Order as in llama.cpp:
-            logit bias, penalties, top-k, top-p, min-p, temperature.
-        repeat_penalty, presence_penalty, frequency_penalty, penalty_last_n: penalties of tokens among the last penalty_last_n
-            (-1: all); repeat_penalty 1 and 0 for the other two are off.
+        temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. Order as in
+            llama.cpp: logit bias, penalties, top-k, top-p, min-p, temperature.
+        repeat_penalty, presence_penalty, frequency_penalty, penalty_last_n: penalties of tokens among the last
+            penalty_last_n (-1: all); repeat_penalty 1 and 0 for the other two are off.
         logit_bias: token id -> added to its logit; -inf bans the token.
-        grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most one of
-            grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but logit_bias.
-        json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic model
-            class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
+        grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most
+            one of grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but
+            logit_bias.
+        json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic
+            model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
         regex: the whole output matches this regular expression.
         stop: strings that end the output, which does not include them.
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
-            verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one (see
-            `Generator.seed`).
+            verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one
+            (see `Generator.seed`).
         top_logprobs: 0 to 20; the number of most likely tokens that each piece has in `top_logprobs`.
         num_draft_tokens: None for the Generator's own.
-        verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et al.
-            2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a seed
-            gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call than "block"
-            (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given, otherwise "block".
-            `Generator.verification` is the mode in use.
-        drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely ones ("argmax").
+        verification: how drafts are verified (docs/losslessness.md). "block": jointly, which accepts the most, Sun et
+            al. 2403.10444. "token": one by one, Chen et al. 2302.01318 and Leviathan et al. 2211.17192. "invariant": a
+            seed gives the same output for any draft and any num_draft_tokens, with 8 % fewer tokens per target call
+            than "block" (12 % at worst), Daliri et al. 2408.07978. "auto": "invariant" if a seed is given, otherwise
+            "block". `Generator.verification` is the mode in use.
+        drafting: a draft model proposes tokens sampled from its distribution ("sampled") or its most likely ones
+        ("argmax").
 
-        Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises KeyboardInterrupt;
-        the Generator stays usable.
+        Raises ValueError for a bad argument, ContextFull for a prompt that does not fit. Ctrl-C raises
+        KeyboardInterrupt; the Generator stays usable.
         """
         options = {name: value for name, value in locals().items() if name not in {"self", "prompt"}}
         return self._begin(Stream(self, self._submit_alone(prompt, options)))
@@ -289,54 +296,59 @@ class Generator:
     ) -> str:
         """The conversation as a prompt, in the chat template, which is run as Jinja as transformers does.
 
-        messages: dicts with "role", "content" and whatever else the template knows ("tool_calls", ...); JSON values only.
+        messages: dicts with "role", "content" and whatever else the template knows ("tool_calls", ...); JSON values
+        only.
         add_generation_prompt: the prompt ends with the start of the assistant's answer.
         tools: JSON schemas of functions that the model may call, for templates that know them.
 
-        The result is for reading and for other engines: `chat` keeps special tokens that are written in messages apart from
-        the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be run or
-        rejects the messages.
+        The result is for reading and for other engines: `chat` keeps special tokens that are written in messages apart
+        from the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be
+        run or rejects the messages.
         """
         given = conversation(messages, tools)
         return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt))
 
     def stream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatStream:
-        """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`, options as
-        for `stream`. `ChatStream.message` is the answer so far: its content, its reasoning and its tool calls.
+        """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`,
+        options as for `stream`. `ChatStream.message` is the answer so far: its content, its reasoning and its tool
+        calls.
 
         max_tokens: without it the answer ends where the model ends it, or where the context is full.
         tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
-            {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the function's
-            schema (not together with grammar, json_schema or regex).
+            {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the
+            function's schema (not together with grammar, json_schema or regex).
         parallel_tool_calls: an answer may have more than one call.
 
-        Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read of it.
+        Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read
+        of it.
         """
         prompt = self._chat_prompt(messages, options)
         return self._begin(ChatStream(self, self._submit_alone(prompt, {}), Answer(prompt)))
 
     def chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatCompletion:
-        """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`. `ChatCompletion.message`
-        has its content, reasoning and tool calls."""
+        """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`.
+        `ChatCompletion.message` has its content, reasoning and tool calls."""
         prompt = self._chat_prompt(messages, options)
         with ChatHandle(self, self._submit_alone(prompt, {}), Answer(prompt)) as handle:
             return handle.result()
 
-    def stream_many(self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]) -> EventStream:
+    def stream_many(
+        self, requests: Iterable[str | Sequence[int] | Request], **options: Unpack[StreamOptions]
+    ) -> EventStream:
         """Run many requests, up to `max_sequences` at once; each cycle has one pass of the target for all of them.
 
-        requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as needed, so it
-            may be infinite; while it blocks, submitted requests run on. A prefix that was already read for another request
-            is not read again.
-        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; those of the others
-            are derived from it (`Event.seed`), so that batches with different seeds have no outputs in common.
+        requests: prompts, or `Request` dicts: a prompt with its own options. They are taken from the iterable as
+            needed, so it may be infinite; while it blocks, submitted requests run on. A prefix that was already read
+            for another request is not read again.
+        options: as for `stream`, the defaults for all requests. `seed` is the seed of the first request; those of the
+            others are derived from it (`Event.seed`), so that batches with different seeds have no outputs in common.
 
-        Events are yielded as they happen, the pieces of one request in order. The output of a request is bit for bit the one
-        that `stream` gives for it alone with the same seed.
+        Events are yielded as they happen, the pieces of one request in order. The output of a request is bit for bit
+        the one that `stream` gives for it alone with the same seed.
 
-        A request that cannot run (a bad argument, a prompt that does not fit) yields one event with its `error`; the others
-        are not affected. Bad `options` raise at once. Ctrl-C raises KeyboardInterrupt and ends all requests; the Generator
-        stays usable.
+        A request that cannot run (a bad argument, a prompt that does not fit) yields one event with its `error`; the
+        others are not affected. Bad `options` raise at once. Ctrl-C raises KeyboardInterrupt and ends all requests; the
+        Generator stays usable.
         """
         _core.check_request_options(**options)  # raises errors that concern all requests now
         self._end_run()
@@ -351,8 +363,8 @@ class Generator:
     ) -> list[Completion]:
         """The completions of all requests, in order; arguments as for `stream_many`. Errors are in `Completion.error`.
 
-        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function that is
-            called with 1 whenever a request has ended, such as `update` of a bar of your own.
+        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
+            that is called with 1 whenever a request has ended, such as `update` of a bar of your own.
         """
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
@@ -374,8 +386,8 @@ class Generator:
     def score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
         """The log-probability of every token of a text, given those before it, under the target without any transform.
 
-        text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the same bits
-        for every n_batch, max_sequences and number of threads, and under any load. Raises as `stream` does.
+        text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens. The result has the
+        same bits for every n_batch, max_sequences and number of threads, and under any load. Raises as `stream` does.
         top_logprobs: 0 to 20; the number of most likely tokens in each place to report, too.
         """
         with self.submit_score(text, top_logprobs=top_logprobs) as handle:
@@ -383,7 +395,9 @@ class Generator:
 
     def submit_score(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> RequestHandle:
         """`score` together with other requests (`submit`): `RequestHandle.score` waits for it."""
-        return RequestHandle(self, self.submit_native(text, {"max_tokens": 0, "top_logprobs": top_logprobs}, score_prompt=True))
+        return RequestHandle(
+            self, self.submit_native(text, {"max_tokens": 0, "top_logprobs": top_logprobs}, score_prompt=True)
+        )
 
     async def ascore(self, text: str | Sequence[int], *, top_logprobs: int = 0) -> Score:
         """`score` for asyncio. Cancelling the task cancels the request."""
@@ -392,11 +406,13 @@ class Generator:
             return handle.score()
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
-        """Start a request that runs together with others, and return its handle at once; arguments and errors as for `stream`.
+        """Start a request that runs together with others, and return its handle at once; arguments and errors as for
+        `stream`.
 
-        Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of arrival; each
-        output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation or a slow reader of
-        one request does not affect the others. Raises QueueFull if max_queue_size requests wait already.
+        Any thread may submit at any time. Up to `max_sequences` requests run at once, the others wait in order of
+        arrival; each output is bit for bit the one that `stream` gives for the request alone. An error, a cancellation
+        or a slow reader of one request does not affect the others. Raises QueueFull if max_queue_size requests wait
+        already.
         """
         return RequestHandle(self, self.submit_native(prompt, options))
 
@@ -431,12 +447,13 @@ class Generator:
             return await handle.aresult()
 
     def save_prefix(self, path: str | os.PathLike[str]) -> int:
-        """Write the KV caches of the running or last request of `stream`, `generate` or `prefill` to a file, for `load_prefix`.
+        """Write the KV caches of the running or last request of `stream`, `generate` or `prefill` to a file, for
+        `load_prefix`.
 
         After `prefill(prompt)` that is the prompt without its last token; after the others also what followed.
         The file is replaced in one step. It takes the bytes of the caches: for one token of a 1.5B model 28 KB, with
-        kv_type="q8_0" 15 KB, and as much for the draft. Returns the number of tokens. Raises Error if nothing was read or the
-        file cannot be written.
+        kv_type="q8_0" 15 KB, and as much for the draft. Returns the number of tokens. Raises Error if nothing was read
+        or the file cannot be written.
         """
         engine = self._core
         if self._last is None:
@@ -445,12 +462,13 @@ class Generator:
         return engine.save_prefix(self._last, os.fspath(path))
 
     def load_prefix(self, path: str | os.PathLike[str]) -> int:
-        """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them again.
+        """Fill the KV caches from a file of `save_prefix`: a prompt that begins with its tokens does not read them
+        again.
 
-        Output is the same, bit for bit, as without. Ends this thread's stream. Returns the number of tokens; 0 if there is no
-        such file and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model, `kv_type`,
-        `max_sequences`, processor or version. Damage is found, malice is not: load only files that you or programs that you
-        trust have written.
+        Output is the same, bit for bit, as without. Ends this thread's stream. Returns the number of tokens; 0 if there
+        is no such file and, with a RuntimeWarning that says why, 0 if the file is damaged, or of another model,
+        `kv_type`, `max_sequences`, processor or version. Damage is found, malice is not: load only files that you or
+        programs that you trust have written.
         """
         engine = self._core
         if not os.path.exists(path):
@@ -472,8 +490,8 @@ class Generator:
 
     @property
     def seed(self) -> int:
-        """The seed of the running or last request of `stream` or `generate`. A random one repeats the output together with
-        `verification`, unless draft lengths were "auto" and the verification not "invariant"."""
+        """The seed of the running or last request of `stream` or `generate`. A random one repeats the output together
+        with `verification`, unless draft lengths were "auto" and the verification not "invariant"."""
         return 0 if self._last is None else self._last.seed
 
     @property
@@ -483,13 +501,14 @@ class Generator:
 
     @property
     def drafting(self) -> str:
-        """Whether the running or last request of `stream` or `generate` uses drafts and what they gain, or why not, from the
-        costs measured so far; a sentence that starts with "on", "off" or "undecided"."""
+        """Whether the running or last request of `stream` or `generate` uses drafts and what they gain, or why not,
+        from the costs measured so far; a sentence that starts with "on", "off" or "undecided"."""
         return self.stats.drafting
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the target's GGUF file: key -> int, float, bool, str or a list of these. Read on first use."""
+        """The metadata of the target's GGUF file: key -> int, float, bool, str or a list of these. Read on first
+        use."""
         _ = self._core  # an error if this is closed
         if self._metadata is None:
             self._metadata = _core.read_metadata(self._path)
@@ -511,10 +530,11 @@ class Generator:
         return self._core.n_threads
 
     def tokenize(self, text: str, *, special: bool = True) -> list[int]:
-        """Token ids of a prompt, starting with the model's BOS token if it uses one; a BOS that is written out at the start of
-        the text is that one, not a second.
+        """Token ids of a prompt, starting with the model's BOS token if it uses one; a BOS that is written out at the
+        start of the text is that one, not a second.
 
-        special: control tokens written in the text, such as "<|im_end|>", are recognised. False: they are ordinary text.
+        special: control tokens written in the text, such as "<|im_end|>", are recognised. False: they are ordinary
+        text.
         """
         return self._core.tokenize(text, special)
 

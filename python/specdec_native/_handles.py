@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 class RequestHandle:
     """A request that runs together with others (`Generator.submit`). Any number of threads may use it.
 
-    Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the error
-    that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request; so does leaving
-    it as a context manager.
+    Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the
+    error that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request;
+    so does leaving it as a context manager.
     """
 
     def __init__(self, generator: Generator, request: _core.RequestHandle) -> None:
@@ -56,7 +56,8 @@ class RequestHandle:
             raise self.error
 
     def result(self) -> Completion:
-        """Wait for the end and return the whole output. Raises what ended the request early (`Cancelled` after `cancel`)."""
+        """Wait for the end and return the whole output. Raises what ended the request early (`Cancelled` after
+        `cancel`)."""
         self._request.wait_for_end()
         return self._completion()
 
@@ -80,8 +81,8 @@ class RequestHandle:
         return self.result().text
 
     def score(self) -> Score:
-        """Wait for the end of a request of `Generator.submit_score` and return its score. Raises as `result` does; ValueError
-        for a request that scores nothing."""
+        """Wait for the end of a request of `Generator.submit_score` and return its score. Raises as `result` does;
+        ValueError for a request that scores nothing."""
         self.result()
         score = self._request.prompt_score()
         if score is None:
@@ -89,7 +90,8 @@ class RequestHandle:
         return score_of(*score)
 
     def cancel(self) -> None:
-        """End the request and free its place; what it has generated stays readable. Does not wait; harmless after the end."""
+        """End the request and free its place; what it has generated stays readable. Does not wait; harmless after
+        the end."""
         self._request.cancel()
 
     @property
@@ -99,7 +101,8 @@ class RequestHandle:
 
     @property
     def error(self) -> Exception | None:
-        """What ended the request early (`Cancelled` after `cancel` and after `Generator.close`); None: nothing so far."""
+        """What ended the request early (`Cancelled` after `cancel` and after `Generator.close`); None: nothing so
+        far."""
         return cast("Exception | None", self._request.error)
 
     @property
@@ -120,7 +123,9 @@ class RequestHandle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.cancel()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
@@ -151,7 +156,8 @@ class ChatHandle(RequestHandle):
         self._answer = answer
 
     def result(self) -> ChatCompletion:
-        """Wait for the end and return the whole answer. Raises what ended the request early (`Cancelled` after `cancel`)."""
+        """Wait for the end and return the whole answer. Raises what ended the request early (`Cancelled` after
+        `cancel`)."""
         return chat_completion_of(super().result(), self._answer)
 
     async def aresult(self) -> ChatCompletion:
@@ -170,8 +176,8 @@ class ChatHandle(RequestHandle):
 
 
 class _News:
-    """Tells listeners that their requests have changed, on one thread for all of them: the threads that run models never wait
-    for Python's lock."""
+    """Tells listeners that their requests have changed, on one thread for all of them: the threads that run models
+    never wait for Python's lock."""
 
     def __init__(self) -> None:
         self.changed = _core.News()

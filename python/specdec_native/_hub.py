@@ -65,7 +65,8 @@ def download(name: str) -> str:
         ) from None
     except errors.RepositoryNotFoundError:
         raise _core.Error(
-            f"{repository} does not exist, or is private; check the name at {page}, or set HF_TOKEN to a token that may read it"
+            f"{repository} does not exist, or is private; check the name at {page}, or set HF_TOKEN to a token "
+            "that may read it"
         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise _core.Error(f"{page}: {str(error).splitlines()[0]}") from error
@@ -90,7 +91,9 @@ def _describe(repository: str) -> ModelInfo | str:
                 raise
             time.sleep(seconds)
         except Exception as error:  # the HTTP library's, which differs between versions of huggingface_hub
-            if not isinstance(error, OSError) and not type(error).__module__.startswith(("httpx", "httpcore", "requests")):
+            if not isinstance(error, OSError) and not type(error).__module__.startswith(
+                ("httpx", "httpcore", "requests")
+            ):
                 raise
             return f"{ENDPOINT} cannot be reached ({error}); check the network, HTTPS_PROXY and SSL_CERT_FILE"
     raise AssertionError("the last attempt raises")
@@ -132,7 +135,8 @@ def _check_space(name: str, info: ModelInfo, files: list[str]) -> None:
     free = shutil.disk_usage(folder).free
     if wanted > free:
         raise _core.Error(
-            f"{name} needs {wanted / 1e9:.2f} GB, and {folder} has {free / 1e9:.2f} GB free; free some, or set HF_HOME to a "
+            f"{name} needs {wanted / 1e9:.2f} GB, and {folder} has {free / 1e9:.2f} GB free; free some, or set "
+            "HF_HOME to a "
             "folder on another disk"
         )
 
@@ -154,6 +158,7 @@ def _download_file(repository: str, file: str) -> pathlib.Path:
         path.unlink()
         blob.unlink(missing_ok=True)
         raise _core.Error(
-            f"{file}: what was received has another size or checksum than the hub states; try again later, or check proxies"
+            f"{file}: what was received has another size or checksum than the hub states; try again later, or "
+            "check proxies"
         )
     return path

@@ -11,6 +11,7 @@ _logger.addHandler(logging.NullHandler())  # as libraries do: silent unless the 
 
 
 def publish() -> None:
-    """Logs what was logged natively since the last call, on this thread; called during a load and at the end of other calls."""
+    """Logs what was logged natively since the last call, on this thread; called during a load and at the end of
+    other calls."""
     for level, line in _core.take_log():
         _logger.log(level, "%s", line)

@@ -20,7 +20,8 @@ class MakesJsonSchema(Protocol):
     def json_schema(self) -> dict[str, Any]: ...
 
 
-# The schema as a JSON string or an object, or what makes one: a class of pydantic's (`model_json_schema`) or a TypeAdapter.
+# The schema as a JSON string or an object, or what makes one: a class of pydantic's (`model_json_schema`) or a
+# TypeAdapter.
 JsonSchema: TypeAlias = str | Mapping[str, Any] | type[Any] | MakesJsonSchema
 
 
@@ -75,8 +76,8 @@ def draft_of(sources: Sequence[str | os.PathLike[str]]) -> tuple[str | os.PathLi
 def prompt_and_options(
     request: str | Sequence[int] | Request, common: StreamOptions, index: int
 ) -> tuple[str | Sequence[int], dict[str, Any]]:
-    """The prompt and options of request `index` of a batch. Its own options override the common ones; a common seed is that of
-    request 0, from which those of the others are derived."""
+    """The prompt and options of request `index` of a batch. Its own options override the common ones; a common seed is
+    that of request 0, from which those of the others are derived."""
     own: dict[str, Any] = {"prompt": request}
     if isinstance(request, Mapping):
         if "prompt" not in request:

@@ -14,7 +14,9 @@ def _bar(**options: Any) -> Any:
             warnings.filterwarnings("ignore", "IProgress not found")  # a notebook without ipywidgets gets a bar of text
             from tqdm.auto import tqdm
     except ImportError:
-        raise ImportError('progress=True needs tqdm: pip install "specdec_native[progress]", or give a function') from None
+        raise ImportError(
+            'progress=True needs tqdm: pip install "specdec_native[progress]", or give a function'
+        ) from None
     return tqdm(**options)
 
 
@@ -22,7 +24,9 @@ class _StepBar:
     """One bar, which starts again with every step."""
 
     def __init__(self) -> None:
-        self._bar = _bar(desc="loading", total=1.0, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}", leave=False)
+        self._bar = _bar(
+            desc="loading", total=1.0, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}", leave=False
+        )
 
     def __call__(self, step: str, share: float) -> None:
         self._bar.set_description_str(step, refresh=False)
@@ -44,7 +48,9 @@ def of_load(given: bool | Callable[[str, float], object]) -> Iterator[Callable[[
 
 
 @contextlib.contextmanager
-def of_many(given: bool | Callable[[int], object] | None, total: int | None) -> Iterator[Callable[[int], object] | None]:
+def of_many(
+    given: bool | Callable[[int], object] | None, total: int | None
+) -> Iterator[Callable[[int], object] | None]:
     """What to call with the number of requests that have ended. total: of all; None: unknown."""
     if given is True:
         with contextlib.closing(_bar(total=total, unit="prompt")) as bar:

@@ -12,16 +12,18 @@ VerificationMode = Literal["token", "block", "invariant"]
 DraftOrigin = Literal["model", "suffix", "ngram", "constraint"]
 
 
-class Piece(NamedTuple):  # made from the engine's tuple in one step: with cold caches, each line of Python takes microseconds
+class Piece(
+    NamedTuple
+):  # made from the engine's tuple in one step: with cold caches, each line of Python takes microseconds
     """One token of the output.
 
-    `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible start of
-    a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft model ("model"), a
-    copy of text ("suffix", "ngram"), or a constraint that allows no other token ("constraint"); None: it was sampled from the
-    target. `logprob` is the natural log of the target's probability of the token, before any transform. `finish_reason` is set
-    on the last piece: "stop" (end of generation or a stop string), "length" (max_tokens) or "context" (the context is full).
-    `top_logprobs` has the most likely tokens in the place of `token`, as (token, logprob), as many as the request asked for: in
-    descending order, of equal ones the lower id first.
+    `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible
+    start of a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft
+    model ("model"), a copy of text ("suffix", "ngram"), or a constraint that allows no other token ("constraint");
+    None: it was sampled from the target. `logprob` is the natural log of the target's probability of the token, before
+    any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
+    (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the place of `token`,
+    as (token, logprob), as many as the request asked for: in descending order, of equal ones the lower id first.
     """
 
     token: int
@@ -42,9 +44,9 @@ class Stats:
     """Counters and times of one request, and what became of its drafts. Times are in seconds; a pass shared with other
     requests counts in full for each.
 
-    `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that were cut
-    off by a stop string count in `drafted` only. The counters of a stream that was closed early include pieces that were not
-    read.
+    `tokens` is the number of pieces of the output, `accepted` how many of them are `from_draft`. Accepted drafts that
+    were cut off by a stop string count in `drafted` only. The counters of a stream that was closed early include pieces
+    that were not read.
     """
 
     prompt_tokens: int = 0
@@ -61,8 +63,8 @@ class Stats:
     target_seconds: float = 0.0
     sampling_seconds: float = 0.0
     seconds: float = 0.0  #: all cycles, the three above included
-    #: Whether drafts are used and what they gain, or why not, from the costs measured so far: a sentence that begins with
-    #: "on", "off" or "undecided". Of a request of `submit`: at its end, "" before.
+    #: Whether drafts are used and what they gain, or why not, from the costs measured so far: a sentence that begins
+    #: with "on", "off" or "undecided". A request of `submit` has it at its end, and "" before.
     drafting: str = ""
 
     @property
@@ -81,8 +83,8 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The whole output of a request. `finish_reason` is None for max_tokens=0 and for a failed request (`generate_many`), which
-    has an `error` and the output before it."""
+    """The whole output of a request. `finish_reason` is None for max_tokens=0 and for a failed request
+    (`generate_many`), which has an `error` and the output before it."""
 
     text: str
     tokens: list[int] = field(repr=False)
@@ -109,7 +111,9 @@ class Score:
     tokens: list[int]
     logprobs: list[float | None]  #: of tokens[i]; None for the first
     most_likely: list[int | None]  #: the most likely token in place of tokens[i]; None for the first
-    top_logprobs: list[tuple[tuple[int, float], ...]]  #: as many of the most likely as asked for (see Piece); () for the first
+    top_logprobs: list[
+        tuple[tuple[int, float], ...]
+    ]  #: as many of the most likely as asked for (see Piece); () for the first
 
     @property
     def total(self) -> float:

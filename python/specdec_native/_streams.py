@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 
 class Run(Iterator[T]):
-    """Requests that one iterator reads. It ends when they have finished, when it is closed, or when its thread begins a newer
-    run on the same Generator."""
+    """Requests that one iterator reads. It ends when they have finished, when it is closed, or when its thread begins a
+    newer run on the same Generator."""
 
     _what: ClassVar[str]
 
@@ -76,15 +76,17 @@ class Run(Iterator[T]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
 class Stream(Run[Piece]):
     """Iterator over the pieces of one request; a context manager. Closing or dropping it ends the generation early.
 
-    The engine does not wait for the reader: it generates while you handle a piece. A newer stream of the same thread on the
-    same Generator ends this one: continuing the iteration then raises `Error`.
+    The engine does not wait for the reader: it generates while you handle a piece. A newer stream of the same thread on
+    the same Generator ends this one: continuing the iteration then raises `Error`.
     """
 
     _what = "this stream was"
@@ -216,8 +218,8 @@ class EventStream(Run[Event]):
         self._num_ends += 1
 
     def _submit(self, generator: Generator) -> None:
-        """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time, because
-        `requests` may block."""
+        """Keeps as many requests waiting as there are slots. Once all slots are taken it takes one request at a time,
+        because `requests` may block."""
         while len(self._running) + self._num_ends < 2 * generator.max_sequences:
             waits = len(self._running) >= generator.max_sequences
             try:

@@ -1,7 +1,7 @@
 """Draws the results of `specdec bench --json`: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
 
-Left: tokens per second of each mode. Right: where the time of a token goes (drafts, target pass, sampling, rest), predicted
-from passes timed alone and measured, with a draft and without.
+Left: tokens per second of each mode. Right: where the time of a token goes (drafts, target pass, sampling, rest),
+predicted from passes timed alone and measured, with a draft and without.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def fail(message: str) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m specdec_native.plot", description="Draw the JSON of `specdec bench`.")
+    parser = argparse.ArgumentParser(
+        prog="python3 -m specdec_native.plot", description="Draw the JSON of `specdec bench`."
+    )
     parser.add_argument("file", help="the PNG to write")
     parser.add_argument("--check", action="store_true", help="only check whether a plot can be drawn there")
     arguments = parser.parse_args()
@@ -88,7 +90,9 @@ def main() -> int:
     except ImportError:
         return fail('matplotlib is missing; pip install "specdec_native[plot]"')
     folder = os.path.dirname(arguments.file) or "."
-    if not os.access(arguments.file if os.path.exists(arguments.file) else folder, os.W_OK) or os.path.isdir(arguments.file):
+    if not os.access(arguments.file if os.path.exists(arguments.file) else folder, os.W_OK) or os.path.isdir(
+        arguments.file
+    ):
         return fail(f"{arguments.file}: cannot be written")
     if arguments.check:
         return 0

@@ -36,7 +36,9 @@ Batch = dict[str, npt.NDArray[Any]]  # column name -> one value per row
 OUTPUT_COLUMNS = ("text", "tokens", "finish_reason", "error", "num_tokens", "num_drafted", "num_accepted", "seconds")
 # Columns that set an option of their row. Not logit_bias, because Arrow does not preserve mappings in columns.
 OPTION_COLUMNS = frozenset(StreamOptions.__annotations__) - {"logit_bias"}
-_WHOLE_NUMBERS = frozenset(name for name, row in request_options().items() if row["type"] in {"whole", "seed", "draft_tokens"})
+_WHOLE_NUMBERS = frozenset(
+    name for name, row in request_options().items() if row["type"] in {"whole", "seed", "draft_tokens"}
+)
 
 
 class GenerateText:
@@ -45,19 +47,19 @@ class GenerateText:
     target, draft: GGUF files, paths on the machine of the actor; None: the bundled pair (see `Generator`).
     prompt_column: strings, or lists of token ids.
     key_column: values that identify rows; None: the prompt column, so that equal prompts get equal outputs.
-    sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (except logit_bias)
-        overrides it in rows where it is not null.
+    sampling: keyword arguments of `Generator.stream` for all rows. A column with the name of one of them (except
+        logit_bias) overrides it in rows where it is not null.
     max_sequences: number of rows that run at once in an actor, each with a context of n_ctx tokens.
     prefix: prefix for the names of the new columns, if the dataset already has columns with these names.
     generator: further keyword arguments of `Generator`, such as num_draft_tokens. Set n_threads to the num_cpus of
         map_batches, because an actor does not know of others on its machine.
 
-    The seed of a row is its column "seed", or else is derived from sampling["seed"] (default: 0) and the row's key. Its output
-    therefore does not depend on the actor, the batch or the attempt, on processors of one kind. The exception is verification
-    "block" or "token" with num_draft_tokens="auto".
+    The seed of a row is its column "seed", or else is derived from sampling["seed"] (default: 0) and the row's key. Its
+    output therefore does not depend on the actor, the batch or the attempt, on processors of one kind. The exception is
+    verification "block" or "token" with num_draft_tokens="auto".
 
-    New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted, num_accepted,
-    seconds, and error: null, or why this row has no output. A bad row does not affect the others.
+    New columns: text, tokens (ids), finish_reason ("stop", "length" or "context"), num_tokens, num_drafted,
+    num_accepted, seconds, and error: null, or why this row has no output. A bad row does not affect the others.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class GenerateText:
                 )
         taken = [name for name in OUTPUT_COLUMNS if self._prefix + name in batch]
         if taken:
-            raise ValueError(f'the dataset has a column "{self._prefix}{taken[0]}" already; give a prefix for the new ones')
+            raise ValueError(
+                f'the dataset has a column "{self._prefix}{taken[0]}" already; give a prefix for the new ones'
+            )
         requests = [self._request(batch, i) for i in range(len(batch[self._prompt_column]))]
         rows = [_row(completion) for completion in self._generator.generate_many(requests, **self._sampling)]
         columns = zip(*rows, strict=True) if rows else ((),) * len(OUTPUT_COLUMNS)

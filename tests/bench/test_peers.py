@@ -39,7 +39,8 @@ def test_outputs_of_llama_cpp(tmp_path: pathlib.Path) -> None:
     assert (timing.tokens, timing.seconds, timing.drafted, timing.accepted) == (49, 0.35, 60, 33)
     program(
         tmp_path / "llama-completion",
-        "x: sampling time =  30.00 ms\nx: prompt eval time =  99.00 ms /  12 tokens (\nx:  eval time =  470.00 ms /  47 runs (",
+        "x: sampling time =  30.00 ms\nx: prompt eval time =  99.00 ms /  12 tokens (\nx:  eval time =  470.00 "
+        "ms /  47 runs (",
     )
     timing = engines.LlamaCpp(tmp_path).plain(text(tmp_path))
     assert timing.tokens == 47 and timing.seconds == pytest.approx(0.5)
@@ -59,7 +60,9 @@ def test_what_is_measured_is_not_measured_again(tmp_path: pathlib.Path) -> None:
     peers.Results(path).add(line("ours", 1, 0.5))
     again = peers.Results(path)
     assert again.has(line("ours", 1, 99.0))
-    assert not any(again.has(line("ours", 1, 0.5, **{name: 1})) for name in ("k", "temperature", "prompt", "tokens", "threads"))
+    assert not any(
+        again.has(line("ours", 1, 0.5, **{name: 1})) for name in ("k", "temperature", "prompt", "tokens", "threads")
+    )
     assert not again.has(line("ours", 2, 0.5))
 
 
@@ -71,7 +74,9 @@ def test_tables(tmp_path: pathlib.Path) -> None:
     peers_report.write_report(report, lines, ["bundled"], {("bundled", "ours"): "no memory"})
     written = report.read_text()
     assert written.startswith("mine\n") and written.endswith("also mine\n") and "old" not in written
-    assert "| llama.cpp F16, draft | 4 | 96.0 | 80.0 to 100.0 | 0.40 | 1.00 |" in written  # the tuning round is not counted
+    assert (
+        "| llama.cpp F16, draft | 4 | 96.0 | 80.0 to 100.0 | 0.40 | 1.00 |" in written
+    )  # the tuning round is not counted
     assert "| llama.cpp F16 |  | 50.0 | 50.0 to 50.0 |  | 0.52 |" in written
     assert "| ours MXFP6, draft | 4 | 200.0 | 200.0 to 200.0 | 0.40 | 2.08 |" in written
     assert "- ours: no memory" in written

@@ -35,7 +35,9 @@ def test_programs_exist() -> None:
 
 def test_every_row_has_a_result() -> None:
     rows = [
-        line.split("|")[1:-1] for line in README.splitlines() if line.startswith("| ") and not line.startswith("| question")
+        line.split("|")[1:-1]
+        for line in README.splitlines()
+        if line.startswith("| ") and not line.startswith("| question")
     ]
     assert len(rows) > 25
     assert all(len(row) == 5 and row[1].strip() and "](" in row[2] and row[4].strip() for row in rows)

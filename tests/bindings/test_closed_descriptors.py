@@ -1,4 +1,5 @@
-"""The extension in a process whose standard descriptors were closed: what it writes never reaches a file of the user's."""
+"""The extension in a process whose standard descriptors were closed: what it writes never reaches a file of the
+user's."""
 
 import pathlib
 import subprocess

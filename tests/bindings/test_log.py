@@ -1,5 +1,5 @@
-"""While models are loaded: llama.cpp's log in Python's logging, progress, Ctrl-C. Progress over many prompts, and what is said
-of drafts."""
+"""While models are loaded: llama.cpp's log in Python's logging, progress, Ctrl-C. Progress over many prompts, and what
+is said of drafts."""
 
 from __future__ import annotations
 
@@ -145,7 +145,9 @@ def test_warnings_show_the_callers_line(tmp_path: pathlib.Path) -> None:
 def test_progress_over_many_prompts() -> None:
     calls: list[int] = []
     requests = ["import os\n", "", "def f(", "class A:"]  # the second one fails
-    completions = sd.Generator(max_sequences=2, n_threads=1).generate_many(requests, max_tokens=4, progress=calls.append)
+    completions = sd.Generator(max_sequences=2, n_threads=1).generate_many(
+        requests, max_tokens=4, progress=calls.append
+    )
     assert calls == [1] * len(requests)
     assert [completion.error is None for completion in completions] == [True, False, True, True]
 
@@ -172,7 +174,9 @@ def test_statistics_say_what_became_of_drafts(target_path: pathlib.Path) -> None
         assert fixed.stats.drafting.startswith("on: up to 2") and none.stats.drafting.startswith("off: the number")
         handle = gen.submit("import os\n", max_tokens=8, num_draft_tokens=3)
         assert handle.result().stats.drafting.startswith("on: up to 3")
-        assert asyncio.run(gen.agenerate("x", max_tokens=4, num_draft_tokens=0)).stats.drafting.startswith("off: the number")
+        assert asyncio.run(gen.agenerate("x", max_tokens=4, num_draft_tokens=0)).stats.drafting.startswith(
+            "off: the number"
+        )
         assert isinstance(gen.drafting, str)  # also after submitted requests, and while they run
     with sd.Generator(target_path, n_threads=1) as alone:
         assert alone.generate("x", max_tokens=2).stats.drafting == "off: there is no draft"

@@ -1,4 +1,5 @@
-"""The engine's tables of options and statistics against Python's typed signatures, which repeat names, types and defaults."""
+"""The engine's tables of options and statistics against Python's typed signatures, which repeat names, types and
+defaults."""
 
 import dataclasses
 import inspect
@@ -79,7 +80,8 @@ def test_a_default_given_is_a_default_left_out() -> None:
 
 
 def test_every_option_has_an_entry_in_the_docstring() -> None:
-    """ "name: ..." or "name, other: ..." at the beginning of a line; an option that another entry mentions does not count."""
+    """ "name: ..." or "name, other: ..." at the beginning of a line; an option that another entry mentions does not
+    count."""
     for function, table in ((sd.Generator.stream, _core.request_options()), (sd.Generator, _core.generator_options())):
         entries = re.findall(r"^(\w+(?:, \w+)*): ", inspect.getdoc(function) or "", re.MULTILINE)
         named = [name for entry in entries for name in entry.split(", ")]
@@ -98,7 +100,9 @@ def test_options_of_another_name() -> None:
         _core.check_request_options(top_q=1)
 
 
-def test_a_file_called_ngram(tmp_path: pathlib.Path, draft_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_called_ngram(
+    tmp_path: pathlib.Path, draft_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     target = shutil.copy(draft_path, tmp_path / "target.gguf")
     looked_up = sd.Generator(target, "ngram")
@@ -108,4 +112,6 @@ def test_a_file_called_ngram(tmp_path: pathlib.Path, draft_path: os.PathLike[str
             sd.Generator(target, missing)
     shutil.copy(draft_path, "ngram")
     for file in ("./ngram", pathlib.Path("ngram")):
-        assert sd.Generator(target, file).generate("x = x = x =", max_tokens=8, num_draft_tokens=2).stats.draft_calls > 0
+        assert (
+            sd.Generator(target, file).generate("x = x = x =", max_tokens=8, num_draft_tokens=2).stats.draft_calls > 0
+        )

@@ -23,7 +23,9 @@ def test_stubs_are_those_of_the_built_extension(tmp_path: pathlib.Path) -> None:
     committed = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.pyi"))
     assert made == committed and made
     for name in made:
-        assert filecmp.cmp(tmp_path / "specdec_native" / name, PACKAGE / name, shallow=False), f"{name}: run `make stubs`"
+        assert filecmp.cmp(tmp_path / "specdec_native" / name, PACKAGE / name, shallow=False), (
+            f"{name}: run `make stubs`"
+        )
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Rows through GenerateText: in this process on arrays, and over a real Ray cluster of two actors, one killed in the middle."""
+"""Rows through GenerateText: in this process on arrays, and over a real Ray cluster of two actors, one killed in the
+middle."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ def test_columns_of_a_batch(complete: GenerateText) -> None:
     gen = sd.Generator(n_threads=1)
     for i, prompt in enumerate(PROMPTS):
         alone = gen.generate(prompt, max_tokens=12, seed=row_seed(5, prompt))
-        assert (out["text"][i], out["tokens"][i], out["finish_reason"][i]) == (alone.text, alone.tokens, alone.finish_reason)
+        assert (out["text"][i], out["tokens"][i], out["finish_reason"][i]) == (
+            alone.text,
+            alone.tokens,
+            alone.finish_reason,
+        )
         assert out["num_tokens"][i] == 12 and out["seconds"][i] > 0 and out["error"][i] is None
 
 
@@ -111,9 +116,11 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'specdec_native[ray]'")
     pytest.importorskip("ray.data")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # short: it holds Unix sockets
+    with tempfile.TemporaryDirectory(
+        prefix="ray", ignore_cleanup_errors=True
+    ) as folder:  # short: it holds Unix sockets
         ray.init(
-            num_cpus=4,  # the number Ray schedules with, regardless of the machine: two for the actors, the rest for reading
+            num_cpus=4,  # what Ray schedules with, regardless of the machine: two for the actors, the rest for reading
             include_dashboard=False,
             log_to_driver=False,
             logging_level="ERROR",
@@ -151,7 +158,9 @@ def test_nothing_is_lost_when_an_actor_is_killed(cluster: Any, tmp_path: pathlib
     pids = {row["pid"] for row in out}
     assert len(pids) >= 2 and int(once.read_text()) not in {row["pid"] for row in out if row["id"] == 21}
     assert [row["id"] for row in out] == list(range(48))
-    alone = GenerateText(sampling=SAMPLING, n_threads=1)(batch_of(**{name: [row[name] for row in rows] for name in rows[0]}))
+    alone = GenerateText(sampling=SAMPLING, n_threads=1)(
+        batch_of(**{name: [row[name] for row in rows] for name in rows[0]})
+    )
     for name in ("prompt", "text", "finish_reason", "error", "num_tokens"):
         assert [row[name] for row in out] == list(alone[name]), name
     assert [list(row["tokens"]) for row in out] == list(alone["tokens"])

@@ -30,10 +30,12 @@ Output = tuple[str, str, list[tuple[str, str, str]]]
 CALLS = {
     "Qwen-Qwen2.5-7B-Instruct": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
     "Qwen-Qwen3-0.6B": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
-    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": '<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>',
+    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": '<tool_call>\n{{"name": "{name}", "arguments": '
+    "{arguments}}}\n</tool_call>",
     "meta-llama-Llama-3.1-8B-Instruct": '{{"name": "{name}", "parameters": {arguments}}}',
     "meta-llama-Llama-3.3-70B-Instruct": '{{"name": "{name}", "parameters": {arguments}}}',
-    "mistralai-Mistral-Nemo-Instruct-2407": '[TOOL_CALLS][{{"name": "{name}", "arguments": {arguments}, "id": "abcdefghi"}}]',
+    "mistralai-Mistral-Nemo-Instruct-2407": '[TOOL_CALLS][{{"name": "{name}", "arguments": {arguments}, "id": '
+    '"abcdefghi"}}]',
     "deepseek-ai-DeepSeek-V3.1": (
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     ),
@@ -65,11 +67,15 @@ def test_an_answer_without_a_call(templates: dict[str, str], name: str) -> None:
 
 def test_several_calls(templates: dict[str, str]) -> None:
     text = "I look.\n" + "\n".join(
-        f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "Rome"}}}}\n</tool_call>' for name in ("weather", "forecast")
+        f'<tool_call>\n{{"name": "{name}", "arguments": {{"city": "Rome"}}}}\n</tool_call>'
+        for name in ("weather", "forecast")
     )
     [(content, _, calls)] = parse(templates["Qwen-Qwen2.5-7B-Instruct"], text)
     assert content.strip() == "I look."
-    assert [(call[1], json.loads(call[2])) for call in calls] == [("weather", {"city": "Rome"}), ("forecast", {"city": "Rome"})]
+    assert [(call[1], json.loads(call[2])) for call in calls] == [
+        ("weather", {"city": "Rome"}),
+        ("forecast", {"city": "Rome"}),
+    ]
 
 
 def test_thoughts(templates: dict[str, str]) -> None:
@@ -95,7 +101,13 @@ def test_beginnings_only_grow(templates: dict[str, str], name: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_malformed_calls_are_content_or_calls(templates: dict[str, str], name: str) -> None:
     text = CALLS[name].format(name="weather", arguments=json.dumps(PARIS))
-    for broken in (text[: len(text) // 2], text[::-1], text.replace('"', "'"), text + text, text.replace("weather", "nothing")):
+    for broken in (
+        text[: len(text) // 2],
+        text[::-1],
+        text.replace('"', "'"),
+        text + text,
+        text.replace("weather", "nothing"),
+    ):
         [(content, reasoning, calls)] = parse(templates[name], broken)
         assert content or reasoning or calls
 
@@ -107,7 +119,10 @@ HOSTILE = {
     "starts of calls": "<tool_call>" * 9000,
     "starts of JSON": '<tool_call>\n{"name": "weather", "arguments": {"city": "' * 2000,
     "a long string": '<tool_call>\n{"name": "weather", "arguments": {"city": "' + "\\u00e9\\\\" * 12_000,
-    "nested": '<tool_call>\n{"name": "weather", "arguments": {"city": ' + "[" * 50_000 + "]" * 50_000 + "}}\n</tool_call>",
+    "nested": '<tool_call>\n{"name": "weather", "arguments": {"city": '
+    + "[" * 50_000
+    + "]" * 50_000
+    + "}}\n</tool_call>",
     "reasoning": "<think>" * 14_000,
     "ends of reasoning": "</think>" * 12_000,
     "spaces": " " * 100_000,

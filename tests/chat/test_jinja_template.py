@@ -24,14 +24,18 @@ KNOWN_DIFFERENCES = {
     "CohereForAI-c4ai-command-r-plus-tool_use": "jinja2 rejects that it reads a field which tools of this form lack",
     "Kimi-K2-Instruct": "the sandbox rejects its list.append",
     "Kimi-K2-Thinking": "the sandbox rejects its list.append",
-    "fireworks-ai-llama-3-firefunction-v2": "jinja2 rejects an undefined variable (`functions`); in llama.cpp it is empty",
-    "llama-cpp-deepseek-r1": "jinja2 cannot serialise the generator that a filter returns; in llama.cpp filters return lists",
+    "fireworks-ai-llama-3-firefunction-v2": "jinja2 rejects an undefined variable (`functions`); in llama.cpp "
+    "it is empty",
+    "llama-cpp-deepseek-r1": "jinja2 cannot serialise the generator that a filter returns; in llama.cpp filters "
+    "return lists",
     "meetkai-functionary-medium-v3.1": "after |safe, jinja2 escapes text that is added (&#34;)",
     "meetkai-functionary-medium-v3.2": "jinja2 rejects str + dict; in llama.cpp the dict is written",
 }
 
 
-def render(source: str, messages: Any, tools: Any = None, *, add_generation_prompt: bool = True) -> list[tuple[str, bool]]:
+def render(
+    source: str, messages: Any, tools: Any = None, *, add_generation_prompt: bool = True
+) -> list[tuple[str, bool]]:
     arguments = json.dumps(messages, ensure_ascii=False), json.dumps(tools, ensure_ascii=False)
     return _core.render_chat_template(source, *arguments, add_generation_prompt, BOS, EOS)
 
@@ -267,7 +271,9 @@ def test_a_long_conversation_is_not_rejected(templates: dict[str, str]) -> None:
     turns = conversations.TURNS[:2] * 50 + conversations.TURNS[2:]
     for name in templates.keys() - KNOWN_DIFFERENCES:
         source = templates[name]
-        assert ours(source, conversations.Conversation(turns)) == reference(source, conversations.Conversation(turns)), name
+        assert ours(source, conversations.Conversation(turns)) == reference(
+            source, conversations.Conversation(turns)
+        ), name
     text = "x = 1\n" * 100_000
     long = conversations.Conversation([conversations.user(text)])
     assert sum(text.strip() in (ours(source, long) or "") for source in templates.values()) > 60

@@ -82,7 +82,9 @@ def check_consistent(result: dict[str, Any]) -> None:
         assert prediction["predicted_speedup"] == pytest.approx(by_hand)
         measured = prediction["measured_cycle"]
         assert measured["total"] * stats["target_calls"] == pytest.approx(stats["seconds"])
-        assert measured["total"] == pytest.approx(sum(measured[part] for part in ("draft", "target", "sampling", "rest")))
+        assert measured["total"] == pytest.approx(
+            sum(measured[part] for part in ("draft", "target", "sampling", "rest"))
+        )
 
 
 def test_the_bundled_pair(specdec: pathlib.Path, folder: pathlib.Path) -> None:
@@ -102,7 +104,9 @@ def test_the_weights_that_the_target_has(specdec: pathlib.Path, folder: pathlib.
     check_consistent(result)
 
 
-def test_rounds_do_not_copy_from_each_other(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
+def test_rounds_do_not_copy_from_each_other(
+    specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path
+) -> None:
     options = [*QUICK, "--temp", 0, "-m", target_path, "-md", "suffix"]
     measured = run_json(specdec, folder, *options, "--repeat", 2)["modes"][1]["stats"]
     command = [str(specdec), "generate", *map(str, options), "--json"]
@@ -123,7 +127,9 @@ def test_predicted_speedup_is_the_formula(specdec: pathlib.Path, folder: pathlib
 
 
 def test_other_files_one_after_another(specdec: pathlib.Path, folder: pathlib.Path, target_path: pathlib.Path) -> None:
-    result = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--also", target_path, "--sequential", "-md", "ngram")
+    result = run_json(
+        specdec, folder, *QUICK, "-k", 2, "--repeat", 1, "--also", target_path, "--sequential", "-md", "ngram"
+    )
     other = "stdlib-target-f16"
     assert names(result) == [*FILE_ONLY, other, f"{other} + speculation"]
     assert not result["interleaved"]
@@ -151,10 +157,13 @@ def test_table(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     text = run(specdec, folder, *QUICK, "-k", 3, "--repeat", 2, "--mxfp6", "auto").stdout
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
-    verdict = r"(Use this draft|This draft makes no difference|Do without this draft): \d+\.\d\d times the speed without it"
+    verdict = (
+        r"(Use this draft|This draft makes no difference|Do without this draft): \d+\.\d\d times the speed without it"
+    )
     assert re.fullmatch(verdict, lines[0]) and re.fullmatch(r"Fastest: .+, \d+\.\d\d times F16", lines[1])
     assert all(
-        term in text for term in ("tokens/s", "speedup", "accepted", "tokens/call", "ms per pass of", "predicted", "measured")
+        term in text
+        for term in ("tokens/s", "speedup", "accepted", "tokens/call", "ms per pass of", "predicted", "measured")
     )
     rows = {}
     for name in WITH_MXFP6:

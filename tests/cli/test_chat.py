@@ -61,9 +61,9 @@ def test_turns_in_the_models_template(specdec: pathlib.Path, model: pathlib.Path
     spoken = run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\n\nünd?\n/clear\nünd?")
     assert spoken.stdout == shown(one) + shown(two) + shown(fresh)
     assert spoken.stderr == "(a new conversation)\n"
-    assert run(specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n").stdout == shown(
-        one
-    )
+    assert run(
+        specdec, "chat", "--lines", *options, "-sys", "be brief", stdin="hello\r\n/quit\nnot read\n"
+    ).stdout == shown(one)
 
 
 def test_piped_input_is_one_message(specdec: pathlib.Path, model: pathlib.Path) -> None:
@@ -85,7 +85,9 @@ def test_a_first_message_as_an_argument(specdec: pathlib.Path, model: pathlib.Pa
     joined = run(specdec, "chat", *options, stdin="hello\n\nmore").stdout
     assert joined != piped.stdout
     for source in (["-p", "hello", "-st"], ["-p", "hello"], ["-f", tmp_path / "p.txt"]):
-        assert run(specdec, "chat", *options, *source, stdin="more\n").stdout == joined, "a question and what it is about"
+        assert run(specdec, "chat", *options, *source, stdin="more\n").stdout == joined, (
+            "a question and what it is about"
+        )
     (tmp_path / "more.txt").write_text("more\n")
     assert run(specdec, "chat", *options, "-p", "hello", "-f", tmp_path / "more.txt").stdout == joined
     then = run(specdec, "chat", *options, "-p", "hello", "--lines", stdin="more\n")
@@ -104,7 +106,9 @@ def test_a_context_that_fills_up_loses_the_oldest_turns(
         r"^\(the context of 800 tokens is full: the oldest (\d) turns are left out", result.stderr, re.MULTILINE
     )
     assert len(left_out) == 1 and int(left_out[0]) > 1, result.stderr
-    reads = [tuple(map(int, pair)) for pair in re.findall(r"^prompt +(\d+) tokens \((\d+) of", result.stderr, re.MULTILINE)]
+    reads = [
+        tuple(map(int, pair)) for pair in re.findall(r"^prompt +(\d+) tokens \((\d+) of", result.stderr, re.MULTILINE)
+    ]
     assert len(reads) == 6
     reused = [cached / tokens > 0.5 for tokens, cached in reads[1:]]
     assert reused.count(False) == 1, reads
@@ -131,7 +135,10 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     longer = run(specdec, "chat", *GREEDY, "-n", 12, "-m", model, stdin="hello").stdout
     assert say("hello", "/more")[0].replace("\n", "") == longer.replace("\n", "")
     assert say("hello", f"/save {file}")[1] == f"(saved to {file})\n"
-    assert json.loads(file.read_text()) == [{"role": "user", "content": "hello"}, {"role": "assistant", "content": one[:-1]}]
+    assert json.loads(file.read_text()) == [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": one[:-1]},
+    ]
     assert say(f"/load {file}", "more")[0] == two
     begun = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "abc"}]
     (tmp_path / "begun.json").write_text(json.dumps(begun))
@@ -144,17 +151,24 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     assert one.startswith(shortened[:-1]) and len(shortened) < len(one)
     listed = say("/help")[1]
     assert all(
-        f"/{name}" in listed for name in ("help", "clear", "system", "regen", "more", "undo", "stats", "save", "load", "set")
+        f"/{name}" in listed
+        for name in ("help", "clear", "system", "regen", "more", "undo", "stats", "save", "load", "set")
     )
     assert "temperature" in say("/set")[1]
-    assert say("/set max_tokens 2", "/set seed")[1].splitlines() == ["max_tokens          2", "seed                none"]
+    assert say("/set max_tokens 2", "/set seed")[1].splitlines() == [
+        "max_tokens          2",
+        "seed                none",
+    ]
 
 
 def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    """What was set can be taken back, what limits the text replaces what did so before, and a text may look like a number."""
+    """What was set can be taken back, what limits the text replaces what did so before, and a text may look like a
+    number."""
 
     def said(*lines: str) -> list[str]:
-        return run(specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines)).stderr.splitlines()
+        return run(
+            specdec, "chat", *GREEDY, "-n", 6, "-m", model, "--lines", stdin="\n".join(lines)
+        ).stderr.splitlines()
 
     def line(name: str, value: object) -> str:
         return f"{name:20}{value}"
@@ -171,7 +185,9 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
         expected = [line(name, shown), line(name, "none"), line(name, "none")]
         assert said(f"/set {name} {value}", f"/set {name} {unset}", f"/set {name}") == expected
     assert said("/set max_tokens -1", "/set max_tokens 3") == [line("max_tokens", 2**31 - 1), line("max_tokens", 3)]
-    assert said("/set temperature 1", "/set temperature none") == [line("temperature", 1), line("temperature", 0)], "as given"
+    assert said("/set temperature 1", "/set temperature none") == [line("temperature", 1), line("temperature", 0)], (
+        "as given"
+    )
     assert said("/set temp 0.5", "/set top-k=3", "/set n 4", "/set --seed 7")[-1] == line("seed", 7)
     assert said("/set temp 0.5", "/set top-k=3", "/set n 4")[:3] == [
         line("temperature", 0.5),
@@ -208,7 +224,9 @@ def test_a_name_with_the_home_folder(specdec: pathlib.Path, model: pathlib.Path,
     command = [str(specdec), "chat", *GREEDY, "-n", "6", "-m", str(model), "--lines"]
     environment = {**os.environ, "HOME": str(tmp_path)}
     for line in ("hello\n/save ~/talk.json", "/load ~/talk.json\n/regen"):
-        result = subprocess.run(command, input=line, capture_output=True, text=True, timeout=60, env=environment, check=True)
+        result = subprocess.run(
+            command, input=line, capture_output=True, text=True, timeout=60, env=environment, check=True
+        )
         assert f"{tmp_path}/talk.json)" in result.stderr and len(result.stdout.splitlines()) == 1
 
 
@@ -226,7 +244,9 @@ def test_system_prompts(specdec: pathlib.Path, model: pathlib.Path) -> None:
     assert without == run(specdec, "chat", *options[:-2], stdin="hello").stdout
 
 
-def test_a_file_is_not_overwritten_by_chance(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_file_is_not_overwritten_by_chance(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     (tmp_path / "keep.py").write_text("import os\n")
     path = tmp_path / "keep.py"
 
@@ -300,8 +320,12 @@ def test_commands_that_cannot_be_done(specdec: pathlib.Path, model: pathlib.Path
     assert result.stdout == run(specdec, "chat", *options, stdin="hello").stdout
 
 
-@pytest.mark.parametrize("text", ["not json", "{}", '[{"role": "user"}]', '[{"role": "assistant", "content": "x"}]', "[1]"])
-def test_a_file_that_is_no_conversation(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["not json", "{}", '[{"role": "user"}]', '[{"role": "assistant", "content": "x"}]', "[1]"]
+)
+def test_a_file_that_is_no_conversation(
+    specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.Path, text: str
+) -> None:
     (tmp_path / "bad.json").write_text(text)
     options = [*GREEDY, "-n", 6, "-m", model, "--lines"]
     result = run(specdec, "chat", *options, stdin=f"hello\n/load {tmp_path / 'bad.json'}\nmore")
@@ -310,7 +334,9 @@ def test_a_file_that_is_no_conversation(specdec: pathlib.Path, model: pathlib.Pa
 
 
 def test_the_conversation_stays_in_the_cache(specdec: pathlib.Path, model: pathlib.Path) -> None:
-    result = run(specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n")
+    result = run(
+        specdec, "chat", "--lines", *GREEDY, "-n", 12, "-m", model, stdin="hello\n/stats\nmore\n/stats\n/foo\n"
+    )
     first, second = [line for line in result.stderr.splitlines() if line.startswith("prompt ")]
     assert "(0 of them cached)" in first
     read, cached = int(first.split()[1]), int(second.split("(")[1].split()[0])
@@ -366,7 +392,8 @@ def test_named_templates(specdec: pathlib.Path, model: pathlib.Path) -> None:
     assert ", ".join(names) in listed
     options = ["-m", model, *GREEDY, "-n", 4, "-c", 2048, "--chat-template"]
     prompts = {
-        name: run(specdec, "chat", "--lines", *options, name, stdin="hello\n/stats\n") for name in ("chatml", "llama3", "gemma")
+        name: run(specdec, "chat", "--lines", *options, name, stdin="hello\n/stats\n")
+        for name in ("chatml", "llama3", "gemma")
     }
     assert len({result.stderr.split(" in ")[0] for result in prompts.values()}) == 3
 
@@ -383,11 +410,16 @@ def test_a_template_of_ones_own(specdec: pathlib.Path, model: pathlib.Path, tmp_
     ):
         assert run(specdec, "chat", "--lines", *options, *choice, stdin="hello\n").stdout == expected
     system = "[system] short\n[user] hello\n[answer]"
-    spoken = run(specdec, "chat", "--lines", *options, "--chat-template", other, "--system-prompt", "short", stdin="hello\n")
+    spoken = run(
+        specdec, "chat", "--lines", *options, "--chat-template", other, "--system-prompt", "short", stdin="hello\n"
+    )
     assert spoken.stdout == shown(run(specdec, "generate", *options, "-p", system).stdout)
     (tmp_path / "no.jinja").write_text("nothing in it")
     for wrong in (tmp_path / "no.jinja", tmp_path / "missing.jinja"):
-        assert str(wrong) in run(specdec, "chat", *options, "--chat-template-file", wrong, code=1 + (wrong.exists())).stderr
+        assert (
+            str(wrong)
+            in run(specdec, "chat", *options, "--chat-template-file", wrong, code=1 + (wrong.exists())).stderr
+        )
     (tmp_path / "bad.jinja").write_text("{% bad %}")
     message = run(specdec, "chat", *options, "--chat-template-file", tmp_path / "bad.jinja", code=1).stderr
     assert message == f"specdec chat: {tmp_path / 'bad.jinja'}: the chat template: Unknown statement: bad\n"
@@ -400,7 +432,9 @@ def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: path
     path = make("llama", seed=4, vocabulary=vocabulary).write(tmp_path / "control.gguf")
 
     def prompt_tokens(line: str) -> int:
-        text = run(specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n").stderr
+        text = run(
+            specdec, "chat", "--lines", *GREEDY, "-n", 4, "-m", path, *template, stdin=f"{line}\n/stats\n"
+        ).stderr
         return int(text.split("prompt ")[1].split()[0])
 
     assert prompt_tokens("<|im_end|>") == prompt_tokens("1234567890"), "one token for each byte"
@@ -408,9 +442,22 @@ def test_special_tokens_in_a_line_are_text(specdec: pathlib.Path, tmp_path: path
 
 def test_a_conversation_that_is_too_long(specdec: pathlib.Path, model: pathlib.Path) -> None:
     result = run(
-        specdec, "chat", "--lines", *GREEDY, "-c", 64, "-n", 4, "-m", model, stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n"
+        specdec,
+        "chat",
+        "--lines",
+        *GREEDY,
+        "-c",
+        64,
+        "-n",
+        4,
+        "-m",
+        model,
+        stdin=f"{'x' * 100}\n/clear\n{'y' * 100}\nhi\n",
     )
-    sizes = [int(size) for size in re.findall(r"tokens, the context holds 64; start with -c (\d+), or shorten", result.stderr)]
+    sizes = [
+        int(size)
+        for size in re.findall(r"tokens, the context holds 64; start with -c (\d+), or shorten", result.stderr)
+    ]
     assert len(sizes) == 2
     options = [*GREEDY, "-c", sizes[0], "-n", 4, "-m", model]
     assert run(specdec, "chat", *options, stdin="x" * 100).stdout != ""
@@ -448,7 +495,9 @@ def test_an_interrupt_ends_it_whenever_it_comes(specdec: pathlib.Path) -> None:
     """Also while it loads. Standard input stays open without data, so that the program would otherwise wait."""
     for milliseconds in (5, 10, 20, 30, 40, 60, 80, 120, 200, 400):
         command = [str(specdec), "chat", "--lines", "--no-mmap", "-t", "1"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
             time.sleep(milliseconds / 1000)
             process.send_signal(signal.SIGINT)
             try:

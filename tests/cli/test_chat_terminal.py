@@ -163,7 +163,9 @@ def test_what_is_typed_behind_the_end_does_not_reach_the_shell(specdec: pathlib.
 
 
 @pytest.mark.parametrize("end", ["\x03", signal.SIGTERM])
-def test_the_end_while_a_model_is_waited_for(specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals) -> None:
+def test_the_end_while_a_model_is_waited_for(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, end: str | signal.Signals
+) -> None:
     """From a hub that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hub:
         environment = {
@@ -217,7 +219,9 @@ def test_a_long_question_shows_how_far_it_is_read(specdec: pathlib.Path, tmp_pat
         steps = [int(count) for count in re.findall(r"reading: (\d+) of \d+ tokens\x1b\[K", text)]
         assert steps[0] == 0 and steps == sorted(steps)
         chat.terminal.type("\x03")
-        chat.terminal.read_until(lambda text: re.search(r"\(stopped while reading: \d+ of \d{5,} tokens\)", text) is not None)
+        chat.terminal.read_until(
+            lambda text: re.search(r"\(stopped while reading: \d+ of \d{5,} tokens\)", text) is not None
+        )
         chat.terminal.read_until(lambda text: text.endswith("return x\r\n  \x1b[K") or text.endswith("return x"))
         chat.terminal.type("\x03")  # drops the message, which was back on the line
         chat.terminal.read_until(ready)
@@ -254,7 +258,9 @@ def test_a_draft_that_does_not_pay_is_said_once(
 
 
 @pytest.mark.parametrize("command", ["/clear", "/system brief", "/load {}"])
-def test_every_conversation_warns_of_a_full_context(specdec: pathlib.Path, tmp_path: pathlib.Path, command: str) -> None:
+def test_every_conversation_warns_of_a_full_context(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, command: str
+) -> None:
     saved = tmp_path / "saved.json"
     saved.write_text("[]")
     with Chat(specdec, tmp_path, "-c", 128) as chat:

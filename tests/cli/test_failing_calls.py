@@ -16,7 +16,10 @@ import pytest
 from tests.failing_calls import FailingCalls, chosen
 
 PROMPTS = '{"prompt": "import os", "max_tokens": 3, "seed": 1}\n{"prompt": "def f(", "max_tokens": 3, "seed": 2}\n'
-KEPT = ("generate from a corpus", "generate with a prompt to keep")  # files that save time: without them the text is the same
+KEPT = (
+    "generate from a corpus",
+    "generate with a prompt to keep",
+)  # files that save time: without them the text is the same
 COMMANDS = {  # {output}: a file that is written; the draft model is the smaller one
     "generate": "generate -m {model} -p import -n 4 -t 2 --seed 1",
     "generate without mappings": "generate -m {model} --no-mmap -p import -n 4 -t 2 --seed 1",
@@ -45,7 +48,9 @@ class Ended:
 class Commands:
     def __init__(self, specdec: pathlib.Path, model: pathlib.Path, folder: pathlib.Path) -> None:
         self._specdec, self._folder = specdec, folder
-        self._places = {name: folder / name for name in ("prompts", "output", "text", "kept", "corpus")} | {"model": model}
+        self._places = {name: folder / name for name in ("prompts", "output", "text", "kept", "corpus")} | {
+            "model": model
+        }
         self._places["prompts"].write_text(PROMPTS)
         for name in ("text", "corpus"):
             self._places[name].write_text("import os\n" * 60)
@@ -68,7 +73,9 @@ class Commands:
             results = [json.loads(line) for line in written.splitlines()]
             written = str([(result["index"], result["text"]) for result in results]).encode()
         lines = result.stdout.decode().splitlines(keepends=True)
-        shown = "".join(line for line in lines if not line.startswith("Huge pages"))  # unknown where the system does not tell
+        shown = "".join(
+            line for line in lines if not line.startswith("Huge pages")
+        )  # unknown where the system does not tell
         return Ended(result.returncode, shown, result.stderr.decode(), written)
 
 

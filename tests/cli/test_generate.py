@@ -24,7 +24,11 @@ SAMPLED = ["-s", "7", "-n", "24", "-t", "1", "-k", "7"]
 
 
 def run(
-    specdec: pathlib.Path, *arguments: object, stdin: str | None = None, env: dict[str, str] | None = None, code: int = 0
+    specdec: pathlib.Path,
+    *arguments: object,
+    stdin: str | None = None,
+    env: dict[str, str] | None = None,
+    code: int = 0,
 ) -> subprocess.CompletedProcess[str]:
     command = [str(specdec), "generate", *map(str, arguments)]
     result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, env=env, check=False)
@@ -115,7 +119,9 @@ def test_the_seed_is_shown_and_repeats_the_text(specdec: pathlib.Path) -> None:
     assert run_json(specdec, "-p", PROMPT, "-n", "12", "-t", "1", "-k", "5", *repeat)[0] == pieces
 
 
-@pytest.mark.parametrize("options", [["-k", "5"], ["-k", "0"], ["-s", "3"], ["-s", "3", "-k", "2", "--verification", "token"]])
+@pytest.mark.parametrize(
+    "options", [["-k", "5"], ["-k", "0"], ["-s", "3"], ["-s", "3", "-k", "2", "--verification", "token"]]
+)
 def test_what_repeats_the_text_is_shown(specdec: pathlib.Path, options: list[str]) -> None:
     command = ["-p", PROMPT, "-n", "24", "-t", "1", "--temp", "1.5"]
     first = run(specdec, *command, *options)
@@ -160,7 +166,9 @@ def test_statistics_say_what_became_of_drafts(specdec: pathlib.Path, target_path
     for tokens in ("1", "12"):  # what is expected of a few drafts is a guess
         shown = run(specdec, "-p", PROMPT, "-n", tokens, "-t", "1").stderr
         report = " ".join(shown.split("drafting ")[1].split("\ntarget ")[0].split())
-        unknown = r"(on: what drafts gain is not measured yet \(\d+ of \d+ drafts? accepted\)|undecided: .+|off except .+)"
+        unknown = (
+            r"(on: what drafts gain is not measured yet \(\d+ of \d+ drafts? accepted\)|undecided: .+|off except .+)"
+        )
         assert re.fullmatch(unknown, report), report
 
 
@@ -184,7 +192,9 @@ def test_a_slow_load_shows_how_far_it_is(specdec: pathlib.Path, tmp_path: pathli
 
 def test_one_is_not_plural(specdec: pathlib.Path) -> None:
     errors = run(specdec, "-p", "import os", "-n", "1", "-t", "1").stderr
-    assert re.search(r"^output   1 token in ", errors, re.MULTILINE) and re.search(r"^target   1 call, ", errors, re.MULTILINE)
+    assert re.search(r"^output   1 token in ", errors, re.MULTILINE) and re.search(
+        r"^target   1 call, ", errors, re.MULTILINE
+    )
 
 
 def test_statistics_on_standard_error(specdec: pathlib.Path) -> None:
@@ -248,7 +258,9 @@ def at_a_terminal(specdec: pathlib.Path, *arguments: str, env: dict[str, str] | 
     primary, secondary = pty.openpty()
     command = [str(specdec), "generate", *arguments, "--no-stats"]
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **(env or {})}
-    process = subprocess.run(command, stdout=secondary, stderr=subprocess.PIPE, timeout=120, env=environment, check=True)
+    process = subprocess.run(
+        command, stdout=secondary, stderr=subprocess.PIPE, timeout=120, env=environment, check=True
+    )
     assert process.stderr == b""
     os.close(secondary)
     output = b""
@@ -290,7 +302,8 @@ def test_first_interrupt_ends_cleanly(specdec: pathlib.Path) -> None:
 
 
 def test_an_interrupt_ends_the_tokenizing_of_a_long_prompt(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Also if the prompt turns out to be too long. The signal comes as soon as it is caught, before the prompt is tokenized."""
+    """Also if the prompt turns out to be too long. The signal comes as soon as it is caught, before the prompt is
+    tokenized."""
     (tmp_path / "long.txt").write_text("x " * 2_000_000)
     command = [str(specdec), "generate", "-f", str(tmp_path / "long.txt"), "-c", "60000", "-t", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

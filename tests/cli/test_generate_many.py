@@ -20,11 +20,22 @@ import specdec_native as sd
 from specdec_native import _core
 
 OPTIONS = ["-t", "2", "-np", "4", "-k", "3", "-n", "16", "-s", "5"]
-PROMPTS = ["def bfs(graph, start):", "class Stack:\n", "import os\n", "x =", "# a comment", "for i in", "try:\n", "def f("]
+PROMPTS = [
+    "def bfs(graph, start):",
+    "class Stack:\n",
+    "import os\n",
+    "x =",
+    "# a comment",
+    "for i in",
+    "try:\n",
+    "def f(",
+]
 
 
 def write_lines(path: pathlib.Path, lines: list[dict[str, Any] | str]) -> pathlib.Path:
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines), encoding="utf-8")
+    path.write_text(
+        "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines), encoding="utf-8"
+    )
     return path
 
 
@@ -47,7 +58,9 @@ def read(path: pathlib.Path) -> list[dict[str, Any]]:
 def wait_for_lines(process: subprocess.Popen[Any], path: pathlib.Path, count: int) -> None:
     deadline = time.monotonic() + 60
     while (
-        (not path.exists() or path.read_text().count("\n") < count) and time.monotonic() < deadline and process.poll() is None
+        (not path.exists() or path.read_text().count("\n") < count)
+        and time.monotonic() < deadline
+        and process.poll() is None
     ):
         time.sleep(0.005)
     assert process.poll() is None
@@ -74,7 +87,9 @@ def test_top_logprobs_of_a_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -
 
 
 def test_results_are_those_of_single_runs_in_order(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    lines: list[dict[str, Any] | str] = [{"prompt": prompt, "max_tokens": 4 + 5 * i % 17} for i, prompt in enumerate(PROMPTS)]
+    lines: list[dict[str, Any] | str] = [
+        {"prompt": prompt, "max_tokens": 4 + 5 * i % 17} for i, prompt in enumerate(PROMPTS)
+    ]
     output = tmp_path / "out.jsonl"
     result = run(specdec, write_lines(tmp_path / "in.jsonl", lines), output)
     assert "8 prompts" in result.stderr
@@ -158,7 +173,13 @@ def test_every_option_of_a_line_counts(specdec: pathlib.Path, tmp_path: pathlib.
         {"prompt": "def f(", "top_k": 1, "max_tokens": 12, "num_draft_tokens": 0},
         "",
         {"prompt": "def f(", "seed": 9, "stop": ["\n"], "id": 7, "max_tokens": 200},
-        {"prompt": "def f(", "temperature": 0, "logit_bias": {"12": -100.0}, "max_tokens": 12, "verification": "invariant"},
+        {
+            "prompt": "def f(",
+            "temperature": 0,
+            "logit_bias": {"12": -100.0},
+            "max_tokens": 12,
+            "verification": "invariant",
+        },
         {
             "prompt": "def f(",
             "temperature": 0,
@@ -184,9 +205,14 @@ def test_deep_lines_and_brackets_in_text(specdec: pathlib.Path, tmp_path: pathli
 
 
 def test_null_is_not_given(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    names = "id max_tokens temperature top_k top_p min_p repeat_penalty frequency_penalty presence_penalty penalty_last_n"
+    names = (
+        "id max_tokens temperature top_k top_p min_p repeat_penalty frequency_penalty presence_penalty penalty_last_n"
+    )
     names += " logit_bias stop seed num_draft_tokens verification drafting"
-    lines: list[dict[str, Any] | str] = [{"prompt": "def f(", **dict.fromkeys(names.split())}, {"prompt": "def f(", "seed": 5}]
+    lines: list[dict[str, Any] | str] = [
+        {"prompt": "def f(", **dict.fromkeys(names.split())},
+        {"prompt": "def f(", "seed": 5},
+    ]
     run(specdec, write_lines(tmp_path / "in.jsonl", lines), tmp_path / "out.jsonl", "--temp", "1.5")
     one, other = read(tmp_path / "out.jsonl")
     assert one["text"] == other["text"] and "id" not in one and one["seed"] == 5
@@ -237,7 +263,20 @@ def test_an_interrupted_run_goes_on_where_it_stopped(specdec: pathlib.Path, tmp_
 def test_a_run_without_a_seed_goes_on_with_its_own(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = write_lines(tmp_path / "in.jsonl", [{"prompt": "def f("} for _ in range(12)])
     output, part = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part"
-    command = [str(specdec), "generate", "--prompts", str(prompts), "--output", str(output), "-k", "2", "-n", "40", "-t", "2"]
+    command = [
+        str(specdec),
+        "generate",
+        "--prompts",
+        str(prompts),
+        "--output",
+        str(output),
+        "-k",
+        "2",
+        "-n",
+        "40",
+        "-t",
+        "2",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     wait_for_lines(process, part, 3)
     process.kill()
@@ -425,7 +464,9 @@ def test_a_link_is_followed(specdec: pathlib.Path, tmp_path: pathlib.Path) -> No
     ],
 )
 def test_wrong_usage(specdec: pathlib.Path, tmp_path: pathlib.Path, options: list[str], message: str) -> None:
-    result = subprocess.run([str(specdec), "generate", *options], capture_output=True, text=True, cwd=tmp_path, check=False)
+    result = subprocess.run(
+        [str(specdec), "generate", *options], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
     assert result.returncode == 2 and message in result.stderr
 
 

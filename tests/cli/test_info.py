@@ -16,7 +16,9 @@ from specdec_native import mxfp6
 
 
 def info(specdec: pathlib.Path, *arguments: object) -> str:
-    result = subprocess.run([specdec, "info", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        [specdec, "info", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=True
+    )
     assert result.stderr == ""
     return result.stdout
 
@@ -29,7 +31,12 @@ def test_json_against_the_gguf_package(specdec: pathlib.Path, request: pytest.Fi
 
     assert ours["file_size"] == path.stat().st_size
     assert ours["parts"] == [
-        {"path": str(path), "file_size": path.stat().st_size, "data_offset": reader.data_offset, "tensors": len(reader.tensors)}
+        {
+            "path": str(path),
+            "file_size": path.stat().st_size,
+            "data_offset": reader.data_offset,
+            "tensors": len(reader.tensors),
+        }
     ]
     assert ours["alignment"] == reader.alignment
     assert [tensor["name"] for tensor in ours["tensors"]] == [tensor.name for tensor in reader.tensors]
@@ -71,7 +78,15 @@ def test_text_fits_80_columns(specdec: pathlib.Path, target_path: pathlib.Path) 
     with Terminal([specdec, "info", target_path, "--metadata", "--tensors"], columns=80) as terminal:
         text = terminal.read_all()[0]
     assert max(map(len, text.splitlines())) <= 80 and "…" in text
-    for part in ["stdlib-target", "7.34 M", "14.1 MiB", "4096 tokens", "byte-level BPE", "512 tokens", "blk.7.ffn_down.weight"]:
+    for part in [
+        "stdlib-target",
+        "7.34 M",
+        "14.1 MiB",
+        "4096 tokens",
+        "byte-level BPE",
+        "512 tokens",
+        "blk.7.ffn_down.weight",
+    ]:
         assert part in text
     plain = info(specdec, target_path)
     assert "blk.7" not in plain
@@ -114,7 +129,13 @@ def test_any_model(specdec: pathlib.Path, odd_model: pathlib.Path) -> None:
     assert bits == {"Q8_0": 8.5, "Q4_0": 4.5, "BF16": 16, "TQ1_0": 1.6875, "F64": 64}
     kernels = {total["type"]: total["kernel"] for total in facts["types"]}
     own = facts["kernels"]
-    assert kernels == {"Q8_0": own["blocks"], "Q4_0": own["blocks"], "BF16": own["floats"], "TQ1_0": "llama.cpp", "F64": "none"}
+    assert kernels == {
+        "Q8_0": own["blocks"],
+        "Q4_0": own["blocks"],
+        "BF16": own["floats"],
+        "TQ1_0": "llama.cpp",
+        "F64": "none",
+    }
     assert facts["tensors"][-1]["shape"] == [5, 4, 3, 2]
 
 

@@ -13,9 +13,11 @@ SOURCE = pathlib.Path(__file__).parents[2] / "cpp" / "cli" / "llama_flags.cpp"
 # Those that people type most, among them all that llama-cli's documentation shows.
 TYPED = """
 -cnv -no-cnv -st -fa -ctk -ctv --mlock --draft --draft-min --draft-p-min -ngld -cd -td -tb -ub --no-warmup -v --log-file
---ignore-eos --special -sysf --keep --context-shift --prompt-cache --perf -hf -hfd --grammar -j --lora --mirostat --samplers
+--ignore-eos --special -sysf --keep --context-shift --prompt-cache --perf -hf -hfd --grammar -j --lora --mirostat
+--samplers
 --typical --xtc-probability --dry-multiplier --dynatemp-range --top-nsigma
--cb --cont-batching --cache-reuse --slot-save-path --kv-unified --ssl-key-file --embedding --mmproj --models-dir --no-slots
+-cb --cont-batching --cache-reuse --slot-save-path --kv-unified --ssl-key-file --embedding --mmproj --models-dir
+--no-slots
 """
 
 
@@ -35,7 +37,9 @@ def error(specdec: pathlib.Path, command: str, *arguments: str) -> str:
 
 def options(specdec: pathlib.Path, command: str) -> set[str]:
     text = subprocess.run([specdec, command, "--help-all"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", "\n".join(re.findall(r"^  (-.*?)(?:  .*)?$", text, re.MULTILINE))))
+    return set(
+        re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", "\n".join(re.findall(r"^  (-.*?)(?:  .*)?$", text, re.MULTILINE)))
+    )
 
 
 @pytest.mark.parametrize("command", ["generate", "chat", "serve"])
@@ -55,10 +59,14 @@ def test_every_flag_is_an_option_or_has_a_line(specdec: pathlib.Path, command: s
 
 def test_what_is_done_anyway_may_be_asked_for(specdec: pathlib.Path) -> None:
     question = ["-cnv", "-fa", "on", "--no-warmup", "-mli", "-dt", "-1", "-n", "2", "-t", "1", "-p", "import os", "-st"]
-    result = subprocess.run([specdec, "chat", *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    result = subprocess.run(
+        [specdec, "chat", *question], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
     assert result.returncode == 0 and "\x1b[" not in result.stdout
     colors = ["--color", "-k", "2", "-n", "60", "--temp", "0"]
-    colored = subprocess.run([specdec, "chat", *question, *colors], capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    colored = subprocess.run(
+        [specdec, "chat", *question, *colors], capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+    )
     assert colored.returncode == 0 and b"\x1b[32m" in colored.stdout
     notes = re.findall(r"^note: (-\S+) changes nothing: .+$", result.stderr, re.MULTILINE)
     assert notes == ["-cnv", "-fa", "--no-warmup", "-mli", "-dt"]
@@ -98,7 +106,21 @@ def test_other_unknown_options_get_a_guess(specdec: pathlib.Path) -> None:
 
 def test_flags_of_llama_cpp_that_are_mapped(specdec: pathlib.Path) -> None:
     """A command line that people bring along runs, and says what its flags mean here."""
-    flags = ["-ngld", "99", "-tb", "2", "-td", "2", "--no-context-shift", "-ctk", "q8_0", "-ctv", "q8_0", "-devd", "none"]
+    flags = [
+        "-ngld",
+        "99",
+        "-tb",
+        "2",
+        "-td",
+        "2",
+        "--no-context-shift",
+        "-ctk",
+        "q8_0",
+        "-ctv",
+        "q8_0",
+        "-devd",
+        "none",
+    ]
     command = [specdec, "generate", "-p", "import os", "-n", "2", "-t", "1", *flags]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=True)
     notes = re.findall(r"^note: (-\S+) (?:changes nothing|is taken as --kv-type): .+$", result.stderr, re.MULTILINE)

@@ -11,7 +11,12 @@ from tests.models.tiny_models import Vocabulary, make
 
 def run(specdec: pathlib.Path, *arguments: object, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [specdec, "perplexity", *map(str, arguments)], input=text, capture_output=True, text=True, timeout=60, check=False
+        [specdec, "perplexity", *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -49,7 +54,16 @@ def test_the_report(specdec: pathlib.Path, tiny: pathlib.Path) -> None:
     finished = run(specdec, tiny, "-f", "-", "-c", 16, "-t", 1, "--against", tiny, text="x = 1\n" * 30)
     assert finished.returncode == 0 and finished.stderr == ""
     lines = dict(line.rsplit("  ", 1) for line in finished.stdout.splitlines())
-    expected = ["perplexity", "of reference", "log of ratio", "KL divergence", "median", "99 %", "max", "same top token"]
+    expected = [
+        "perplexity",
+        "of reference",
+        "log of ratio",
+        "KL divergence",
+        "median",
+        "99 %",
+        "max",
+        "same top token",
+    ]
     assert [name.strip() for name in lines] == [*expected, "tokens scored"]
     assert "KL divergence     0.000000 +- 0.000000 nats per token\n" in finished.stdout
     assert "same top token    100.00 +- 0.00 %\n" in finished.stdout
@@ -86,4 +100,6 @@ def test_logits_that_are_not_numbers(specdec: pathlib.Path, tiny: pathlib.Path, 
     model.tensors["output.weight"][7, 0] = float("nan")
     path = model.write(tmp_path / "nan.gguf")
     assert "the evaluated model failed: the logits contain NaN" in rejection(specdec, path, "-f", "-")
-    assert "the reference model failed: the logits contain NaN" in rejection(specdec, tiny, "-f", "-", "--against", path)
+    assert "the reference model failed: the logits contain NaN" in rejection(
+        specdec, tiny, "-f", "-", "--against", path
+    )

@@ -34,7 +34,9 @@ def text(value: str) -> bytes:
 def zeros(path: pathlib.Path, cols: int, rows: int, type: int = F32) -> pathlib.Path:
     """A model of one tensor of zeros; a sparse file, which takes no disk space on most file systems."""
     size = cols * rows * 4 if type == F32 else cols * rows // 32 * 34
-    header = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    header = (
+        b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    )
     header += text("a.weight") + struct.pack("<IQQIQ", 2, cols, rows, type, 0)
     try:
         with path.open("wb") as file:
@@ -139,15 +141,26 @@ def test_permissions_follow_the_umask(specdec, small):
 
 @pytest.mark.parametrize(
     "out, message",
-    [(".", "not a regular file"), ("/dev/null", "not a regular file"), ("none/out.gguf", "folder"), ("", "has no name")],
+    [
+        (".", "not a regular file"),
+        ("/dev/null", "not a regular file"),
+        ("none/out.gguf", "folder"),
+        ("", "has no name"),
+    ],
 )
 def test_impossible_outputs(specdec, small, out, message):
     finished = run(specdec, "--force", small, out, cwd=small.parent)
-    assert finished.returncode in (1, 2) and message in finished.stderr and finished.stderr.startswith("specdec quantize: ")
+    assert (
+        finished.returncode in (1, 2)
+        and message in finished.stderr
+        and finished.stderr.startswith("specdec quantize: ")
+    )
     assert files(small.parent) == ["in.gguf"]
 
 
-@pytest.mark.parametrize("name, message", [("none.gguf", "no such file"), (".", "is a directory"), ("cut.gguf", "truncated")])
+@pytest.mark.parametrize(
+    "name, message", [("none.gguf", "no such file"), (".", "is a directory"), ("cut.gguf", "truncated")]
+)
 def test_impossible_inputs(specdec, small, name, message):
     small.with_name("cut.gguf").write_bytes(small.read_bytes()[:-1])
     finished = run(specdec, name, "out.gguf", cwd=small.parent)
@@ -171,7 +184,9 @@ def test_a_disk_that_cannot_hold_the_result(specdec, tmp_path):
 def test_a_file_size_limit(specdec, tmp_path):
     source = zeros(tmp_path / "in.gguf", 1024, 1024)
     limit = (100_000, 100_000)
-    finished = run(specdec, source, tmp_path / "out.gguf", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))
+    finished = run(
+        specdec, source, tmp_path / "out.gguf", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    )
     assert finished.returncode == 1 and "File too large" in finished.stderr
     assert files(tmp_path) == ["in.gguf"]
 
@@ -189,7 +204,9 @@ def wait_for(condition, seconds: float = 20.0) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interruption_leaves_nothing(specdec, long, number):
     out = long.with_name("out.gguf")
-    process = subprocess.Popen([specdec, "quantize", long, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [specdec, "quantize", long, out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     wait_for(lambda: list(long.parent.glob("out.gguf.partial-*")))
     assert not out.exists(), "the result appears when it is complete"
     time.sleep(0.2)
@@ -213,7 +230,9 @@ def test_an_ignored_hangup_stays_ignored(specdec, long):
 
 def test_progress_on_a_terminal(specdec, long):
     controller, terminal = pty.openpty()
-    process = subprocess.Popen([specdec, "quantize", long, long.with_name("out.gguf")], stdout=subprocess.PIPE, stderr=terminal)
+    process = subprocess.Popen(
+        [specdec, "quantize", long, long.with_name("out.gguf")], stdout=subprocess.PIPE, stderr=terminal
+    )
     os.close(terminal)
     seen = b""
     while seen.count(b"left") < 3:

@@ -112,7 +112,9 @@ def test_drafts_do_not_know_the_other_outputs(specdec: pathlib.Path) -> None:
 def test_few_tokens_are_not_timed(specdec: pathlib.Path) -> None:
     for tokens, is_timed in ((7, False), (8, True)):
         options = [*QUICK[:2], "-n", str(tokens), "-t", "1", "-l", "0-inf"]
-        shown = subprocess.run([specdec, "race", *options], capture_output=True, text=True, timeout=120, check=True).stdout
+        shown = subprocess.run(
+            [specdec, "race", *options], capture_output=True, text=True, timeout=120, check=True
+        ).stdout
         assert shown.count(" tokens/s") == (2 if is_timed else 0)
         assert shown.count("too few tokens to time") == (0 if is_timed else 3)
         assert (" wins: " in shown) == is_timed and shown.endswith("no winner: too few tokens to time\n") != is_timed
@@ -162,7 +164,9 @@ def test_a_resized_terminal(specdec: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interruption_restores_the_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path, number: signal.Signals) -> None:
+def test_interruption_restores_the_terminal(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, number: signal.Signals
+) -> None:
     slow = [*QUICK, "--speed", "0.01", "--mxfp6", "auto"]
     with Terminal([specdec, "race", *slow], env={"TMPDIR": str(tmp_path)}) as terminal:
         terminal.read_until(lambda text: SECOND_SCREEN in text and len(frames(text)) >= 2)
@@ -176,7 +180,9 @@ def test_interruption_restores_the_terminal(specdec: pathlib.Path, tmp_path: pat
 
 def test_a_reader_that_leaves(specdec: pathlib.Path) -> None:
     script = f"'{specdec}' race -n 40 -t 1 | head -n 1; echo ${{PIPESTATUS[0]}}"
-    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, env=os.environ, check=True)
+    result = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, timeout=60, env=os.environ, check=True
+    )
     assert result.stdout == "== F16\n0\n"
 
 

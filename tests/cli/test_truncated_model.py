@@ -1,4 +1,5 @@
-"""A model file that shrinks while it is mapped, or whose disk fails: the error names it. (SIGBUS alone says nothing.)"""
+"""A model file that shrinks while it is mapped, or whose disk fails: the error names it. (SIGBUS alone says
+nothing.)"""
 
 from __future__ import annotations
 
@@ -13,16 +14,21 @@ import sys
 import pytest
 from tests.cli.failing_disk import mounted
 
-pytestmark = pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="only Linux tells which file is mapped")
+pytestmark = pytest.mark.skipif(
+    not pathlib.Path("/proc/self/maps").exists(), reason="only Linux tells which file is mapped"
+)
 
 GONE = (
-    "cannot be read any more: it was truncated while in use, or its disk fails; do not change model files while they are in use"
+    "cannot be read any more: it was truncated while in use, or its disk fails; do not change model files "
+    "while they are in use"
 )
 OPTIONS = ["-p", "def bfs(graph, start):", "-n", "4000", "-c", "4096", "-t", "2", "--json", "-l", "0-inf"]
 
 
 @pytest.fixture
-def pair(target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+def pair(
+    target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
+) -> tuple[pathlib.Path, pathlib.Path]:
     target, draft = tmp_path / "t.gguf", tmp_path / "d\x1b[2J.gguf"
     shutil.copyfile(target_path, target)
     shutil.copyfile(draft_path, draft)
@@ -39,7 +45,8 @@ def start(specdec: pathlib.Path, target: pathlib.Path, *options: object) -> subp
 
 
 def wait(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Its output and errors, except for the first note: the context is longer than what the bundled target was trained for."""
+    """Its output and errors, except for the first note: the context is longer than what the bundled target was
+    trained for."""
     output, errors = process.communicate(timeout=60)
     note, _, others = errors.partition("\n")
     assert note.startswith("note: a context of 4096 tokens is longer than") and note.isprintable()

@@ -12,7 +12,9 @@ import pytest
 
 
 def run(specdec: pathlib.Path, *arguments: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([specdec, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [specdec, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_version(specdec: pathlib.Path) -> None:
@@ -58,7 +60,9 @@ def test_help_fits_a_screen(specdec: pathlib.Path, command: str) -> None:
     assert basics == everything or "--help-all: all options" in basics
 
 
-def test_a_model_may_be_named_as_elsewhere(specdec: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_model_may_be_named_as_elsewhere(
+    specdec: pathlib.Path, target_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     assert run(specdec, "info", "-m", target_path).stdout == run(specdec, "info", target_path).stdout != ""
     (tmp_path / "text.txt").write_text("import os\n" * 100)
     options = ["-f", tmp_path / "text.txt", "-c", 64, "--chunks", 1]
@@ -112,7 +116,8 @@ def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
 
 WRONG = {
     "generat": "unknown command generat; did you mean generate?",
-    "run qwen": "unknown command run; `specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation",
+    "run qwen": "unknown command run; `specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a "
+    "conversation",
     "list": "unknown command list; models are files in the cache of the Hugging Face hub",
     "pull qwen": "unknown command pull; `specdec chat -hf OWNER/REPO` downloads a model before it uses it",
     "--verison": "unknown option --verison; did you mean --version?",
@@ -207,7 +212,10 @@ def test_prompt_that_cannot_be_read(specdec: pathlib.Path, tmp_path: pathlib.Pat
 
 
 def test_closed_output_is_quiet(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
-    for command in (f"'{specdec}' info --json '{target_path}'", f"'{specdec}' generate -p 'import os' --json -n 300 -t 1"):
+    for command in (
+        f"'{specdec}' info --json '{target_path}'",
+        f"'{specdec}' generate -p 'import os' --json -n 300 -t 1",
+    ):
         script = command + ' | head -n 1 > /dev/null; echo "${PIPESTATUS[0]}"'
         result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
         assert (result.stdout, result.stderr) == ("0\n", "")

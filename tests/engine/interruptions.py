@@ -19,7 +19,9 @@ def check_stops(gen: sd.Generator, prompt: str, expected: list[int], most: int, 
         assert rest.tokens == expected[count + 3 : count + 23]
 
 
-def check_cancelled_passes(gen: sd.Generator, prompt: list[int], expected: list[int], options: sd.StreamOptions) -> None:
+def check_cancelled_passes(
+    gen: sd.Generator, prompt: list[int], expected: list[int], options: sd.StreamOptions
+) -> None:
     wait = random.Random(3)
     for _ in range(12):
         handle = gen.submit(prompt, temperature=0, **options)

@@ -124,7 +124,13 @@ def test_closing(path: pathlib.Path) -> None:
     with sd.Generator(path, n_ctx=512) as gen:
         stream = gen.stream("hello", **GREEDY)
         next(stream)
-    for use in (lambda: next(stream), lambda: gen.generate("x"), lambda: gen.n_ctx, lambda: gen.metadata, lambda: gen.stats):
+    for use in (
+        lambda: next(stream),
+        lambda: gen.generate("x"),
+        lambda: gen.n_ctx,
+        lambda: gen.metadata,
+        lambda: gen.stats,
+    ):
         with pytest.raises(sd.Error, match="this Generator is closed"):
             use()
     stream.close()
@@ -168,7 +174,9 @@ def test_a_draft_without_a_target(path: pathlib.Path) -> None:
 
 
 def test_a_context_longer_than_the_trained_one(path: pathlib.Path) -> None:
-    with pytest.warns(RuntimeWarning, match=r"a context of 2048 tokens is longer than what .*chat\.gguf was trained for, 1024"):
+    with pytest.warns(
+        RuntimeWarning, match=r"a context of 2048 tokens is longer than what .*chat\.gguf was trained for, 1024"
+    ):
         sd.Generator(path, n_ctx=2048)
 
 

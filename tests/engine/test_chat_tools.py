@@ -72,7 +72,9 @@ def test_the_conversation_goes_on_with_the_message(gen: sd.Generator) -> None:
         ],
     }
     assert answer.message.to_dict() == as_dict
-    prompts = [gen.apply_chat_template([*MESSAGES, message, result], tools=TOOLS) for message in (answer.message, as_dict)]
+    prompts = [
+        gen.apply_chat_template([*MESSAGES, message, result], tools=TOOLS) for message in (answer.message, as_dict)
+    ]
     assert prompts[0] == prompts[1] and '"Paris"' in prompts[0]
     check(gen.chat([*MESSAGES, answer.message, result], tools=TOOLS, **GREEDY))
 
@@ -113,7 +115,9 @@ def test_constrained_text_is_content(gen: sd.Generator) -> None:
     assert answer.message == sd.AssistantMessage(text, None, []) and answer.finish_reason == "stop"
 
 
-@pytest.mark.parametrize(("tool_choice", "name"), [("required", "weather"), (FUNCTION, "forecast")], ids=["any", "named"])
+@pytest.mark.parametrize(
+    ("tool_choice", "name"), [("required", "weather"), (FUNCTION, "forecast")], ids=["any", "named"]
+)
 def test_a_call_that_is_required(hesitant: sd.Generator, tool_choice: Any, name: str) -> None:
     tools = [*TOOLS, FORECAST]
     assert hesitant.chat(MESSAGES, tools=tools, **GREEDY).message == sd.AssistantMessage("I look.", None, [])

@@ -1,4 +1,5 @@
-"""Constrained output with the bundled pair: it obeys, with any draft, and a seed gives the same one with and without drafts."""
+"""Constrained output with the bundled pair: it obeys, with any draft, and a seed gives the same one with and without
+drafts."""
 
 from __future__ import annotations
 
@@ -121,7 +122,9 @@ def test_max_tokens_and_stop_strings_cut_it(gen: sd.Generator) -> None:
     assert cut.finish_reason == "length" and cut.tokens == full.tokens[:5]
     stopped = gen.generate(PROMPT, json_schema=PERSON, seed=3, max_tokens=120, stop='"age"')
     assert stopped.finish_reason == "stop" and stopped.text == full.text.split('"age"')[0]
-    assert gen.generate(PROMPT, json_schema=PERSON, seed=3, max_tokens=120).text == full.text  # nothing of the cut ones is left
+    assert (
+        gen.generate(PROMPT, json_schema=PERSON, seed=3, max_tokens=120).text == full.text
+    )  # nothing of the cut ones is left
 
 
 def test_the_schema_may_be_text_or_a_class(gen: sd.Generator) -> None:
@@ -218,7 +221,11 @@ def test_bad_constraints(gen: sd.Generator) -> None:
         gen.generate(PROMPT, json_schema=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="regex is"):
         gen.generate(PROMPT, regex=3)  # type: ignore[arg-type]
-    banned = {token: float("-inf") for token in range(gen.metadata and len(gen.metadata["tokenizer.ggml.tokens"])) if token > 2}
+    banned = {
+        token: float("-inf")
+        for token in range(gen.metadata and len(gen.metadata["tokenizer.ggml.tokens"]))
+        if token > 2
+    }
     with pytest.raises(sd.Error, match="leaves no token"):
         gen.generate(PROMPT, regex="a", logit_bias=banned)
     assert gen.generate(PROMPT, regex="a", max_tokens=4).text == "a"

@@ -53,7 +53,9 @@ def test_many_sequences_share_it(corpus: pathlib.Path, output: str) -> None:
 
 def test_a_seed_repeats_its_text(corpus: pathlib.Path, target_path: pathlib.Path) -> None:
     plain = sd.Generator(target_path).generate(PROMPT, max_tokens=40, seed=3).text
-    assert sd.Generator(target_path, "suffix", draft_corpus=corpus).generate(PROMPT, max_tokens=40, seed=3).text == plain
+    assert (
+        sd.Generator(target_path, "suffix", draft_corpus=corpus).generate(PROMPT, max_tokens=40, seed=3).text == plain
+    )
 
 
 def test_the_index_is_kept(corpus: pathlib.Path, output: str, target_path: pathlib.Path) -> None:
@@ -109,7 +111,9 @@ def test_token_ids(tmp_path: pathlib.Path, output: str, target_path: pathlib.Pat
             sd.Generator(target_path, "suffix", draft_corpus=path)
 
 
-def test_bad_input(corpus: pathlib.Path, tmp_path: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+def test_bad_input(
+    corpus: pathlib.Path, tmp_path: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path
+) -> None:
     with pytest.raises(sd.Error, match=r"missing\.txt"):
         sd.Generator(target_path, "suffix", draft_corpus=tmp_path / "missing.txt")
     for draft, suffix in ((None, True), ("ngram", True), (draft_path, False)):
@@ -125,5 +129,7 @@ def test_the_command_line(specdec: pathlib.Path, corpus: pathlib.Path, output: s
     result = subprocess.run([*command, "--draft-corpus", corpus], capture_output=True, text=True, check=True)
     assert result.stdout == output
     assert "copies " in result.stderr
-    result = subprocess.run([*command, "--no-suffix", "--draft-corpus", corpus], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [*command, "--no-suffix", "--draft-corpus", corpus], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 2 and "--draft-corpus" in result.stderr

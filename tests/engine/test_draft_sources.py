@@ -20,7 +20,9 @@ def pair(target_path: pathlib.Path, draft_path: pathlib.Path) -> tuple[str, str]
 
 @pytest.mark.parametrize("num_draft_tokens", [4, "auto"])
 def test_both_sources_propose(pair: tuple[str, str], num_draft_tokens: int) -> None:
-    completion = sd.Generator(*pair, num_draft_tokens=num_draft_tokens).generate(REPEATED, max_tokens=120, temperature=0)
+    completion = sd.Generator(*pair, num_draft_tokens=num_draft_tokens).generate(
+        REPEATED, max_tokens=120, temperature=0
+    )
     sources = [piece.draft_source for piece in completion.pieces]
     stats = completion.stats
     assert "suffix" in sources

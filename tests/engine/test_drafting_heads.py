@@ -200,7 +200,9 @@ def test_heads_of_other_architectures(tmp_path: pathlib.Path) -> None:
 def test_heads_of_several_layers_are_refused(tmp_path: pathlib.Path) -> None:
     """Where llama.cpp has no graph for them; where it has: test_families.py."""
     path = make("qwen35", shape=Shape(layers=2, head_layers=2)).write(tmp_path / "target.gguf")
-    with pytest.raises(sd.ModelError, match="has 2 layers; only heads of one layer are supported for architecture qwen35"):
+    with pytest.raises(
+        sd.ModelError, match="has 2 layers; only heads of one layer are supported for architecture qwen35"
+    ):
         generator(path)
 
 

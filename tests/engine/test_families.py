@@ -1,4 +1,5 @@
-"""docs/models.md, "Which families": every cell of the table is shown on tiny files of every architecture that it names."""
+"""docs/models.md, "Which families": every cell of the table is shown on tiny files of every architecture that it
+names."""
 
 from __future__ import annotations
 

@@ -176,7 +176,9 @@ def test_repetition_penalty_changes_the_text(gen: sd.Generator) -> None:
     plain = gen.generate(PROMPT, max_tokens=80, temperature=0).tokens
     penalised = gen.generate(PROMPT, max_tokens=80, temperature=0, repeat_penalty=1.5).tokens
     assert len(set(penalised)) > len(set(plain))
-    assert penalised == gen.generate(PROMPT, max_tokens=80, temperature=0, repeat_penalty=1.5, num_draft_tokens=0).tokens
+    assert (
+        penalised == gen.generate(PROMPT, max_tokens=80, temperature=0, repeat_penalty=1.5, num_draft_tokens=0).tokens
+    )
 
 
 def test_exactly_max_tokens(gen: sd.Generator) -> None:
@@ -194,13 +196,17 @@ def test_the_context_fills_up() -> None:
     assert len(prompt) + len(completion.tokens) == 64 + 1
     full = gen.generate(list(range(1, 65)), max_tokens=10, seed=1)
     assert len(full.tokens) == 1
-    with pytest.raises(sd.ContextFull, match=r"65 tokens.*holds 64; shorten the prompt or ask for a longer context \(n_ctx\)$"):
+    with pytest.raises(
+        sd.ContextFull, match=r"65 tokens.*holds 64; shorten the prompt or ask for a longer context \(n_ctx\)$"
+    ):
         gen.generate(list(range(1, 66)))
 
 
 def test_prompts_far_too_long() -> None:
     gen = sd.Generator(n_ctx=64)
-    with pytest.raises(sd.ContextFull, match=r"the prompt has at least \d{6} tokens, the context holds 64; shorten the prompt"):
+    with pytest.raises(
+        sd.ContextFull, match=r"the prompt has at least \d{6} tokens, the context holds 64; shorten the prompt"
+    ):
         gen.generate("x " * 5_000_000)
     assert gen.generate(PROMPT, max_tokens=2, seed=1).tokens
 
@@ -211,7 +217,9 @@ def test_beyond_the_drafts_context_the_target_goes_on_alone(
     gen = sd.Generator(target_path, draft_path, n_ctx=600)  # the draft was trained on 512
     completion = gen.generate(PROMPT, max_tokens=580, temperature=0, logit_bias={0: -math.inf})
     assert len(completion.tokens) == 580
-    alone = sd.Generator(target_path, n_ctx=600).generate(PROMPT, max_tokens=580, temperature=0, logit_bias={0: -math.inf})
+    alone = sd.Generator(target_path, n_ctx=600).generate(
+        PROMPT, max_tokens=580, temperature=0, logit_bias={0: -math.inf}
+    )
     assert completion.tokens == alone.tokens
 
 

@@ -35,7 +35,9 @@ OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # 
 def mtp_file(model: Model) -> Model:
     """Only the drafting head, the embeddings and the output matrix."""
     trunk = tuple(f"blk.{i}." for i in range(model.shape.layers))
-    return replace(model, tensors={name: tensor for name, tensor in model.tensors.items() if not name.startswith(trunk)})
+    return replace(
+        model, tensors={name: tensor for name, tensor in model.tensors.items() if not name.startswith(trunk)}
+    )
 
 
 def without_head(model: Model) -> Model:
@@ -56,7 +58,15 @@ def pair_of(name: str) -> tuple[Model, Model]:
     return target, eagle3_head(target, own_parts=kind == "eagle3-own")
 
 
-PAIRS = ["eagle3:llama", "eagle3-own:llama", "eagle3:qwen3", "eagle3-own:qwen35", "eagle3:gpt-oss", "eagle3:lfm2", "mtp:qwen35"]
+PAIRS = [
+    "eagle3:llama",
+    "eagle3-own:llama",
+    "eagle3:qwen3",
+    "eagle3-own:qwen35",
+    "eagle3:gpt-oss",
+    "eagle3:lfm2",
+    "mtp:qwen35",
+]
 PAIRS += ["assistant:gemma4"]
 
 
@@ -269,7 +279,9 @@ def without_digits(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Pa
 CONSTRAINTS: dict[str, sd.StreamOptions] = {
     "regex": {"regex": "([a-z ]|[0-9]){40}"},
     "grammar": {"grammar": 'root ::= (word " " number "; ")+\nword ::= [a-z]{2,5}\nnumber ::= [0-9]{1,3}'},
-    "schema": {"json_schema": {"type": "array", "items": {"type": ["integer", "string"], "maxLength": 4}, "minItems": 6}},
+    "schema": {
+        "json_schema": {"type": "array", "items": {"type": ["integer", "string"], "maxLength": 4}, "minItems": 6}
+    },
 }
 
 
@@ -279,7 +291,12 @@ def test_constraints_and_a_short_vocabulary(without_digits: tuple[pathlib.Path, 
     target, head = without_digits
     accepted = 0
     for seed, temperature in enumerate([0.0, 0.9, 0.9, 0.9]):
-        options: sd.StreamOptions = {"max_tokens": 48, **CONSTRAINTS[constraint], "temperature": temperature, "seed": seed}
+        options: sd.StreamOptions = {
+            "max_tokens": 48,
+            **CONSTRAINTS[constraint],
+            "temperature": temperature,
+            "seed": seed,
+        }
         expected = plain(target).generate(PROMPT, **options)
         for k in (1, 5, "auto"):
             completion = generator(target, head, suffix=False, num_draft_tokens=k).generate(PROMPT, **options)
@@ -325,7 +342,8 @@ def test_a_head_of_another_target(tmp_path: pathlib.Path) -> None:
     wider = "head.gguf: an EAGLE-3 head is for a target of width 128; that of .*target.gguf is 64. Use a head"
     check_rejected(target, changed(head, target_hidden_size=128), wider, tmp_path)
     deeper = (
-        "head.gguf: an EAGLE-3 head reads layer 30 of its target; .*target.gguf has 2. Use a head that was made for this target"
+        "head.gguf: an EAGLE-3 head reads layer 30 of its target; .*target.gguf has 2. Use a head that was "
+        "made for this target"
     )
     check_rejected(target, changed(head, target_layers=[0, 1, 30]), deeper, tmp_path)
     other = replace(head, vocabulary=replace(Vocabulary(), renamed={40: "~other"}))
@@ -337,7 +355,10 @@ def test_a_head_of_another_target(tmp_path: pathlib.Path) -> None:
 def test_damaged_layers_of_the_target(layers: list[int], tmp_path: pathlib.Path) -> None:
     target = damped(make("llama"))
     check_rejected(
-        target, changed(eagle3_head(target), target_layers=layers), "head.gguf: .*eagle3.target_layers.* again", tmp_path
+        target,
+        changed(eagle3_head(target), target_layers=layers),
+        "head.gguf: .*eagle3.target_layers.* again",
+        tmp_path,
     )
 
 
@@ -382,12 +403,16 @@ def test_a_truncated_file(tmp_path: pathlib.Path) -> None:
 
 def test_targets_whose_layers_llama_cpp_does_not_give(tmp_path: pathlib.Path) -> None:
     target = damped(make("qwen2"))
-    check_rejected(target, eagle3_head(target), "target.gguf: llama.cpp does not give .* qwen2 .*Use another draft", tmp_path)
+    check_rejected(
+        target, eagle3_head(target), "target.gguf: llama.cpp does not give .* qwen2 .*Use another draft", tmp_path
+    )
 
 
 def test_multi_token_prediction_layers_of_another_target(tmp_path: pathlib.Path) -> None:
     _, head = pair_of("mtp:qwen35")
-    check_rejected(make("llama"), head, "head.gguf: .* is for architecture qwen35; that of .*target.gguf is llama", tmp_path)
+    check_rejected(
+        make("llama"), head, "head.gguf: .* is for architecture qwen35; that of .*target.gguf is llama", tmp_path
+    )
 
 
 def test_heads_and_rpc_servers(pair: tuple[pathlib.Path, pathlib.Path]) -> None:
@@ -416,7 +441,9 @@ def test_an_assistant_of_another_target(tmp_path: pathlib.Path) -> None:
         check_rejected(target, changed(head, **{key: value}), differs, tmp_path)
     for pattern in ([False, True], [True, True], [False, False]):
         path = changed(target, **{"attention.sliding_window_pattern": pattern}).write(tmp_path / "target.gguf")
-        with pytest.raises(sd.ModelError, match=f"head.gguf: .* the last two of .*target.gguf are not such layers{remedy}"):
+        with pytest.raises(
+            sd.ModelError, match=f"head.gguf: .* the last two of .*target.gguf are not such layers{remedy}"
+        ):
             generator(path, head.write(tmp_path / "head.gguf"))
 
 
@@ -432,21 +459,28 @@ def test_an_assistant_of_another_target(tmp_path: pathlib.Path) -> None:
 def test_a_damaged_assistant(key: str, value: int | list[int], tmp_path: pathlib.Path) -> None:
     target = damped(make("gemma4"))
     check_rejected(
-        target, changed(gemma4_assistant(target), **{key: value}), f"head.gguf: .*gemma4-assistant.{key}.* again", tmp_path
+        target,
+        changed(gemma4_assistant(target), **{key: value}),
+        f"head.gguf: .*gemma4-assistant.{key}.* again",
+        tmp_path,
     )
 
 
 @pytest.mark.parametrize("name", ["eagle3:llama", "mtp:qwen35", "assistant:gemma4"])
 def test_a_head_is_no_target(name: str, tmp_path: pathlib.Path) -> None:
     path = pair_of(name)[1].write(tmp_path / "head.gguf")
-    with pytest.raises(sd.ModelError, match=r"head.gguf: is .*a drafting head.*not a whole model. Give it as the draft"):
+    with pytest.raises(
+        sd.ModelError, match=r"head.gguf: is .*a drafting head.*not a whole model. Give it as the draft"
+    ):
         generator(path, None)
 
 
 def test_info_tells_heads_from_models(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     def info(model: Model, *options: str) -> str:
         path = model.write(tmp_path / "m.gguf")
-        return subprocess.run([specdec, "info", *options, path], capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(
+            [specdec, "info", *options, path], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
 
     target = damped(make("llama"))
     eagle3, mtp = eagle3_head(target), pair_of("mtp:qwen35")[1]

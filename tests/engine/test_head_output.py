@@ -58,7 +58,16 @@ def write(kind: str, size: int, type: str, folder: pathlib.Path, specdec: pathli
 
 @pytest.fixture(
     scope="module",
-    params=["mtp:F16", "mtp:Q8_0", "mtp:mxfp6", "mtp-own:Q8_0", "eagle3:F16", "eagle3:Q4_0", "eagle3-own:F16", "assistant:F16"],
+    params=[
+        "mtp:F16",
+        "mtp:Q8_0",
+        "mtp:mxfp6",
+        "mtp-own:Q8_0",
+        "eagle3:F16",
+        "eagle3:Q4_0",
+        "eagle3-own:F16",
+        "assistant:F16",
+    ],
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, specdec: pathlib.Path) -> Pair:
     kind, _, type = request.param.partition(":")

@@ -1,5 +1,5 @@
-"""Passes that are interrupted at the points where models ask for it, of 1 to 4 requests together, for everything that has more
-than cells of a cache to roll back: recurrent targets and drafts, drafting heads.
+"""Passes that are interrupted at the points where models ask for it, of 1 to 4 requests together, for everything that
+has more than cells of a cache to roll back: recurrent targets and drafts, drafting heads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def program(built: Callable[[str], pathlib.Path]) -> pathlib.Path:
 def check(program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str) -> None:
     """Every point with one request, every second one with four, every fifth with two and three."""
     for count, step in {1: 1, 2: 5, 3: 5, 4: 2}.items():
-        result = subprocess.run([program, target, draft, str(count), str(step)], capture_output=True, text=True, timeout=300)
+        result = subprocess.run(
+            [program, target, draft, str(count), str(step)], capture_output=True, text=True, timeout=300
+        )
         assert result.returncode == 0, (count, result.stderr)
         assert int(result.stdout) >= 20 / step
 

@@ -1,4 +1,5 @@
-"""Recurrent states and heads where memory is short: an error with the file and the remedy, or a slower way with a note."""
+"""Recurrent states and heads where memory is short: an error with the file and the remedy, or a slower way with a
+note."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def program(built: Callable[[str], pathlib.Path]) -> pathlib.Path:
     return built("engine/test_little_memory")
 
 
-def run(program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str, num_bytes: int) -> tuple[bool, list[str]]:
+def run(
+    program: pathlib.Path, target: pathlib.Path, draft: pathlib.Path | str, num_bytes: int
+) -> tuple[bool, list[str]]:
     """Whether there was text, and the lines."""
     command = [program, target, draft, "4", str(num_bytes)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -57,6 +60,8 @@ def test_less_and_less_memory(name: str, program: pathlib.Path, tmp_path: pathli
     else:
         assert not any(notes)
     for (error,) in errors:
-        assert error.startswith((f"{target}: ", f"{draft}: ")) and "not enough memory for a context of 256 tokens" in error
+        assert (
+            error.startswith((f"{target}: ", f"{draft}: ")) and "not enough memory for a context of 256 tokens" in error
+        )
         assert error.endswith("Ask for a shorter context (n_ctx, -c)")
     assert errors

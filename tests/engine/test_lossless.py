@@ -129,7 +129,9 @@ def test_sampling_with_a_draft_has_the_targets_law(
     assert chi_square_z(plain_counts, speculative) < CRITICAL
 
 
-def test_control_the_drafts_own_law_is_told_apart(draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]) -> None:
+def test_control_the_drafts_own_law_is_told_apart(
+    draft_path: str, plain_counts: collections.Counter[tuple[int, ...]]
+) -> None:
     draft = sd.Generator(draft_path, n_threads=1)
     assert chi_square_z(plain_counts, first_two(draft, 0, 90_000)) > CRITICAL
 

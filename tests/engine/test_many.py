@@ -1,4 +1,5 @@
-"""Several requests at once: each has the same output as alone, bit for bit; failures and cancellations affect no other."""
+"""Several requests at once: each has the same output as alone, bit for bit; failures and cancellations affect no
+other."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def mxfp6_target(specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def mxfp6_target(
+    specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
     copy = tmp_path_factory.mktemp("many") / "target.gguf"
     copy.symlink_to(target_path)
     return quantize(specdec, copy)
@@ -54,7 +57,9 @@ def many(mxfp6_target: pathlib.Path, draft_path: pathlib.Path) -> sd.Generator:
 
 def requests(options: sd.StreamOptions, prompts: list[str] = PROMPTS) -> list[sd.Request]:
     """Prompts of different lengths, so that requests join while others run."""
-    return [{"prompt": prompt, **options, "max_tokens": 8 + 9 * i % 40, "seed": 100 + i} for i, prompt in enumerate(prompts)]
+    return [
+        {"prompt": prompt, **options, "max_tokens": 8 + 9 * i % 40, "seed": 100 + i} for i, prompt in enumerate(prompts)
+    ]
 
 
 def is_same(one: sd.Completion, other: sd.Completion) -> bool:
@@ -82,7 +87,9 @@ def test_texts_are_as_if_alone(alone: sd.Generator, many: sd.Generator, mode: sd
     assert [c.finish_reason for c in together] == [c.finish_reason for c in expected]
     # Where drafts cannot change the text, earlier outputs are copied, and there are more of them here.
     is_free = (
-        mode.get("num_draft_tokens", "auto") == "auto" or not mode["temperature"] or mode.get("verification") == "invariant"
+        mode.get("num_draft_tokens", "auto") == "auto"
+        or not mode["temperature"]
+        or mode.get("verification") == "invariant"
     )
     for one, other in zip(expected, together, strict=True):
         assert is_free or (other.stats.drafted, other.stats.accepted) == (one.stats.drafted, one.stats.accepted)
@@ -174,7 +181,9 @@ def test_k_quants_neither_know_the_cache_nor_the_company(type: str, tmp_path: pa
     # Eight texts score up to 168 tokens in a pass.
     requests: list[sd.Request] = [{"prompt": whole[: 100 + i], **options} for i in range(8)]
     together = fresh(8).generate_many(requests)
-    assert all(is_same(completion, fresh().generate(**request)) for completion, request in zip(together, requests, strict=True))
+    assert all(
+        is_same(completion, fresh().generate(**request)) for completion, request in zip(together, requests, strict=True)
+    )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit on memory is Linux's")
@@ -190,7 +199,8 @@ def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> 
         expected = gen.generate_many(["def", "the"], max_tokens=5, **options)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 20), resource.RLIM_INFINITY))
-        requests = [{{"prompt": "x", "max_tokens": 1 << 20}}, *({{"prompt": p, "max_tokens": 5}} for p in ("def", "the"))]
+        short = [{{"prompt": prompt, "max_tokens": 5}} for prompt in ("def", "the")]
+        requests = [{{"prompt": "x", "max_tokens": 1 << 20}}, *short]
         failed, *others = gen.generate_many(requests, **options)
         try:
             gen.generate("x", max_tokens=1 << 20, **options)
@@ -207,7 +217,9 @@ def test_lack_of_memory_reaches_the_user_of_the_text(tmp_path: pathlib.Path) -> 
     assert alone == "MemoryError('std::bad_alloc')" and many == f"{alone} True", ended.stderr
 
 
-def test_a_shared_prefix_is_read_once(mxfp6_target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
+def test_a_shared_prefix_is_read_once(
+    mxfp6_target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]
+) -> None:
     prefix = "\n".join(library_prompts[:3])
     prompts = [prefix + ending for ending in ("\ndef a(", "\nclass B", "\nimport c", "\nfor d in", "\nwhile e:")]
     many = sd.Generator(mxfp6_target, draft_path, n_threads=2, max_sequences=4)
@@ -373,7 +385,9 @@ def test_ctrl_c_ends_all_and_the_generator_goes_on(alone: sd.Generator, many: sd
 
 
 def test_a_random_seed_is_told(alone: sd.Generator, many: sd.Generator) -> None:
-    for prompt, completion in zip(PROMPTS[:3], many.generate_many(PROMPTS[:3], max_tokens=12, num_draft_tokens=2), strict=True):
+    for prompt, completion in zip(
+        PROMPTS[:3], many.generate_many(PROMPTS[:3], max_tokens=12, num_draft_tokens=2), strict=True
+    ):
         assert completion.verification == "block"
         repeated = alone.generate(
             prompt, max_tokens=12, num_draft_tokens=2, seed=completion.seed, verification=completion.verification

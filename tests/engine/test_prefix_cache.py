@@ -1,4 +1,5 @@
-"""Prompts on disk: the text after one that was loaded is the same, bit for bit; a damaged or foreign file is never used."""
+"""Prompts on disk: the text after one that was loaded is the same, bit for bit; a damaged or foreign file is never
+used."""
 
 from __future__ import annotations
 
@@ -14,14 +15,20 @@ from tests.models.tiny_models import make
 
 import specdec_native as sd
 
-PROMPT = "import os\n\n\ndef walk(folder):\n" + "    for name in os.listdir(folder):\n        print(name)\n" * 12 + "    return"
+PROMPT = (
+    "import os\n\n\ndef walk(folder):\n"
+    + "    for name in os.listdir(folder):\n        print(name)\n" * 12
+    + "    return"
+)
 
 
 def generator(target: pathlib.Path, draft: object = None, **options: Any) -> sd.Generator:
     return sd.Generator(target, draft, n_ctx=512, num_draft_tokens=3, **options)  # type: ignore[arg-type]
 
 
-def run(gen: sd.Generator, prompt: str | list[int] = PROMPT, temperature: float = 0.8) -> list[tuple[int, float | None, bool]]:
+def run(
+    gen: sd.Generator, prompt: str | list[int] = PROMPT, temperature: float = 0.8
+) -> list[tuple[int, float | None, bool]]:
     pieces = gen.generate(prompt, max_tokens=24, seed=5, temperature=temperature, verification="block").pieces
     return [(piece.token, piece.logprob, piece.from_draft) for piece in pieces]
 
@@ -47,7 +54,9 @@ def test_the_text_is_the_same(
             assert gen.stats.draft_calls > 0 or draft != "model"
 
 
-def test_what_followed_is_saved_too(target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_what_followed_is_saved_too(
+    target_path: pathlib.Path, draft_path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     with generator(target_path, draft_path) as gen:
         text = gen.generate(PROMPT, max_tokens=24, temperature=0).text
         longer = PROMPT + text + "\n\n\ndef "
@@ -73,7 +82,8 @@ def test_another_prompt_uses_what_is_common(target_path: pathlib.Path, tmp_path:
 
 @pytest.mark.parametrize("architecture", ["gemma2", "gpt-oss"])
 def test_sliding_windows(architecture: str, tmp_path: pathlib.Path) -> None:
-    """llama.cpp saves the last window of such layers (48 tokens) and restores it elsewhere: longer texts are read again."""
+    """llama.cpp saves the last window of such layers (48 tokens) and restores it elsewhere: longer texts are read
+    again."""
     tiny = make(architecture, seed=3).write(tmp_path / "tiny.gguf")
     for length in (40, 150):
         prompt = [20 + i * i % 37 for i in range(length)]
@@ -124,7 +134,11 @@ def test_damaged_files_are_ignored(tiny: pathlib.Path, tmp_path: pathlib.Path) -
         expected = gen.generate(prompt, max_tokens=8, temperature=0).tokens
         gen.save_prefix(cache)
         content = cache.read_bytes()
-        for at in [*range(0, 80), *range(80, len(content), len(content) // 60), *range(len(content) - 20, len(content))]:
+        for at in [
+            *range(0, 80),
+            *range(80, len(content), len(content) // 60),
+            *range(len(content) - 20, len(content)),
+        ]:
             bad.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             assert "the whole prompt is read again" in load(gen, bad), at
         for length in [0, 5, 12, 28, 100, len(content) // 2, len(content) - 1]:
@@ -199,7 +213,9 @@ def test_the_command_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert first == expected and end["stats"]["prompt_cached_tokens"] == 0 and notes == ""
     written = cache.stat().st_mtime_ns
     (*second, end), notes = generate(specdec, cache)
-    assert second == expected and end["stats"]["prompt_cached_tokens"] == end["stats"]["prompt_tokens"] - 1 and notes == ""
+    assert (
+        second == expected and end["stats"]["prompt_cached_tokens"] == end["stats"]["prompt_tokens"] - 1 and notes == ""
+    )
     assert cache.stat().st_mtime_ns == written
     cache.write_bytes(cache.read_bytes()[:-100] + bytes(100))
     (*third, end), notes = generate(specdec, cache)
@@ -211,7 +227,9 @@ def test_the_command_line(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None
 
 def test_the_statistics_have_no_speed_for_what_was_not_read(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     command = [str(specdec), "generate", "-p", PROMPT, "-n", "2", "-k", "0", "--prompt-cache", str(tmp_path / "cache")]
-    lines = [subprocess.run(command, capture_output=True, text=True, timeout=100).stderr.splitlines()[0] for _ in range(2)]
+    lines = [
+        subprocess.run(command, capture_output=True, text=True, timeout=100).stderr.splitlines()[0] for _ in range(2)
+    ]
     assert re.fullmatch(r"prompt   \d+ tokens \(0 of them cached\) in \d+\.\d+ s, \d+\.\d tokens/s", lines[0])
     assert re.fullmatch(r"prompt   \d+ tokens \(\d\d+ of them cached\) in \d+\.\d+ s", lines[1])
 

@@ -29,7 +29,9 @@ def generator(target: pathlib.Path, draft: pathlib.Path | str | None = None, **o
 
 # Up to 8 drafts are rolled back by snapshots where llama.cpp has them; more by a checkpoint.
 @pytest.mark.parametrize("num_draft_tokens", [1, 5, 12])
-def test_greedy_text_does_not_depend_on_the_draft(pair: tuple[pathlib.Path, pathlib.Path], num_draft_tokens: int) -> None:
+def test_greedy_text_does_not_depend_on_the_draft(
+    pair: tuple[pathlib.Path, pathlib.Path], num_draft_tokens: int
+) -> None:
     target, draft = pair
     expected = generator(target).generate(PROMPT, temperature=0, **OPTIONS).tokens
     assert len(expected) == 48 and len(set(expected)) > 10
@@ -68,7 +70,9 @@ def test_a_seed_gives_the_same_text_with_any_draft(pair: tuple[pathlib.Path, pat
         expected = generator(target).generate(PROMPT, **options).tokens
         for k in (2, 11):
             assert (
-                generator(target, draft).generate(PROMPT, num_draft_tokens=k, verification="invariant", **options).tokens
+                generator(target, draft)
+                .generate(PROMPT, num_draft_tokens=k, verification="invariant", **options)
+                .tokens
                 == expected
             )
 

@@ -1,4 +1,5 @@
-"""Layers on RPC servers, on loopback: bit-identical output; losing a server raises an error and does not end the process."""
+"""Layers on RPC servers, on loopback: bit-identical output; losing a server raises an error and does not end the
+process."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def start_server(specdec: pathlib.Path) -> Iterator[ServerFactory]:
 
 
 @pytest.fixture(scope="module")
-def q8_0_path(specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+def q8_0_path(
+    specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> pathlib.Path:
     path = tmp_path_factory.mktemp("models") / "q8_0.gguf"
     gguf_requantize(target_path, path)
     return path
@@ -103,15 +106,23 @@ def test_a_message_of_impossible_length_ends_only_its_connection(start_server: S
             assert client.recv(1) == b""
     greeted(host, int(port)).close()  # it listens again
     expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=8, seed=1, num_draft_tokens=0).pieces
-    assert sd.Generator(rpc=address, n_threads=1).generate(PROMPT, max_tokens=8, seed=1, num_draft_tokens=0).pieces == expected
+    assert (
+        sd.Generator(rpc=address, n_threads=1).generate(PROMPT, max_tokens=8, seed=1, num_draft_tokens=0).pieces
+        == expected
+    )
     assert server.poll() is None
 
 
 @pytest.mark.parametrize("quantized", [False, True], ids=["f16", "q8_0"])
 def test_the_text_is_the_local_one_to_the_bit(
-    start_server: ServerFactory, target_path: pathlib.Path, draft_path: pathlib.Path, q8_0_path: pathlib.Path, quantized: bool
+    start_server: ServerFactory,
+    target_path: pathlib.Path,
+    draft_path: pathlib.Path,
+    q8_0_path: pathlib.Path,
+    quantized: bool,
 ) -> None:
-    """Tokens and log-probabilities, greedy and sampled, with and without a draft: `specdec rpc-server` has our kernels."""
+    """Tokens and log-probabilities, greedy and sampled, with and without a draft: `specdec rpc-server` has our
+    kernels."""
     target = q8_0_path if quantized else target_path
     address, _ = start_server()
     remote = sd.Generator(target, draft_path, rpc=address, n_threads=1)
@@ -138,7 +149,8 @@ def test_generators_in_two_threads_share_a_server(start_server: ServerFactory) -
     address, _ = start_server()
     prompts = [PROMPT, "import os\n"]
     expected = [
-        sd.Generator(n_threads=1).generate(prompt, max_tokens=60, temperature=0, num_draft_tokens=3).text for prompt in prompts
+        sd.Generator(n_threads=1).generate(prompt, max_tokens=60, temperature=0, num_draft_tokens=3).text
+        for prompt in prompts
     ]
     generators = [sd.Generator(rpc=address, n_threads=1) for _ in prompts]
     texts = ["", ""]
@@ -155,7 +167,8 @@ def test_generators_in_two_threads_share_a_server(start_server: ServerFactory) -
 
 
 def test_generators_come_and_go_on_a_server(start_server: ServerFactory) -> None:
-    """A server drops its stored graphs whenever a client frees a buffer; passes of other generators must not rely on them."""
+    """A server drops its stored graphs whenever a client frees a buffer; passes of other generators must not rely on
+    them."""
     address, _ = start_server()
     expected = sd.Generator(n_threads=1).generate(PROMPT, max_tokens=60, temperature=0, num_draft_tokens=0).pieces
     gen = sd.Generator(rpc=address, n_threads=1)
@@ -213,8 +226,8 @@ def test_the_command_line_reports_a_killed_server(specdec: pathlib.Path, start_s
     assert process.wait() == 1
 
 
-# A server that disappears after the client has sent a given number of bytes: in the handshake, while weights are sent, or
-# during generation. In a subprocess, because a regression would end the process.
+# A server that disappears after the client has sent a given number of bytes: in the handshake, while weights are sent,
+# or during generation. In a subprocess, because a regression would end the process.
 VANISHING = """
 import random, socket, sys, threading
 import specdec_native as sd
@@ -234,7 +247,8 @@ def proxy(server, limit):
             client, _ = listener.accept()
             upstream = socket.create_connection(server)
             for source, sink, left in ((client, upstream, limit), (upstream, client, 1 << 62)):
-                threading.Thread(target=quietly, args=(forward, source, sink, left, (client, upstream)), daemon=True).start()
+                arguments = (forward, source, sink, left, (client, upstream))
+                threading.Thread(target=quietly, args=arguments, daemon=True).start()
     threading.Thread(target=accept, daemon=True).start()
     return "127.0.0.1:%d" % listener.getsockname()[1]
 
@@ -291,7 +305,9 @@ def test_nobody_listens(specdec: pathlib.Path) -> None:
         sd.Generator(rpc=address)
     with pytest.raises(sd.ModelError, match="no such host"):
         sd.Generator(rpc="no-such-host.invalid:1")
-    result = subprocess.run([specdec, "generate", "-p", "x", "--rpc", address], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [specdec, "generate", "-p", "x", "--rpc", address], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1 and address in result.stderr and "specdec rpc-server" in result.stderr
 
 
@@ -322,7 +338,9 @@ def test_something_else_listens(answer: bytes, message: str) -> None:
 def test_a_server_with_another_client_says_nothing(specdec: pathlib.Path, start_server: ServerFactory) -> None:
     address, _ = start_server()
     gen = sd.Generator(rpc=address, n_threads=1)
-    result = subprocess.run([specdec, "generate", "-p", "x", "--rpc", address], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [specdec, "generate", "-p", "x", "--rpc", address], capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1 and "one at a time" in result.stderr
     assert gen.generate(PROMPT, max_tokens=5).finish_reason == "length"
     del gen

@@ -64,7 +64,9 @@ def test_the_most_likely_tokens(target_path: pathlib.Path) -> None:
     assert (score.tokens, score.logprobs, score.most_likely) == (plain.tokens, plain.logprobs, plain.most_likely)
     assert plain.top_logprobs == [()] * len(plain.tokens) and score.top_logprobs[0] == ()
     rows = log_softmax(_core.evaluate(str(target_path), score.tokens, [7], n_threads=2))
-    for row, top, token, logprob in zip(rows, score.top_logprobs[1:], score.tokens[1:], score.logprobs[1:], strict=False):
+    for row, top, token, logprob in zip(
+        rows, score.top_logprobs[1:], score.tokens[1:], score.logprobs[1:], strict=False
+    ):
         tokens = [one for one, _ in top]
         assert tokens == np.argsort(-row, kind="stable")[:20].tolist()
         assert np.abs(np.array([one for _, one in top]) - row[tokens]).max() < 1e-12

@@ -1,4 +1,5 @@
-"""500 mixed requests in 8 slots with random cancellations: every output is that of the request alone, and nothing leaks."""
+"""500 mixed requests in 8 slots with random cancellations: every output is that of the request alone, and nothing
+leaks."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ NUM_REQUESTS = 500
 class Mallinfo2(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_size_t)
-        for name in ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"]
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
     ]
 
 
@@ -39,7 +51,8 @@ def num_threads() -> int:
 
 
 def make_requests(prompts: list[str], rng: random.Random) -> list[sd.Request]:
-    """Greedy, invariant with the adaptive length, and seeded sampling with fixed lengths; prompts that share beginnings."""
+    """Greedy, invariant with the adaptive length, and seeded sampling with fixed lengths; prompts that share
+    beginnings."""
     requests: list[sd.Request] = []
     for seed in range(NUM_REQUESTS):
         prompt = rng.choice(prompts)

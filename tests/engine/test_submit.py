@@ -1,4 +1,5 @@
-"""Generator.submit and the async methods: requests of many threads and tasks, each with the output that it has alone."""
+"""Generator.submit and the async methods: requests of many threads and tasks, each with the output that it has
+alone."""
 
 from __future__ import annotations
 
@@ -75,8 +76,16 @@ def test_many_threads_get_what_each_request_gives_alone(gen: sd.Generator, alone
             streamed = "".join(piece.text for piece in handle)
             result = handle.result()
             expected = alone[prompt]
-            same = [piece[:2] + piece[3:] for piece in result.pieces] == [piece[:2] + piece[3:] for piece in expected.pieces]
-            if streamed != expected.text or not same or not handle.done or result.seed != 7 or handle.text() != streamed:
+            same = [piece[:2] + piece[3:] for piece in result.pieces] == [
+                piece[:2] + piece[3:] for piece in expected.pieces
+            ]
+            if (
+                streamed != expected.text
+                or not same
+                or not handle.done
+                or result.seed != 7
+                or handle.text() != streamed
+            ):
                 wrong.append((prompt, result))
 
     users = [threading.Thread(target=user, args=(number,)) for number in range(5)]
@@ -87,7 +96,9 @@ def test_many_threads_get_what_each_request_gives_alone(gen: sd.Generator, alone
     assert not wrong
 
 
-def test_cancelled_and_failed_requests_do_not_hurt_the_others(gen: sd.Generator, alone: dict[str, sd.Completion]) -> None:
+def test_cancelled_and_failed_requests_do_not_hurt_the_others(
+    gen: sd.Generator, alone: dict[str, sd.Completion]
+) -> None:
     endless = [gen.submit(LONG, **ENDLESS) for _ in range(4)]
     handles = [gen.submit(prompt, max_tokens=24, seed=7) for prompt in PROMPTS]
     next(iter(endless[0]))
@@ -211,7 +222,8 @@ def test_a_cancelled_task_cancels_its_request(gen: sd.Generator, alone: dict[str
             task.cancel()
         assert (await other).text == alone[PROMPTS[2]].text
         assert all(
-            isinstance(result, asyncio.CancelledError) for result in await asyncio.gather(*endless, return_exceptions=True)
+            isinstance(result, asyncio.CancelledError)
+            for result in await asyncio.gather(*endless, return_exceptions=True)
         )
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(gen.agenerate("import os\n", **ENDLESS), timeout=0.05)
@@ -279,17 +291,16 @@ def test_a_forked_process_gets_an_error_and_ends() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_forks_do_not_disturb_a_running_request() -> None:
-    """Children end as programs do, with everything that is destroyed then; the parent's text is what it is without them."""
+    """Children end as programs do, with everything that is destroyed then; the parent's text is what it is without
+    them."""
     ended = run("""
         import os, sys, threading
         import specdec_native as sd
         gen = sd.Generator(n_threads=2, n_ctx=8192, max_sequences=2)
         alone = gen.submit("import os\\n", max_tokens=400, seed=1).text()
         results = []
-        reader = threading.Thread(target=lambda: results.append(gen.submit("import os\\n", max_tokens=400, seed=1).text()))
-        reader.start()
-        children = []
-        for number in range(8):
+        reader = threading.Thread(target=lambda: results.append(gen.submit("import os\\n", max_tokens=400,
+        seed=1).text())) reader.start() children = [] for number in range(8):
             child = os.fork()
             if child == 0:
                 sys.exit(10 + number)

@@ -128,7 +128,9 @@ def run_program(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("work", ["gen.generate('def f', max_tokens=4000)", "[gen.tokenize('x ' * 10**6) for _ in range(99)]"])
+@pytest.mark.parametrize(
+    "work", ["gen.generate('def f', max_tokens=4000)", "[gen.tokenize('x ' * 10**6) for _ in range(99)]"]
+)
 def test_a_daemon_thread_does_not_disturb_the_end_of_the_program(work: str) -> None:
     program = f"""
         import sys, threading, time, specdec_native as sd
@@ -143,7 +145,8 @@ def test_a_daemon_thread_does_not_disturb_the_end_of_the_program(work: str) -> N
 
 
 def test_the_thread_that_ends_the_program_may_still_call() -> None:
-    """In an exit handler that runs after the module's own, and in a __del__ after that; a daemon thread works meanwhile."""
+    """In an exit handler that runs after the module's own, and in a __del__ after that; a daemon thread works
+    meanwhile."""
     ended = run_program("""
         import atexit, os, sys, threading, time
         atexit.register(lambda: show())

@@ -70,13 +70,17 @@ def test_requests_beside_each_other_have_their_own() -> None:
         for i, handle in enumerate(handles):
             pieces = handle.result().pieces
             assert all(len(piece.top_logprobs) == i for piece in pieces)
-            assert [(piece.token, piece.top_logprobs) for piece in pieces] == [(p.token, p.top_logprobs) for p in alone[i]]
+            assert [(piece.token, piece.top_logprobs) for piece in pieces] == [
+                (p.token, p.top_logprobs) for p in alone[i]
+            ]
 
 
 def test_after_a_stop_string() -> None:
     with sd.Generator(n_threads=2) as gen:
         text = gen.generate(PROMPT, max_tokens=60, temperature=0).text
-        stopped = gen.generate(PROMPT, max_tokens=60, temperature=0, stop=text[20:26], num_draft_tokens=7, top_logprobs=2)
+        stopped = gen.generate(
+            PROMPT, max_tokens=60, temperature=0, stop=text[20:26], num_draft_tokens=7, top_logprobs=2
+        )
         assert stopped.finish_reason == "stop"
         assert all(piece.top_logprobs[0] == (piece.token, piece.logprob) for piece in stopped.pieces)
 

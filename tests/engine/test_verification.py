@@ -1,4 +1,5 @@
-"""Verification and drafting modes with the bundled models: one distribution, and in the invariant mode one output per seed."""
+"""Verification and drafting modes with the bundled models: one distribution, and in the invariant mode one output
+per seed."""
 
 import inspect
 import pathlib
@@ -15,7 +16,10 @@ MAX_TOKENS = 32
 
 @pytest.fixture(scope="module", params=["F16", "MXFP6"])
 def target(
-    request: pytest.FixtureRequest, specdec: pathlib.Path, target_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    specdec: pathlib.Path,
+    target_path: pathlib.Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> pathlib.Path:
     if request.param == "F16":
         return target_path
@@ -46,7 +50,9 @@ def test_a_seed_gives_one_text_whatever_is_drafted(
     assert different == 4  # control: not so in the other modes
 
 
-def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
+def test_a_seed_repeats_its_text_by_default(
+    target: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]
+) -> None:
     """Although "auto" chooses drafts by measured times and by what it learnt from earlier generations."""
     alone, drafted = sd.Generator(target, n_threads=1), sd.Generator(target, draft_path, n_threads=1)
     many = sd.Generator(target, draft_path, n_threads=1, max_sequences=3)
@@ -57,14 +63,18 @@ def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pa
     ]
     lengths = set()
     for _ in range(2):
-        completions = [drafted.generate(prompt, max_tokens=MAX_TOKENS, seed=seed) for seed, prompt in enumerate(prompts)]
+        completions = [
+            drafted.generate(prompt, max_tokens=MAX_TOKENS, seed=seed) for seed, prompt in enumerate(prompts)
+        ]
         requests: list[sd.Request] = [{"prompt": prompt, "seed": seed} for seed, prompt in enumerate(prompts)]
         completions += many.generate_many(requests, max_tokens=MAX_TOKENS)
         assert [c.tokens for c in completions] == 2 * expected
         assert {c.verification for c in completions} == {"invariant"}
         lengths.add(tuple(c.stats.drafted for c in completions[:4]))
         for seed in range(8):  # drafts are always rejected, which changes the draft lengths of later generations
-            drafted.generate(prompts[0], max_tokens=MAX_TOKENS, temperature=5.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed)
+            drafted.generate(
+                prompts[0], max_tokens=MAX_TOKENS, temperature=5.0, top_k=0, top_p=1.0, min_p=0.0, seed=seed
+            )
     assert len(lengths) == 2
     # Control: if "block" is requested, it runs, and its output depends on K.
     for seed, prompt in enumerate(prompts):
@@ -74,15 +84,21 @@ def test_a_seed_repeats_its_text_by_default(target: pathlib.Path, draft_path: pa
         assert drafted.generate(prompt, **options).verification == "block"
 
 
-def test_a_seed_repeats_its_text_with_drafts_from_earlier_outputs(target: pathlib.Path, library_prompts: list[str]) -> None:
+def test_a_seed_repeats_its_text_with_drafts_from_earlier_outputs(
+    target: pathlib.Path, library_prompts: list[str]
+) -> None:
     options: StreamOptions = {"max_tokens": MAX_TOKENS, "temperature": 0.5}
     fresh = [sd.Generator(target, "suffix", n_threads=1) for _ in range(2)]
     many = sd.Generator(target, "suffix", n_threads=1, max_sequences=3)
     for verification, k in (("invariant", "auto"), ("invariant", 5), ("block", 5), ("token", 5)):
         options |= {"verification": verification, "num_draft_tokens": k}  # type: ignore[typeddict-item]
-        requests: list[sd.Request] = [{"prompt": prompt, "seed": seed} for seed, prompt in enumerate(library_prompts[:4])]
+        requests: list[sd.Request] = [
+            {"prompt": prompt, "seed": seed} for seed, prompt in enumerate(library_prompts[:4])
+        ]
         expected = [fresh[0].generate(**request, **options).tokens for request in requests]
-        assert [fresh[0].generate(**request, **options).tokens for request in requests] == expected  # knows the first outputs
+        assert [
+            fresh[0].generate(**request, **options).tokens for request in requests
+        ] == expected  # knows the first outputs
         assert [fresh[1].generate(**request, **options).tokens for request in reversed(requests)] == expected[::-1]
         assert [c.tokens for c in many.generate_many(requests, **options)] == expected
 
@@ -124,7 +140,9 @@ def test_greedy_is_unaffected(
     gen = sd.Generator(n_threads=1)
     for prompt in library_prompts[:3]:
         expected = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0).tokens
-        completion = gen.generate(prompt, max_tokens=MAX_TOKENS, temperature=0, verification=verification, drafting=drafting)
+        completion = gen.generate(
+            prompt, max_tokens=MAX_TOKENS, temperature=0, verification=verification, drafting=drafting
+        )
         assert completion.tokens == expected
 
 

@@ -71,5 +71,8 @@ def have(specdec: pathlib.Path, folder: pathlib.Path, options: list[str]) -> Non
         terminal.wait(lambda screen: screen.endswith("\n$"))
         terminal.type("echo typed as before\n")
         terminal.wait(lambda screen: "\ntyped as before\n$" in screen)
-        kept = [json.loads(line) for line in (folder / ".local" / "state" / "specdec" / "chat.jsonl").read_text().splitlines()]
+        kept = [
+            json.loads(line)
+            for line in (folder / ".local" / "state" / "specdec" / "chat.jsonl").read_text().splitlines()
+        ]
         assert kept[0] == "import os" and "after Ctrl-C" in kept

@@ -34,8 +34,8 @@ completions = gen.generate_many(prompts, max_tokens=12, seed=1, progress=True)
 AWAIT = """
 import asyncio
 
-both = await asyncio.gather(*(gen.agenerate(prompt, max_tokens=12, seed=1) for prompt in ("import os\\n", "class Stack:")))
-both[0].text == completions[0].text and both[1].stats.drafting != ""
+both = await asyncio.gather(*(gen.agenerate(prompt, max_tokens=12, seed=1) for prompt in ("import os\\n", "class
+Stack:"))) both[0].text == completions[0].text and both[1].stats.drafting != ""
 """
 SCORE = """
 gen.score("import os\\nimport sys\\n").total > gen.score("import os\\nimport zq\\n").total
@@ -99,7 +99,9 @@ def run(cells: list[str], folder: pathlib.Path, target: object = None, draft: ob
     nbformat.write(notebook, path)
     command = [sys.executable, "-m", "nbconvert", "--execute", "--to", "notebook", "--output", "out.ipynb", path]
     home = {"HOME": str(folder), "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_PLATFORM_DIRS": "1"}
-    result = subprocess.run(command, capture_output=True, text=True, timeout=500, env={**os.environ, **home}, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=500, env={**os.environ, **home}, check=False
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     done = json.loads((folder / "out.ipynb").read_text())
     return ["".join(map(text_of, cell["outputs"])) for cell in done["cells"][1:]]

@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python tests/fuzz/make_models.py FOLDER
 
-One file for each architecture of tests/models/tiny_models.py and for each kind of tokenizer, and keys.txt: every key that the
-gguf package knows, one a line, with {arch} for the architecture. And what fuzz_gguf begins with: seeds/gguf, with a value of
-every type.
+One file for each architecture of tests/models/tiny_models.py and for each kind of tokenizer, and keys.txt: every key
+that the gguf package knows, one a line, with {arch} for the architecture. And what fuzz_gguf begins with: seeds/gguf,
+with a value of every type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
 from tests.models.tiny_models import RECIPES, SHAPES, Shape, Vocabulary, make
 
-# Tokenizers other than the byte-level BPE of tiny models, with every byte: SentencePiece, RWKV, unigram, WordPiece, PLaMo-2.
+# Tokenizers other than the byte-level BPE of tiny models, with every byte: SentencePiece, RWKV, unigram, WordPiece,
+# PLaMo-2.
 BYTES = {"llama": "<0x{:02X}>", "t5": "<0x{:02X}>", "bert": "<0x{:02X}>", "plamo2": "<0x{:02X}>", "rwkv": "\\x{:02x}"}
 MARK_BYTES = ("llama", "t5", "plamo2")  # tokenizers whose byte tokens have a type of their own
 WIDE = ("llama", "mixtral", "qwen35")  # with rows of 256, the blocks of K-quants
@@ -41,7 +42,9 @@ def vocabulary(model: str) -> Vocabulary:
 
 def small(name: str) -> Shape:
     """Where an architecture asks for it, the heads fill the width; RWKV's are of 64."""
-    return replace(SHAPES.get(name, Shape()), width=64 if name == "rwkv7" else 32, heads=2, kv_heads=1, ffn=32, context=256)
+    return replace(
+        SHAPES.get(name, Shape()), width=64 if name == "rwkv7" else 32, heads=2, kv_heads=1, ffn=32, context=256
+    )
 
 
 def known_keys() -> list[str]:

@@ -2,11 +2,11 @@
 
     python tests/fuzz/run.py --build build/fuzz [PROGRAM[=RUNS] ...] [--seed S] [--record]     (make fuzz)
 
-Without RUNS: a short run, the same every time; without programs: of all. RUNS is a number of inputs or of seconds ("600s");
-then inputs that reach new code are kept in BUILD/corpus and used again. A finding is an input after which the program ended: it
-is kept in BUILD/findings, and the exit code is 1. `BUILD/tests/fuzz/fuzz_PROGRAM FILE` runs it again; SPECDEC_FUZZ_SHOW=1
-prints what is changed in a model, SPECDEC_FUZZ_FILE=m.gguf keeps the model. With --record, inputs without a finding are added
-to tests/figures.jsonl, for docs/security.md.
+Without RUNS: a short run, the same every time; without programs: of all. RUNS is a number of inputs or of seconds
+("600s"); then inputs that reach new code are kept in BUILD/corpus and used again. A finding is an input after which the
+program ended: it is kept in BUILD/findings, and the exit code is 1. `BUILD/tests/fuzz/fuzz_PROGRAM FILE` runs it again;
+SPECDEC_FUZZ_SHOW=1 prints what is changed in a model, SPECDEC_FUZZ_FILE=m.gguf keeps the model. With --record, inputs
+without a finding are added to tests/figures.jsonl, for docs/security.md.
 """
 
 from __future__ import annotations
@@ -37,12 +37,26 @@ PROGRAMS = {
 LEAKS = ("generate", "rpc")  # what llama.cpp's functions held when an exception passed through them
 AT_A_TIME = {"generate": 2_500}  # then a new process
 OPTIONS = ["-timeout=120", "-rss_limit_mb=4096", "-print_final_stats=1", "-reload=0"]
-BOUNDS = {"constraints": ["-timeout=30", "-rss_limit_mb=2048"]}  # where tighter; without sanitizers a tenth of that time
+BOUNDS = {
+    "constraints": ["-timeout=30", "-rss_limit_mb=2048"]
+}  # where tighter; without sanitizers a tenth of that time
 # For the dictionaries, in libFuzzer's notation.
 GGUF_WORDS = ["GGUF\\x03\\x00\\x00\\x00", "general.architecture", "general.alignment", "split.count", "\\xff" * 8]
-JSON_WORDS = ['{\\"prompt\\":', '\\"', "null", "true", "1e999", "-1", "18446744073709551615", *"[]{}", "\\\\u0000", "\\\\ud800"]
+JSON_WORDS = [
+    '{\\"prompt\\":',
+    '\\"',
+    "null",
+    "true",
+    "1e999",
+    "-1",
+    "18446744073709551615",
+    *"[]{}",
+    "\\\\u0000",
+    "\\\\ud800",
+]
 OPTION_WORDS = [
-    f'\\"{option}\\":' for option in ("max_tokens", "temperature", "top_k", "stop", "seed", "logit_bias", "drafting", "id")
+    f'\\"{option}\\":'
+    for option in ("max_tokens", "temperature", "top_k", "stop", "seed", "logit_bias", "drafting", "id")
 ]
 CONSTRAINT_WORDS = ["root ::= ", "{2,", "[^", "(?:", "\\\\u1234", "\\\\p{L}", "TagDispatch(", *JSON_WORDS]
 KEYWORDS = ["$ref", "$defs", "type", "anyOf", "oneOf", "enum", "const", "pattern", "items", "required", "format"]
@@ -109,7 +123,9 @@ def main() -> None:
     options = parser.parse_args()
     build = options.build.resolve()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, ROOT / "tests" / "fuzz" / "make_models.py", build / "sound"], check=True, env=environment)
+    subprocess.run(
+        [sys.executable, ROOT / "tests" / "fuzz" / "make_models.py", build / "sound"], check=True, env=environment
+    )
     all_well = True
     for word in options.programs or PROGRAMS:
         program, _, amount = word.partition("=")
@@ -118,7 +134,9 @@ def main() -> None:
             corpus.mkdir(parents=True, exist_ok=True)
         amount = amount or str(PROGRAMS[program][0])
         done, seconds, is_well = run(program, amount, options.seed, build, corpus, options.record)
-        print(f"| `fuzz_{program}` | {done:,} | {'no report' if is_well else 'A REPORT'} | {seconds:.0f} s |", flush=True)
+        print(
+            f"| `fuzz_{program}` | {done:,} | {'no report' if is_well else 'A REPORT'} | {seconds:.0f} s |", flush=True
+        )
         all_well &= is_well
     sys.exit(0 if all_well else 1)
 

@@ -2,8 +2,8 @@
 
     python tests/gguf/check_llama_cpp_files.py [--seeds 20]      (make gguf-check)
 
-Downloads the pinned source package, compiles the part that writes the files, and runs `specdec info` on each. A bad file must
-be an error, a sound one must be read, unless DIFFERENCES says why not.
+Downloads the pinned source package, compiles the part that writes the files, and runs `specdec info` on each. A bad
+file must be an error, a sound one must be read, unless DIFFERENCES says why not.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ EITHER = "DATA_NOT_ENOUGH_DATA"  # the last byte is missing: read where that is 
 def compile_writer(folder: pathlib.Path) -> pathlib.Path:
     fetch.unpack(fetch.download(folder), folder, ("ggml", "tests"), ())
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    (library,) = {match for match in re.findall(r"\S+libggml-base\.a", (BUILD / "build.ninja").read_text()) if match[0] == "/"}
-    libraries = [str(pathlib.Path(library).with_name(f"lib{name}.a")) for name in ("ggml", "ggml-cpu", "ggml-rpc", "ggml-base")]
+    (library,) = {
+        match for match in re.findall(r"\S+libggml-base\.a", (BUILD / "build.ninja").read_text()) if match[0] == "/"
+    }
+    libraries = [
+        str(pathlib.Path(library).with_name(f"lib{name}.a")) for name in ("ggml", "ggml-cpu", "ggml-rpc", "ggml-base")
+    ]
     compiler = next(word for word in commands[0]["command"].split() if not word.endswith("ccache"))
     program = folder / "write_files"
     source = pathlib.Path(__file__).with_name("write_llama_cpp_files.cpp")
@@ -73,7 +77,10 @@ def main() -> None:
                     wrong.append(f"{name} ({kind}, seed {seed}): exit code {result.returncode} {result.stderr.strip()}")
                 path.unlink()
     print("\n".join(wrong))
-    print(f"{sum(outcomes.values())} files:", ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())))
+    print(
+        f"{sum(outcomes.values())} files:",
+        ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items())),
+    )
     sys.exit(1 if wrong else 0)
 
 

@@ -29,7 +29,9 @@ def entry(key: str | bytes, value_type: int, value: bytes) -> bytes:
     return string(key) + u32(value_type) + value
 
 
-def tensor(name: str | bytes, shape: list[int], ggml_type: int = 0, offset: int = 0, n_dims: int | None = None) -> bytes:
+def tensor(
+    name: str | bytes, shape: list[int], ggml_type: int = 0, offset: int = 0, n_dims: int | None = None
+) -> bytes:
     dimensions = u32(len(shape) if n_dims is None else n_dims) + b"".join(u64(size) for size in shape)
     return string(name) + dimensions + u32(ggml_type & 0xFFFFFFFF) + u64(offset)
 

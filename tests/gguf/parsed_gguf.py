@@ -49,7 +49,10 @@ class Stored:
     @property
     def size(self) -> int:
         """Bytes that the type and the shape need; of what no file can hold, those that it has."""
-        elements, sizes = math.prod(self.shape), {**SIZES, **{int(kind): size for kind, size in GGML_QUANT_SIZES.items()}}
+        elements, sizes = (
+            math.prod(self.shape),
+            {**SIZES, **{int(kind): size for kind, size in GGML_QUANT_SIZES.items()}},
+        )
         block, size = sizes.get(self.kind, (0, 0))
         return elements // block * size if 0 < elements < MANY and block > 0 else len(self.data)
 
@@ -103,7 +106,8 @@ class Parsed:
         ]
 
     def _with_stored(self, stored: list[Stored]) -> Parsed:
-        """Laid out one after the other, as llama.cpp wants it: it rejects a file whose offsets do not follow from the sizes."""
+        """Laid out one after the other, as llama.cpp wants it: it rejects a file whose offsets do not follow from
+        the sizes."""
         tensors, data = [], b""
         for tensor in stored:
             tensors.append((tensor.name, tensor.shape, tensor.kind, len(data)))

@@ -98,7 +98,10 @@ BAD = {
     "type Q4_0_4_4": (with_tensors(tensor("t", [32], Q4_0_4_4)), "Q4_0_4_4, which llama.cpp dropped"),
     "alignment 0": (Gguf(entries=[entry("general.alignment", U32, u32(0))]), "not a power of two"),
     "alignment 24": (Gguf(entries=[entry("general.alignment", U32, u32(24))]), "not a power of two"),
-    "alignment of another type": (Gguf(entries=[entry("general.alignment", STRING, string("32"))]), "not a power of two"),
+    "alignment of another type": (
+        Gguf(entries=[entry("general.alignment", STRING, string("32"))]),
+        "not a power of two",
+    ),
     "alignment beyond the file": (Gguf(entries=[entry("general.alignment", U32, u32(2**31))]), "truncated"),
     "offset unaligned": (with_tensors(tensor("t", [8], offset=4)), "not a multiple of 32"),
     "offset past the end": (with_tensors(tensor("t", [8], offset=2**20)), "truncated"),
@@ -107,7 +110,10 @@ BAD = {
     "data one byte short": (Gguf(data=bytes(64 * 4 * 4 - 1)), "truncated"),
     "data missing": (Gguf(data=b""), "truncated"),
     "overlap": (with_tensors(tensor("t", [16]), tensor("u", [8], offset=32)), 'tensors "t" and "u" overlap'),
-    "overlap, out of order": (with_tensors(tensor("u", [8], offset=32), tensor("t", [16])), 'tensors "t" and "u" overlap'),
+    "overlap, out of order": (
+        with_tensors(tensor("u", [8], offset=32), tensor("t", [16])),
+        'tensors "t" and "u" overlap',
+    ),
     "same place": (with_tensors(tensor("t", [8]), tensor("u", [8])), "overlap"),
     "MXFP6 of 8 rows": (
         Gguf(entries=[LAYOUT], tensors=[tensor("t", [32, 8], MXFP6_E2M3)]),
@@ -191,7 +197,9 @@ def test_paths_that_are_no_files(specdec: pathlib.Path, tmp_path: pathlib.Path) 
 
 def test_a_path_with_a_nul_character() -> None:
     for use in (lambda path: sd.Generator(path), lambda path: sd.Generator(draft=path)):
-        with pytest.raises(sd.ModelError, match=r"^a\\x00b\.gguf: is not a path: it has a NUL character; check the path$"):
+        with pytest.raises(
+            sd.ModelError, match=r"^a\\x00b\.gguf: is not a path: it has a NUL character; check the path$"
+        ):
             use("a\0b.gguf")
 
 
@@ -259,7 +267,10 @@ def mutations(content: bytes, header: int) -> list[bytes]:
 
 
 # Every file in the folder, one process each; a line with the exit code for each.
-SWEEP = 'cd "$1"; for file in *.gguf; do "$2" info --json "$file" > /dev/null 2> error; echo "$file $? $(wc -l < error)"; done'
+SWEEP = (
+    'cd "$1"; for file in *.gguf; do "$2" info --json "$file" > /dev/null 2> error; echo "$file $? $(wc -l '
+    '< error)"; done'
+)
 
 
 def test_no_mutation_of_a_header_crashes(specdec: pathlib.Path, tmp_path: pathlib.Path, written: bytes) -> None:
@@ -268,7 +279,9 @@ def test_no_mutation_of_a_header_crashes(specdec: pathlib.Path, tmp_path: pathli
     files = mutations(written, written.index(bytes(np.arange(16, dtype=np.float16).data)))
     for i, content in enumerate(files):
         (folder / f"{i:04}.gguf").write_bytes(content)
-    with subprocess.Popen(["bash", "-c", SWEEP, "sweep", folder, specdec], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        ["bash", "-c", SWEEP, "sweep", folder, specdec], stdout=subprocess.PIPE, text=True
+    ) as process:
         output = process.communicate(timeout=300)[0]
     lines = [line.split() for line in output.splitlines()]
     assert len(lines) == len(files) >= 600
@@ -278,7 +291,8 @@ def test_no_mutation_of_a_header_crashes(specdec: pathlib.Path, tmp_path: pathli
 
 
 def test_memory_is_bounded_by_the_file(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Memory is not allocated for counts, only for elements that were read, also if a large sparse file could hold them."""
+    """Memory is not allocated for counts, only for elements that were read, also if a large sparse file could hold
+    them."""
     sparse = Gguf(entries=[entry("key", ARRAY, array(U8, 2**36))], n_tensors=2**30).header()
     path = tmp_path / "sparse.gguf"
     with path.open("wb") as file:
@@ -348,7 +362,10 @@ ASSERTED = {
     "context of 2^31": (model(number("context_length", 2**31)), '"llama.context_length" is 2147483648'),
     "context of 0": (model(number("context_length", 0)), '"llama.context_length" is 0'),
     "vocabulary of 2^32-1": (model(number("vocab_size", 2**32 - 1)), '"llama.vocab_size" is 4294967295'),
-    "1025 experts": (model(number("expert_count", 1025), number("expert_used_count", 2)), '"llama.expert_count" is 1025'),
+    "1025 experts": (
+        model(number("expert_count", 1025), number("expert_used_count", 2)),
+        '"llama.expert_count" is 1025',
+    ),
     "experts unused": (model(number("expert_count", 8)), "is 0 of 8 experts"),
     "experts used, none there": (model(number("expert_used_count", 2)), "is 2 of 0 experts"),
     "experts used by layer": (
@@ -375,7 +392,10 @@ ASSERTED = {
         model(entry("llama.attention.layer_norm_rms_epsilon", F32, struct.pack("<f", float("nan")))),
         "is not a number of at least 0",
     ),
-    "two equal tokens": (model(tokens("a", "", "b", "", "a")), '"tokenizer.ggml.tokens" has "a" twice, again as token 4'),
+    "two equal tokens": (
+        model(tokens("a", "", "b", "", "a")),
+        '"tokenizer.ggml.tokens" has "a" twice, again as token 4',
+    ),
     "a token of 70,000 bytes": (
         model(tokens("a", "x" * 70_000)),
         '"tokenizer.ggml.tokens" has 70000 bytes for token 1, expected at most 2048',
@@ -409,7 +429,10 @@ ASSERTED = {
         "has no section of at least one dimension",
     ),
     "sections of positions that exceed a head": (
-        model(*heads(4, 64), entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, u32(8) + u32(4) + u32(4) + u32(1)))),
+        model(
+            *heads(4, 64),
+            entry("llama.rope.dimension_sections", ARRAY, array(I32, 4, u32(8) + u32(4) + u32(4) + u32(1))),
+        ),
         '"llama.rope.dimension_sections" adds up to 17 dimensions, more than the 16 that are rotated',
     ),
     "sections of positions that exceed the rotated part of a head": (
@@ -448,7 +471,10 @@ ASSERTED = {
         model(number("block_count", 2), number("nextn_predict_layers", 2)),
         '"llama.nextn_predict_layers" is 2, expected 0 to 1',
     ),
-    "a window of 2^31-1": (model(number("attention.sliding_window", 2**31 - 1)), "is 2147483647, expected 0 to 1073741824"),
+    "a window of 2^31-1": (
+        model(number("attention.sliding_window", 2**31 - 1)),
+        "is 2147483647, expected 0 to 1073741824",
+    ),
     "a key length by layer that is no number": (
         model(entry("llama.attention.key_length", ARRAY, array(STRING, 1, string("x")))),
         "is not a whole number",
@@ -536,7 +562,16 @@ def damage_parts(parts: list[pathlib.Path], name: str) -> str:
     return "says that it is part 7 of 3"
 
 
-DAMAGES = ["missing", "renamed", "swapped", "from another split", "same tensor", "tensor missing", "truncated", "part 7 of 3"]
+DAMAGES = [
+    "missing",
+    "renamed",
+    "swapped",
+    "from another split",
+    "same tensor",
+    "tensor missing",
+    "truncated",
+    "part 7 of 3",
+]
 
 
 @pytest.mark.parametrize("name", DAMAGES)

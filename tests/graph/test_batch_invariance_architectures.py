@@ -16,7 +16,9 @@ LENGTH = 300  # past cell 257, where llama.cpp's own attention changes its algor
 THREADED = [250, *range(1, 9), 4, 3, 1]  # few passes, because two threads are slow for such small operations
 
 
-def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]], kv_type: str = "f16") -> None:
+def check_invariant(
+    path: pathlib.Path, tokens: list[int], passes: list[tuple[list[int], int]], kv_type: str = "f16"
+) -> None:
     """passes: (sizes, threads)"""
     expected = _core.evaluate(str(path), tokens, [1], 1, kv_type)
     assert np.isfinite(expected).all() and (expected.std(-1) > 0.1).all()
@@ -30,7 +32,9 @@ def check_invariant(path: pathlib.Path, tokens: list[int], passes: list[tuple[li
 def test_scoring_passes(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name)
     path = model.write(tmp_path / "m.gguf", GgmlType[type])
-    check_invariant(path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)])
+    check_invariant(
+        path, random_tokens(model, LENGTH), [([2], 1), ([3, 7, 5], 1), ([4, 6, 1], 1), ([8], 1), (THREADED, 2)]
+    )
 
 
 @pytest.mark.parametrize("type", ["F32", "F16", "BF16", "Q8_0"])

@@ -36,11 +36,26 @@ class Client:
         if self.kind == "python":
             return [sys.executable, "-c", CODE, target, draft]
         given = ["-hf", target.removeprefix("hf:"), *(["-hfd", draft.removeprefix("hf:")] if draft else [])]
-        return [str(self.specdec), "generate", *given, "-c", "64", "-p", "in the", "-n", "4", "--temp", "0", "--no-stats"]
+        return [
+            str(self.specdec),
+            "generate",
+            *given,
+            "-c",
+            "64",
+            "-p",
+            "in the",
+            "-n",
+            "4",
+            "--temp",
+            "0",
+            "--no-stats",
+        ]
 
     def start(self, target: str, **environment: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(self.command(target), env=self.environment | environment, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            self.command(target), env=self.environment | environment, stdout=pipe, stderr=pipe, text=True
+        )
 
     def run(self, target: str, draft: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         command = self.command(target, draft)

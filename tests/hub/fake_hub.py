@@ -1,7 +1,7 @@
 """A local server that speaks the Hugging Face hub's protocol, and can be told to misbehave.
 
-Two servers, as in reality: the hub answers questions about repositories and redirects downloads of large files to the other,
-which has their contents.
+Two servers, as in reality: the hub answers questions about repositories and redirects downloads of large files to the
+other, which has their contents.
 """
 
 from __future__ import annotations
@@ -132,7 +132,13 @@ class _HubHandler(_Handler):
             size = repository.stated_sizes.get(path, len(content))
             lfs = {"sha256": sha256(content), "size": size, "pointerSize": 130}
             siblings.append({"rfilename": path, "size": size, "blobId": hashlib.sha1(content).hexdigest(), "lfs": lfs})
-        description = {"id": name, "modelId": name, "sha": repository.commit, "private": repository.is_private, "tags": []}
+        description = {
+            "id": name,
+            "modelId": name,
+            "sha": repository.commit,
+            "private": repository.is_private,
+            "tags": [],
+        }
         body = json.dumps(description | {"downloads": 0, "siblings": siblings}).encode()
         self.answer(200, body, {"Content-Type": "application/json", "X-Repo-Commit": repository.commit})
 
@@ -214,7 +220,9 @@ class _ProxyHandler(http.server.BaseHTTPRequestHandler):
         self.seen.append(f"{self.command} {self.path}")
         url = urllib.parse.urlsplit(self.path)
         far = http.client.HTTPConnection(url.netloc)
-        far.request(self.command, f"{url.path}?{url.query}" if url.query else url.path, headers=dict(self.headers.items()))
+        far.request(
+            self.command, f"{url.path}?{url.query}" if url.query else url.path, headers=dict(self.headers.items())
+        )
         answer = far.getresponse()
         body = answer.read()
         self.send_response(answer.status)

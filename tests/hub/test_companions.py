@@ -1,4 +1,5 @@
-"""--draft auto and draft="auto": a small model of the target's family from the hub, or suffix decoding, and which is said."""
+"""--draft auto and draft="auto": a small model of the target's family from the hub, or suffix decoding, and which is
+said."""
 
 from __future__ import annotations
 
@@ -60,11 +61,14 @@ def test_else_suffix_drafts(client: Client, hub: FakeHub, target: bytes, tiny: b
     larger = deepened(make("llama", seed=1), 60).write(tmp_path / "larger.gguf").read_bytes()
     hub.add(COMPANION, {FILE.format("0.5b"): larger})
     assert re.fullmatch(
-        re.escape(name) + r"a pass of it takes about \d\.\d\d of the target's, which would give \d\.\d\d times plain decoding",
+        re.escape(name)
+        + r"a pass of it takes about \d\.\d\d of the target's, which would give \d\.\d\d times plain decoding",
         suffix_reason(run_auto(client)),
     )
     hub.add("some/other", {"other-7b.gguf": tiny})
-    assert suffix_reason(run_auto(client, "hf:some/other")).startswith("no small model of this target's family is known")
+    assert suffix_reason(run_auto(client, "hf:some/other")).startswith(
+        "no small model of this target's family is known"
+    )
 
 
 def test_another_vocabulary(binary: Client, hub: FakeHub, target: bytes, tmp_path: pathlib.Path) -> None:
@@ -81,7 +85,9 @@ def test_the_bundled_pair_has_its_own(specdec: pathlib.Path) -> None:
 
 
 def test_a_number_of_drafts_is_not_a_model(specdec: pathlib.Path) -> None:
-    result = subprocess.run([specdec, "generate", "--draft", "16", "-p", "x"], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [specdec, "generate", "--draft", "16", "-p", "x"], capture_output=True, text=True, timeout=60
+    )
     assert result.returncode == 2 and "-k sets the number of drafts" in result.stderr
 
 

@@ -18,7 +18,9 @@ from tests.models.tiny_models import make
 
 
 def test_a_model_is_downloaded_once_into_the_cache(client: Client, hub: FakeHub, tiny: bytes) -> None:
-    repository = hub.add("some/tiny-GGUF", {"README.md": b"x", "tiny-Q4_K_M.gguf": tiny, "tiny-Q8_0.gguf": tiny + bytes(32)})
+    repository = hub.add(
+        "some/tiny-GGUF", {"README.md": b"x", "tiny-Q4_K_M.gguf": tiny, "tiny-Q8_0.gguf": tiny + bytes(32)}
+    )
     first = client.text("hf:some/tiny-GGUF")
     assert len(hub.downloads()) == 1
     folder = client.cache / "models--some--tiny-GGUF"
@@ -64,7 +66,9 @@ def test_a_cut_download_goes_on(client: Client, hub: FakeHub, tiny: bytes) -> No
     hub.cuts = [15_000_000]
     client.text("hf:some/tiny")
     first, second = (request.headers.get("range") for request in hub.downloads())
-    received = 15_000_000 if client.kind == "binary" else 10 << 20  # huggingface_hub drops the unfinished one of its pieces
+    received = (
+        15_000_000 if client.kind == "binary" else 10 << 20
+    )  # huggingface_hub drops the unfinished one of its pieces
     assert (first, second) == (None, f"bytes={received}-")
 
 
@@ -93,7 +97,9 @@ def test_a_server_without_ranges_sends_all_again(client: Client, hub: FakeHub, t
 def test_a_wrong_checksum_is_never_used(client: Client, hub: FakeHub, tiny: bytes) -> None:
     hub.add("some/tiny", {"tiny.gguf": tiny})
     hub.corrupt = 2
-    assert "tiny.gguf: what was received has another size or checksum than the hub states" in client.error("hf:some/tiny")
+    assert "tiny.gguf: what was received has another size or checksum than the hub states" in client.error(
+        "hf:some/tiny"
+    )
     assert not [path for path in client.cache.rglob("*") if path.is_file() and path.stat().st_size == len(tiny)]
     hub.corrupt = 0
     client.text("hf:some/tiny")
@@ -103,7 +109,10 @@ def test_one_wrong_download_is_repeated(binary: Client, hub: FakeHub, tiny: byte
     hub.add("some/tiny", {"tiny.gguf": tiny})
     hub.corrupt = 1
     result = binary.run("hf:some/tiny")
-    assert result.returncode == 0 and "another size or checksum than the hub states; downloading it once more" in result.stderr
+    assert (
+        result.returncode == 0
+        and "another size or checksum than the hub states; downloading it once more" in result.stderr
+    )
 
 
 def test_a_stale_part_is_dropped(binary: Client, hub: FakeHub, tiny: bytes) -> None:
@@ -136,7 +145,8 @@ def test_a_gated_model_says_what_to_do(client: Client, hub: FakeHub, tiny: bytes
     for environment in ({}, {"HF_TOKEN": fake_hub.TOKEN}):  # 401, then 403
         error = client.error("hf:some/gated", **environment)
         assert (
-            "some/gated is gated" in error and f"accept its conditions at {hub.endpoint}/some/gated and set HF_TOKEN" in error
+            "some/gated is gated" in error
+            and f"accept its conditions at {hub.endpoint}/some/gated and set HF_TOKEN" in error
         )
 
 
@@ -147,7 +157,10 @@ def test_what_the_server_asks_to_wait_is_waited(client: Client, hub: FakeHub, ti
     result = client.run("hf:some/tiny")
     assert result.returncode == 0 and time.monotonic() - start >= 3
     if client.kind == "binary":
-        assert "HTTP 429; trying again in 1 second" in result.stderr and "HTTP 503; trying again in 2 seconds" in result.stderr
+        assert (
+            "HTTP 429; trying again in 1 second" in result.stderr
+            and "HTTP 503; trying again in 2 seconds" in result.stderr
+        )
 
 
 def test_a_long_wait_is_an_error(binary: Client, hub: FakeHub, tiny: bytes) -> None:
@@ -210,20 +223,27 @@ def test_a_server_that_is_no_hub(binary: Client, hub: FakeHub) -> None:
     assert "is HF_ENDPOINT a hub?" in binary.error("hf:some/tiny")
 
 
-def test_a_listing_cannot_lead_out_of_the_cache(binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path) -> None:
+def test_a_listing_cannot_lead_out_of_the_cache(
+    binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path
+) -> None:
     hub.add("some/evil", {"../../../../evil.gguf": tiny, "/evil.gguf": tiny})
     assert "some/evil has no GGUF files" in binary.error("hf:some/evil")
     assert not list(tmp_path.rglob("evil.gguf"))
 
 
 def test_without_libcurl(binary: Client) -> None:
-    assert "downloads need libcurl, which is not installed (Debian" in binary.error("hf:some/tiny", SPECDEC_LIBCURL="/none")
+    assert "downloads need libcurl, which is not installed (Debian" in binary.error(
+        "hf:some/tiny", SPECDEC_LIBCURL="/none"
+    )
 
 
 def test_without_huggingface_hub(python: Client, tmp_path: pathlib.Path) -> None:
     (tmp_path / "huggingface_hub.py").write_text("raise ImportError")
     error = python.error("hf:some/tiny", PYTHONPATH=str(tmp_path))
-    assert error == '"hf:some/tiny" is on the Hugging Face hub: pip install "specdec_native[hub]", or give the path of a file'
+    assert (
+        error
+        == '"hf:some/tiny" is on the Hugging Face hub: pip install "specdec_native[hub]", or give the path of a file'
+    )
 
 
 def test_info_and_quantize_take_names(binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path) -> None:
@@ -231,6 +251,8 @@ def test_info_and_quantize_take_names(binary: Client, hub: FakeHub, tiny: bytes,
     specdec, out = str(binary.specdec), tmp_path / "out.gguf"
     commands = [["info", "hf:some/tiny"], ["quantize", "hf:some/tiny:F32", str(out)]]
     for command in commands:
-        result = subprocess.run([specdec, *command], env=binary.environment, capture_output=True, text=True, timeout=100)
+        result = subprocess.run(
+            [specdec, *command], env=binary.environment, capture_output=True, text=True, timeout=100
+        )
         assert result.returncode == 0 and result.stdout, result.stderr
     assert out.exists() and len(hub.downloads()) == 1

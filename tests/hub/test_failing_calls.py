@@ -1,4 +1,5 @@
-"""A download when the system fails it once: the model runs, or an error says why, and the next run goes on to a whole file."""
+"""A download when the system fails it once: the model runs, or an error says why, and the next run goes on to a
+whole file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Downloads over https and through proxies, as the environment says: SSL_CERT_FILE, HTTPS_PROXY, http_proxy, NO_PROXY."""
+"""Downloads over https and through proxies, as the environment says: SSL_CERT_FILE, HTTPS_PROXY, http_proxy,
+NO_PROXY."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with an authority's certificate, ca.pem, and what it signed for this machine, server.pem and server.key."""
+    """A folder with an authority's certificate, ca.pem, and what it signed for this machine, server.pem and
+    server.key."""
     if shutil.which("openssl") is None:
         pytest.skip("no openssl, which makes the certificates")
     folder = tmp_path_factory.mktemp("certificates")
@@ -87,7 +89,9 @@ def test_http_through_a_proxy(client: Client, tiny: bytes) -> None:
         assert len(plain.downloads()) == 1 and len(proxy.seen) == len(plain.requests)
 
 
-def test_a_redirection_does_not_leave_https(binary: Client, hub: FakeHub, tiny: bytes, certificates: pathlib.Path) -> None:
+def test_a_redirection_does_not_leave_https(
+    binary: Client, hub: FakeHub, tiny: bytes, certificates: pathlib.Path
+) -> None:
     hub.add("some/tiny", {"tiny.gguf": tiny})
     with fake_hub.running() as plain:
         plain.repositories = hub.repositories

@@ -28,7 +28,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("name", [*WRONG, "hf:a/..", "hf:a b/c", "hf:a/b?c", "hf:a/b:x/y", "hf:a/b\n", "hf:-a/b", "hf:a/b."])
+@pytest.mark.parametrize(
+    "name", [*WRONG, "hf:a/..", "hf:a b/c", "hf:a/b?c", "hf:a/b:x/y", "hf:a/b\n", "hf:-a/b", "hf:a/b."]
+)
 def test_wrong_names(name: str) -> None:
     with pytest.raises(ValueError, match="it must be hf:OWNER/REPOSITORY"):
         _core.hub_repository(name)

@@ -75,15 +75,21 @@ def test_numpy_with_the_same_rounding_computes_the_same(specdec: pathlib.Path, t
     copy, decoded = decoded_copy(model, quantized), model.with_tensors(decoded_tensors(quantized))
     texts = [[token] for token in range(2, 66)]
     y, reference = (np.concatenate([logits(path, text) for text in texts]) for path in (quantized, copy))
-    plain, rounded = (np.concatenate([numpy_logits(decoded, text, f) for text in texts]) for f in (exact, rounded_activations))
+    plain, rounded = (
+        np.concatenate([numpy_logits(decoded, text, f) for text in texts]) for f in (exact, rounded_activations)
+    )
     assert 0.01 < np.median(differences(y, reference)) < 0.02
     assert np.median(differences(plain, reference)) < 1e-6
     assert np.median(differences(rounded, y)) < 1e-6
     assert np.mean(differences(rounded, y) < 1e-6) > 0.9  # in the others, one activation is near a tie
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "gemma3n"])  # which mixes its streams before the output
-def test_activations_that_int8_holds_give_no_difference(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name in RECIPES if name != "gemma3n"]
+)  # which mixes its streams before the output
+def test_activations_that_int8_holds_give_no_difference(
+    name: str, specdec: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     """The output matrix multiplies -a, 0 and a."""
     model = flat(make(name))
     quantized = quantize(specdec, model.write(tmp_path / "m.gguf"))
@@ -132,7 +138,9 @@ def test_same_bits_on_every_instruction_set(specdec: pathlib.Path, tmp_path: pat
     expected = b"".join(logits(pathlib.Path(path), tokens).tobytes() for path in quantized)
     for isa in mxfp6.isas():
         environment = {**os.environ, "SPECDEC_ISA": isa}
-        assert subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout == expected, isa
+        assert (
+            subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout == expected
+        ), isa
 
 
 def check_same(expected: F32Array, y: F32Array, what: object) -> None:
@@ -148,7 +156,12 @@ def check_same(expected: F32Array, y: F32Array, what: object) -> None:
     ({"n_threads": 0}, "n_threads is 0"),
 ])  # fmt: skip
 def test_evaluate_rejects(change: dict[str, object], message: str, tmp_path: pathlib.Path) -> None:
-    arguments = {"path": str(make("llama").write(tmp_path / "m.gguf")), "tokens": [0], "pass_sizes": [1], "n_threads": 1}
+    arguments = {
+        "path": str(make("llama").write(tmp_path / "m.gguf")),
+        "tokens": [0],
+        "pass_sizes": [1],
+        "n_threads": 1,
+    }
     with pytest.raises(ValueError, match=message):
         _core.evaluate(**{**arguments, **change})
 

@@ -1,6 +1,6 @@
-"""A file in which one tensor is missing, or of another type or shape, gives text or an error that names the file: for every
-tensor of a model of each architecture; the same for the metadata of drafting heads in files of their own (fuzz_generate has
-those of models). A sample of them here; all, tens of thousands, with SPECDEC_EVERY_TENSOR=1.
+"""A file in which one tensor is missing, or of another type or shape, gives text or an error that names the file: for
+every tensor of a model of each architecture; the same for the metadata of drafting heads in files of their own
+(fuzz_generate has those of models). A sample of them here; all, tens of thousands, with SPECDEC_EVERY_TENSOR=1.
 """
 
 from __future__ import annotations
@@ -128,17 +128,29 @@ def of_other_shapes() -> list[Change]:
 def of_other_metadata() -> list[Change]:
     """The keys of heads, except their vocabularies, and the other keys that llama.cpp looks for."""
     numbers = [0, 1, 2, 3, 5, 7, 16, 31, 33, 48, 64, 128, 1000, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
-    values = [(U32, u32(number)) for number in numbers] + [(I32, u32((1 << 32) - 1)), (U64, u64(1 << 63)), (BOOL, b"\1")]
+    values = [(U32, u32(number)) for number in numbers] + [
+        (I32, u32((1 << 32) - 1)),
+        (U64, u64(1 << 63)),
+        (BOOL, b"\1"),
+    ]
     values += [(F32, struct.pack("<f", number)) for number in (0.0, -1.0, 1e30, math.nan)] + [(STRING, string("x"))]
     lists = [[], [0, 1], [1, 0], [2, 2, 2], [0, 1, 1 << 31]]
     values += [(ARRAY, array(U32, len(some), b"".join(map(u32, some)))) for some in lists]
     values += [(ARRAY, array(BOOL, len(some), some)) for some in (b"\0\1", b"\1\0", b"\1\1")]
-    others = ("attention.shared_kv_layers", "attention.scale", "rope.scaling.type", "final_logit_softcapping", "expert_count")
+    others = (
+        "attention.shared_kv_layers",
+        "attention.scale",
+        "rope.scaling.type",
+        "final_logit_softcapping",
+        "expert_count",
+    )
     changes = []
     for model in HEAD_FILES:
         entries = parsed(model).entries
         prefix = next(key for key in entries if key.endswith(".block_count")).removesuffix("block_count")
-        keys = dict.fromkeys([*(key for key in entries if key.startswith(prefix)), *(prefix + other for other in others)])
+        keys = dict.fromkeys(
+            [*(key for key in entries if key.startswith(prefix)), *(prefix + other for other in others)]
+        )
         changes += [Change(model, "", metadata=(key, kind, value.hex())) for key in keys for kind, value in values]
     return changes
 
@@ -164,7 +176,8 @@ def run(changes: list[Change], folder: pathlib.Path) -> list[str]:
         left.write_text("\n".join(json.dumps(asdict(change)) for change in changes[len(outcomes) :]), encoding="utf-8")
         child = subprocess.run(
             [sys.executable, __file__, left, folder / "m.gguf"],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "gguf", ROOT / "python")))},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "gguf", ROOT / "python")))},
             capture_output=True,
             text=True,
             errors="replace",

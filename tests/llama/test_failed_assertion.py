@@ -1,4 +1,5 @@
-"""An assertion of llama.cpp's that fails while a pass is prepared is an error of the file, not the end of the process."""
+"""An assertion of llama.cpp's that fails while a pass is prepared is an error of the file, not the end of the
+process."""
 
 from __future__ import annotations
 
@@ -23,5 +24,7 @@ def test_a_hybrid_without_a_recurrent_layer(tmp_path: pathlib.Path) -> None:
     path.write_bytes(Parsed(entries, attention.tensors, attention.data).build())
     with sd.Generator(path, draft=None, n_ctx=64) as generator:
         for _ in range(2):
-            with pytest.raises(sd.ModelError, match=r"m\.gguf: llama\.cpp cannot run this model: .*ggml-backend.*buffer"):
+            with pytest.raises(
+                sd.ModelError, match=r"m\.gguf: llama\.cpp cannot run this model: .*ggml-backend.*buffer"
+            ):
                 generator.generate("ab", max_tokens=2)

@@ -1,4 +1,5 @@
-"""Weights read into memory instead of mapped: the same bits, in huge pages where available, and an error if memory is short."""
+"""Weights read into memory instead of mapped: the same bits, in huge pages where available, and an error if memory
+is short."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def test_logits_are_the_same_bits(name: str, type: str, specdec: pathlib.Path, t
 
 
 def test_the_bundled_pair_writes_the_same_text() -> None:
-    texts = [sd.Generator(mmap=mmap, num_draft_tokens=3).generate("def", max_tokens=40, seed=1).text for mmap in (True, False)]
+    texts = [
+        sd.Generator(mmap=mmap, num_draft_tokens=3).generate("def", max_tokens=40, seed=1).text
+        for mmap in (True, False)
+    ]
     assert texts[0] == texts[1] != ""
 
 
@@ -64,7 +68,9 @@ def test_weights_beyond_memory_are_not_read(tmp_path: pathlib.Path) -> None:
     path.write_bytes(Gguf(tensors=[tensor("a.weight", [size >> 12, 1 << 10])]).build())
     with path.open("r+b") as file:  # sparse: takes no disk space
         file.truncate(size + 4096)
-    message = r"huge\.gguf: not enough memory to read the weights into: 41943\d\d MiB needed, \d+ MiB available\. .*mmap=True"
+    message = (
+        r"huge\.gguf: not enough memory to read the weights into: 41943\d\d MiB needed, \d+ MiB available\. .*mmap=True"
+    )
     with pytest.raises(sd.ModelError, match=message):
         sd.Generator(path, mmap=False)
     with pytest.raises(sd.ModelError, match="cannot load this model"):  # there is no such architecture

@@ -1,4 +1,5 @@
-"""Stock weights repacked at load: the same bits, also for experts and tied embeddings, and a reason if it is not done."""
+"""Stock weights repacked at load: the same bits, also for experts and tied embeddings, and a reason if it is not
+done."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_four_bits_are_q4_0(name: str, tmp_path: pathlib.Path) -> None:
         name: dequantize(encoded(tensor, GgmlType.Q8_0), GgmlType.Q8_0) if is_weight(name, tensor) else tensor
         for name, tensor in model.tensors.items()
     }
-    rounded = dataclasses.replace(model, tensors=values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"})
+    rounded = dataclasses.replace(model, tensors=values).write(
+        tmp_path / "4.gguf", GgmlType.Q4_0, kept={"token_embd.weight"}
+    )
     tokens = random_tokens(model, 90)
     expected = _core.evaluate(str(rounded), tokens, [90])
     for passes in [[8, 1, 3], [90]]:
@@ -109,7 +112,10 @@ def test_likely_logits_are_those_of_the_output_matrix_in_the_file(tmp_path: path
     values = {name: dequantize(encoded(model.tensors[name], GgmlType.F16), GgmlType.F16) for name in names}
     kept = {"token_embd.weight", "output.weight"}
     rounded = model.with_tensors(values).write(tmp_path / "4.gguf", GgmlType.Q4_0, kept=kept)
-    expected, logits = _core.evaluate(str(rounded), tokens, [20], 2), _core.evaluate(path, tokens, [20], 2, repack="4-bit")
+    expected, logits = (
+        _core.evaluate(str(rounded), tokens, [20], 2),
+        _core.evaluate(path, tokens, [20], 2, repack="4-bit"),
+    )
     is_same = logits == expected
     assert (is_same.sum(1) >= 256 * 16).all() and not is_same.all()
     likeliest = is_same[range(len(tokens)), expected.argmax(1)]
@@ -134,7 +140,9 @@ def test_what_has_no_tiles_stays_as_it_is(tmp_path: pathlib.Path, target_path: p
 
 def test_memory_that_is_needed_for_other_things_is_left(tmp_path: pathlib.Path) -> None:
     path = str(tiny("llama").write(tmp_path / "m.gguf", GgmlType.Q8_0))
-    message = r"m\.gguf: the weights are not repacked, .*: \d+ MiB needed and 4398046511104 MiB to be left, \d+ MiB available"
+    message = (
+        r"m\.gguf: the weights are not repacked, .*: \d+ MiB needed and 4398046511104 MiB to be left, \d+ MiB available"
+    )
     with pytest.raises(sd.ModelError, match=message):
         _core.evaluate(path, [1, 2], [2], repack="file", memory_to_leave=1 << 62)
 

@@ -25,7 +25,9 @@ def model(tmp_path: pathlib.Path, vocabulary: Vocabulary) -> pathlib.Path:
 def test_sentencepiece_without_bytes_has_only_its_own_characters(tmp_path: pathlib.Path) -> None:
     gen = sd.Generator(model(tmp_path, sentencepiece(byte_tokens=0)), draft=None, n_ctx=64)
     for use in (gen.tokenize, gen.generate):
-        with pytest.raises(sd.ModelError, match=r"m\.gguf: .*SentencePiece.* no tokens for single bytes.* convert the model"):
+        with pytest.raises(
+            sd.ModelError, match=r"m\.gguf: .*SentencePiece.* no tokens for single bytes.* convert the model"
+        ):
             use("caf\u00e9")
     assert gen.generate("cafe", max_tokens=2, temperature=0).finish_reason == "length"
 

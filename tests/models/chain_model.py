@@ -79,8 +79,8 @@ def write_chain(path: pathlib.Path, edges: list[Edge], control: tuple[str, ...] 
     model.write(path)
 
 
-# Edges of a model that would rather end its text than call, and rather call `weather` than `forecast`. The marks of its calls
-# are control tokens.
+# Edges of a model that would rather end its text than call, and rather call `weather` than `forecast`. The marks of its
+# calls are control tokens.
 _HESITANT_PIECES = ["I lo", "ok.", "<tool_call>", '{"name": "', "forecast", '", "argu', 'ments": {"ci']
 _HESITANT_PIECES += ['ty": "Pa', 'ris"', "}}", "</tool_call>"]
 HESITANT: list[Edge] = [

@@ -21,7 +21,8 @@ def exact(weights: F32Array, x: F64Array) -> F64Array:
 
 
 def rounded_activations(weights: F32Array, x: F64Array) -> F64Array:
-    """The rounding of MXFP6's kernels: 32 columns share the scale (largest magnitude) / 127 (cpp/weights/mxfp6/matmul.h)."""
+    """The rounding of MXFP6's kernels: 32 columns share the scale (largest magnitude) / 127
+    (cpp/weights/mxfp6/matmul.h)."""
     blocks = x.astype(np.float32).reshape(len(x), -1, 32)
     step = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
     return exact(weights, (np.rint(blocks / step) * step.astype(np.float64)).reshape(x.shape))
@@ -47,7 +48,8 @@ def rope(x: F64Array) -> F64Array:
 
 
 def attention(q: F64Array, k: F64Array, v: F64Array) -> F64Array:
-    """q [tokens, heads, columns], k and v [tokens, kv heads, columns] -> [tokens, heads * columns]; causal, or one query."""
+    """q [tokens, heads, columns], k and v [tokens, kv heads, columns] -> [tokens, heads * columns]; causal, or one
+    query."""
     share = q.shape[1] // k.shape[1]  # heads per key and value head
     k, v = (np.repeat(half(a), share, axis=1) for a in (k, v))
     scores = np.einsum("qhd,khd->hqk", half(q), k) / np.sqrt(q.shape[-1])
@@ -83,7 +85,8 @@ def logits(model: Model, tokens: list[int], matmul: MatMul) -> F64Array:
 
 
 def eagle3_drafts(head: Model, target: Model, tokens: list[int], count: int, banned: list[int]) -> list[int]:
-    """What an EAGLE-3 head drafts greedily as llama.cpp uses it (common/speculative.cpp). The head has the target's vocabulary.
+    """What an EAGLE-3 head drafts greedily as llama.cpp uses it (common/speculative.cpp). The head has the target's
+    vocabulary.
 
     It reads every token but the first, each with the target's row of the token before it; drafts with its own.
     """
@@ -104,9 +107,14 @@ def eagle3_drafts(head: Model, target: Model, tokens: list[int], count: int, ban
 
 
 def half_rope(x: F64Array, positions: npt.NDArray[np.int64], factors: F32Array | None) -> F64Array:
-    """RoPE as Gemma has it: x [tokens, heads, columns]; column i turns with column i + columns / 2, by angle / factors[i]."""
+    """RoPE as Gemma has it: x [tokens, heads, columns]; column i turns with column i + columns / 2, by angle /
+    factors[i]."""
     columns = x.shape[-1]
-    angles = positions[:, None, None] * 10000.0 ** (-np.arange(0, columns, 2) / columns) / (1 if factors is None else factors)
+    angles = (
+        positions[:, None, None]
+        * 10000.0 ** (-np.arange(0, columns, 2) / columns)
+        / (1 if factors is None else factors)
+    )
     first, second = x[..., : columns // 2], x[..., columns // 2 :]
     return np.concatenate(
         [first * np.cos(angles) - second * np.sin(angles), first * np.sin(angles) + second * np.cos(angles)], -1
@@ -114,8 +122,9 @@ def half_rope(x: F64Array, positions: npt.NDArray[np.int64], factors: F32Array |
 
 
 def gemma4_assistant_drafts(head: Model, target: Model, tokens: list[int], count: int, banned: list[int]) -> list[int]:
-    """What a Gemma 4 assistant drafts greedily as llama.cpp uses it (common/speculative.cpp), for a target of two layers that
-    add nothing to their input. All drafts attend to the tokens before the last, from the last one's position.
+    """What a Gemma 4 assistant drafts greedily as llama.cpp uses it (common/speculative.cpp), for a target of two
+    layers that add nothing to their input. All drafts attend to the tokens before the last, from the last one's
+    position.
     """
     t, own, s = target.tensors, head.tensors, target.shape
     embedded = t["token_embd.weight"].astype(np.float64) * np.sqrt(s.width)

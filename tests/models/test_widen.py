@@ -55,7 +55,7 @@ ROUNDING = 0.005  # F16 rounding of activations and cache changes logits by abou
         "--width 256",
         "--width 384 --heads 6 --kv-heads 2",  # three query heads to a place of two
         "--width 512 --layers 9 --heads 8 --kv-heads 2 --ffn 1024",
-        "--width 512 --layers 10 --heads 16 --kv-heads 16 --ffn 800",  # multi-head: kv heads are copied; heads wider than width
+        "--width 512 --layers 10 --heads 16 --kv-heads 16 --ffn 800",  # kv heads are copied; heads wider than width
         "--width 320 --heads 12 --kv-heads 12 --vocabulary 4200",
     ],
 )
@@ -116,7 +116,9 @@ def test_any_llama_can_be_widened(widen: ModuleType, tmp_path: pathlib.Path) -> 
         assert difference(logits(model, tokens, exact).astype(np.float32), wide) < 3 * ROUNDING  # F32 weights, too
 
 
-def test_the_padded_pair_is_valid_after_quantization(widen: ModuleType, tmp_path: pathlib.Path, specdec: pathlib.Path) -> None:
+def test_the_padded_pair_is_valid_after_quantization(
+    widen: ModuleType, tmp_path: pathlib.Path, specdec: pathlib.Path
+) -> None:
     import specdec_native as sd
 
     out = tmp_path / "wide.gguf"
@@ -154,10 +156,15 @@ def test_acceptance_is_what_the_table_says(widen: ModuleType, tmp_path: pathlib.
         assert widen.main(["same", str(tmp_path / rate), "--acceptance", rate]) == 0
         gen = sd.Generator(tmp_path / rate, DRAFT, n_threads=1, num_draft_tokens=5)
         runs = [
-            gen.generate(prompt, max_tokens=200, seed=1).stats for prompt in ("class Stack:", "import os", "def bfs(graph):")
+            gen.generate(prompt, max_tokens=200, seed=1).stats
+            for prompt in ("class Stack:", "import os", "def bfs(graph):")
         ]
         rates.append(sum(s.accepted for s in runs) / sum(s.drafted for s in runs))
-    assert rates[0] == pytest.approx(0.9, abs=0.1) and rates[1] == pytest.approx(0.6, abs=0.12) and rates[0] > rates[1] + 0.1
+    assert (
+        rates[0] == pytest.approx(0.9, abs=0.1)
+        and rates[1] == pytest.approx(0.6, abs=0.12)
+        and rates[0] > rates[1] + 0.1
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +195,9 @@ def test_bad_arguments(
     assert not list(tmp_path.iterdir())
 
 
-def test_other_models_are_rejected(widen: ModuleType, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_models_are_rejected(
+    widen: ModuleType, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "text").write_text("not a model")
     out = str(tmp_path / "out")
     cases = {

@@ -147,7 +147,11 @@ class Model:
         )
 
     def write(
-        self, path: pathlib.Path, weights: GgmlType = GgmlType.F32, kept: Collection[str] = (), tensors_per_file: int = 0
+        self,
+        path: pathlib.Path,
+        weights: GgmlType = GgmlType.F32,
+        kept: Collection[str] = (),
+        tensors_per_file: int = 0,
     ) -> pathlib.Path:
         """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`; everything else as F32.
 
@@ -285,7 +289,9 @@ def attention(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
 
 
 def feed_forward(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
-    rows = {"up": s.ffn * (2 if recipe.fused_gate else 1)} | ({"gate": s.ffn} if recipe.gate and not recipe.fused_gate else {})
+    rows = {"up": s.ffn * (2 if recipe.fused_gate else 1)} | (
+        {"gate": s.ffn} if recipe.gate and not recipe.fused_gate else {}
+    )
     t = {f"{layer}.ffn_{name}.weight": r.matrix(n, s.width) for name, n in rows.items()}
     t[f"{layer}.ffn_down.weight"] = r.matrix(s.width, s.ffn)
     if recipe.biases:
@@ -304,7 +310,11 @@ def experts(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
 
 
 def transformer_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
-    names = ["attn_norm", *["ffn_norm"] * recipe.ffn_norm, *["post_attention_norm", "post_ffw_norm"] * recipe.post_norms]
+    names = [
+        "attn_norm",
+        *["ffn_norm"] * recipe.ffn_norm,
+        *["post_attention_norm", "post_ffw_norm"] * recipe.post_norms,
+    ]
     t = {f"{layer}.{name}.weight": r.norm(s.width) for name in names}
     if recipe.biases:
         t |= {f"{layer}.{name}.bias": r.bias(s.width) for name in names}
@@ -347,7 +357,8 @@ def gemma3n_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     shapes = {"correct_coef": (n, n), "predict_coef": (n * n, n), "router": (n, s.width)}
     t |= {f"{layer}.altup_{name}.weight": r.matrix(*shape) for name, shape in shapes.items()}
     t |= {
-        f"{layer}.{name}.weight": r.norm(s.width) for name in ("altup_correct_scale", "altup_router_norm", "laurel_post_norm")
+        f"{layer}.{name}.weight": r.norm(s.width)
+        for name in ("altup_correct_scale", "altup_router_norm", "laurel_post_norm")
     }
     return t | {
         f"{layer}.laurel_l.weight": r.matrix(ALTUP["rank"], s.width),
@@ -362,7 +373,10 @@ def per_layer_embeddings(r: Random, s: Shape, layer: str, size: int) -> Tensors:
     t: Tensors = {}
     if layer == "blk.0":
         t["per_layer_token_embd.weight"] = r.matrix(Vocabulary().size, size * s.layers)
-        t |= {"per_layer_model_proj.weight": r.matrix(size * s.layers, s.width), "per_layer_proj_norm.weight": r.norm(size)}
+        t |= {
+            "per_layer_model_proj.weight": r.matrix(size * s.layers, s.width),
+            "per_layer_proj_norm.weight": r.norm(size),
+        }
     t |= {f"{layer}.inp_gate.weight": r.matrix(size, s.width), f"{layer}.proj.weight": r.matrix(s.width, size)}
     return {**t, f"{layer}.post_norm.weight": r.norm(s.width)}
 
@@ -385,7 +399,8 @@ def gpt_oss_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     t |= {f"{layer}.attn_output.bias": r.bias(s.width), f"{layer}.ffn_gate_inp.bias": r.bias(s.experts)}
     sizes = {"gate": s.ffn, "up": s.ffn, "down": s.width}
     return t | {
-        f"{layer}.ffn_{name}_exps.bias": r.bias(s.experts * size).reshape(s.experts, size) for name, size in sizes.items()
+        f"{layer}.ffn_{name}_exps.bias": r.bias(s.experts * size).reshape(s.experts, size)
+        for name, size in sizes.items()
     }
 
 
@@ -520,7 +535,8 @@ def qwen3next_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
 
 
 def kimi_linear_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
-    """Even layers are delta nets with a gate per channel; odd ones attend to compressed keys and values, without positions."""
+    """Even layers are delta nets with a gate per channel; odd ones attend to compressed keys and values, without
+    positions."""
     latent = {name: tensor for name, tensor in latent_layer(recipe, r, s, layer).items() if ".attn_q_" not in name}
     if is_odd(layer):
         queries = r.matrix(s.heads * (32 + ROPE), s.width)
@@ -585,7 +601,10 @@ def rwkv7_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
         }
     vectors = ("w0", "a0", "v0", "k_k", "k_a", "r_k")
     t |= {f"{layer}.time_mix_{name}.weight": r.bias(s.width) for name in vectors}
-    t |= {f"{layer}.time_mix_{name}.weight": r.matrix(s.width, s.width) for name in ("key", "value", "receptance", "output")}
+    t |= {
+        f"{layer}.time_mix_{name}.weight": r.matrix(s.width, s.width)
+        for name in ("key", "value", "receptance", "output")
+    }
     t[f"{layer}.time_mix_lerp_fused.weight"] = as_f32(0.5 + r.bias(6 * s.width)).reshape(6, 1, 1, s.width)
     t[f"{layer}.channel_mix_lerp_k.weight"] = as_f32(0.5 + r.bias(s.width)).reshape(1, 1, s.width)
     t[f"{layer}.channel_mix_key.weight"] = r.matrix(s.ffn, s.width)
@@ -677,7 +696,12 @@ def nemotron_h_moe_keys(s: Shape) -> Keys:
 
 
 def cohere2_keys(s: Shape) -> Keys:
-    return {**sliding(s), "attention.sliding_window_pattern": 2, "logit_scale": 0.25, "attention.layer_norm_epsilon": 1e-5}
+    return {
+        **sliding(s),
+        "attention.sliding_window_pattern": 2,
+        "logit_scale": 0.25,
+        "attention.layer_norm_epsilon": 1e-5,
+    }
 
 
 def gemma4_keys(s: Shape) -> Keys:
@@ -687,7 +711,13 @@ def gemma4_keys(s: Shape) -> Keys:
         "rope.dimension_count_swa": s.head,
     }
     windows: Keys = {"attention.sliding_window_pattern": [i % 2 == 0 for i in range(s.layers)]}
-    return {**sliding(s), **lengths, **windows, "embedding_length_per_layer_input": PER_LAYER, "final_logit_softcapping": 30.0}
+    return {
+        **sliding(s),
+        **lengths,
+        **windows,
+        "embedding_length_per_layer_input": PER_LAYER,
+        "final_logit_softcapping": 30.0,
+    }
 
 
 def rwkv7_keys(s: Shape) -> Keys:
@@ -729,20 +759,30 @@ RECIPES = {
     "jamba": Recipe(
         "jamba", lambda s: {**mamba_keys(s), "attention.head_count": s.heads, **odd_layers_attend(s)}, body=jamba_layer
     ),
-    "granitehybrid": Recipe("granitehybrid", lambda s: {**mamba2_keys(s), **odd_layers_attend(s)}, body=granite_hybrid_layer),
+    "granitehybrid": Recipe(
+        "granitehybrid", lambda s: {**mamba2_keys(s), **odd_layers_attend(s)}, body=granite_hybrid_layer
+    ),
     "nemotron_h": Recipe("nemotron_h", nemotron_h_keys, gate=False, body=nemotron_h_layer),
     "qwen35": Recipe("qwen35", qwen35_keys, head_norms=True, body=qwen35_layer),
     "qwen35moe": Recipe("qwen35moe", qwen35_keys, head_norms=True, experts=True, shared_expert=True, body=qwen35_layer),
     "glm4moe": Recipe("glm4moe", glm4moe_keys, qkv_bias=True, experts=True, shared_expert=True, body=glm4moe_layer),
     "lfm2": Recipe("lfm2", lfm2_keys, tied=True, head_norms=True, output_norm="token_embd_norm", body=lfm2_layer),
     "lfm2moe": Recipe(
-        "lfm2moe", lfm2moe_keys, tied=True, head_norms=True, experts=True, output_norm="token_embd_norm", body=lfm2_layer
+        "lfm2moe",
+        lfm2moe_keys,
+        tied=True,
+        head_norms=True,
+        experts=True,
+        output_norm="token_embd_norm",
+        body=lfm2_layer,
     ),
     "nemotron_h_moe": Recipe(
         "nemotron_h_moe", nemotron_h_moe_keys, gate=False, experts=True, shared_expert=True, body=nemotron_h_moe_layer
     ),
     "falcon-h1": Recipe("falcon-h1", mamba2_keys, body=falcon_h1_layer),
-    "qwen3next": Recipe("qwen3next", qwen3next_keys, head_norms=True, experts=True, shared_expert=True, body=qwen3next_layer),
+    "qwen3next": Recipe(
+        "qwen3next", qwen3next_keys, head_norms=True, experts=True, shared_expert=True, body=qwen3next_layer
+    ),
     "kimi-linear": Recipe("kimi-linear", kimi_linear_keys, experts=True, shared_expert=True, body=kimi_linear_layer),
     "mistral3": Recipe("mistral3"),
     "smollm3": Recipe("smollm3", tied=True),
@@ -842,7 +882,9 @@ def make_not_generative(name: str) -> Model:
 def deepened(model: Model, layers: int) -> Model:
     """With so many layers: the first, and copies of the second. Quick to make where only the size counts."""
     tensors = {
-        name: tensor for name, tensor in model.tensors.items() if not name.startswith("blk.") or name.startswith("blk.0.")
+        name: tensor
+        for name, tensor in model.tensors.items()
+        if not name.startswith("blk.") or name.startswith("blk.0.")
     }
     second = {name: tensor for name, tensor in model.tensors.items() if name.startswith("blk.1.")}
     for i in range(1, layers):
@@ -853,8 +895,8 @@ def deepened(model: Model, layers: int) -> Model:
 def with_head(
     name: str, seed: int = 0, *, layers: int = 1, shape: Shape | None = None, vocabulary: Vocabulary | None = None
 ) -> Model:
-    """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and the head
-    passes the token's embedding on, so both predict mostly from the last token."""
+    """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and
+    the head passes the token's embedding on, so both predict mostly from the last token."""
     shape = replace(shape or SHAPES.get(name, Shape()), head_layers=layers)
     model = make(name, seed, shape=shape, vocabulary=vocabulary)
     layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
@@ -870,9 +912,9 @@ def with_head(
 
 
 def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, seed: int = 7) -> Model:
-    """An EAGLE-3 head for the target, in a file of its own. own_parts: with embeddings and an output matrix of its own, for as
-    many tokens; else it uses the target's. A damped target accepts its drafts now and then: each token attends to
-    itself and passes its embedding on.
+    """An EAGLE-3 head for the target, in a file of its own. own_parts: with embeddings and an output matrix of its own,
+    for as many tokens; else it uses the target's. A damped target accepts its drafts now and then: each token attends
+    to itself and passes its embedding on.
     """
     r, v = Random(seed), target.vocabulary
     width = target.shape.width
@@ -896,8 +938,8 @@ def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, se
 
 
 def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
-    """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. A damped
-    target accepts its drafts now and then: each token passes its embedding on, to twice the target's columns.
+    """A Gemma 4 assistant for the target, which has two layers: one attends to a sliding window, one to everything. A
+    damped target accepts its drafts now and then: each token passes its embedding on, to twice the target's columns.
     """
     r, width, norm = Random(seed), target.shape.width, target.tensors["output_norm.weight"]
     s = replace(target.shape, width=2 * width, layers=2)

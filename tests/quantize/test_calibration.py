@@ -1,4 +1,5 @@
-"""`specdec quantize --calibrate`: smaller output error at the same size for all architectures; independent of threads."""
+"""`specdec quantize --calibrate`: smaller output error at the same size for all architectures; independent of
+threads."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_the_bundled_draft_comes_closer(specdec, draft_path, tmp_path, text, oth
         kept = tensor["kept_because"] is not None
         assert kept == (tensor["output_error"] is None)
         assert kept or 0 < tensor["output_error"] < 0.04
-    before, after = (divergence(specdec, tmp_path / f"{name}.gguf", draft_path, other_text) for name in ("plain", "calibrated"))
+    before, after = (
+        divergence(specdec, tmp_path / f"{name}.gguf", draft_path, other_text) for name in ("plain", "calibrated")
+    )
     assert after < 0.75 * before
 
 
@@ -109,7 +112,18 @@ def test_a_short_text_gets_a_warning(specdec, draft_path, tmp_path) -> None:
         path.write_text("import os\n" * lines)
         tokens = len(model.tokenize(path.read_text()[:-1]))
         assert (tokens < 10000) == is_short and tokens >= 512
-        command = ["quantize", "--keep", "blk", "-t", 1, draft_path, tmp_path / "out.gguf", "--force", "--calibrate", path]
+        command = [
+            "quantize",
+            "--keep",
+            "blk",
+            "-t",
+            1,
+            draft_path,
+            tmp_path / "out.gguf",
+            "--force",
+            "--calibrate",
+            path,
+        ]
         finished = run(specdec, *command)
         assert finished.returncode == 0
         warning = f"warning: {path} has only {tokens} tokens, so weights may fit this text only"

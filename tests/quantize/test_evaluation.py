@@ -1,7 +1,7 @@
 """`specdec perplexity` against numpy: log-softmax, divergence, windows, statistics.
 
-Models whose layers write nothing: the logits after a token are those of its embedding alone, a line of numpy. One token is
-one byte of the text, so that windows can be told from outside.
+Models whose layers write nothing: the logits after a token are those of its embedding alone, a line of numpy. One token
+is one byte of the text, so that windows can be told from outside.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def log_probabilities(model: Model, tokens: list[int]) -> F64Array:
     x /= np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
     logits = (x * model.tensors["output_norm.weight"]) @ model.tensors["output.weight"].T.astype(np.float64)
     return (
-        logits - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True)) - logits.max(-1, keepdims=True)
+        logits
+        - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+        - logits.max(-1, keepdims=True)
     )
 
 
@@ -111,14 +113,18 @@ def test_against_numpy(specdec: pathlib.Path, tmp_path: pathlib.Path, window: in
 
 def test_a_uniform_model(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
     model = make("llama", vocabulary=BYTES)
-    flat = model.with_tensors({"output.weight": np.zeros_like(model.tensors["output.weight"])}).write(tmp_path / "flat.gguf")
+    flat = model.with_tensors({"output.weight": np.zeros_like(model.tensors["output.weight"])}).write(
+        tmp_path / "flat.gguf"
+    )
     result = perplexity(specdec, flat, random_text(100), "-c", 32)
     assert result["perplexity"]["value"] == pytest.approx(BYTES.size, rel=1e-12)
     assert result["perplexity"]["standard_error"] == pytest.approx(0, abs=1e-9)
 
 
 def test_a_model_against_itself(specdec: pathlib.Path, draft_path: pathlib.Path, library_prompts: list[str]) -> None:
-    result = perplexity(specdec, draft_path, "\n".join(library_prompts), "-c", 300, "--chunks", 2, "--against", draft_path)
+    result = perplexity(
+        specdec, draft_path, "\n".join(library_prompts), "-c", 300, "--chunks", 2, "--against", draft_path
+    )
     assert set(result["kl_divergence"].values()) == {0.0}
     assert result["same_top_token"] == {"value": 1.0, "standard_error": 0.0}
     assert result["log_perplexity_ratio"] == {"value": 0.0, "standard_error": 0.0}
@@ -129,7 +135,9 @@ def test_windows_do_not_see_each_other(specdec: pathlib.Path, tmp_path: pathlib.
     path = make("llama", vocabulary=BYTES).write(tmp_path / "a.gguf")
     text, window = random_text(80), 40
     both = perplexity(specdec, path, text, "-c", window)
-    alone = [perplexity(specdec, path, part, "-c", window) for part in (text[: window - 1], text[window : 2 * window - 1])]
+    alone = [
+        perplexity(specdec, path, part, "-c", window) for part in (text[: window - 1], text[window : 2 * window - 1])
+    ]
     losses = [result["negative_log_likelihood"]["value"] for result in alone]
     assert losses[0] != losses[1]
     assert both["negative_log_likelihood"]["value"] == pytest.approx(np.mean(losses), rel=1e-12)
@@ -141,6 +149,7 @@ def test_threads_do_not_matter(
 ) -> None:
     text = "\n".join(library_prompts)
     results = [
-        perplexity(specdec, draft_path, text, "-c", 64, "--chunks", 2, "--against", target_path, "-t", t) for t in (1, 2)
+        perplexity(specdec, draft_path, text, "-c", 64, "--chunks", 2, "--against", target_path, "-t", t)
+        for t in (1, 2)
     ]
     assert results[0] == results[1]

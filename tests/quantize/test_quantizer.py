@@ -14,7 +14,27 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
-from gguf_bytes import ARRAY, BOOL, F32, F64, I8, I16, I32, I64, STRING, U8, U16, U32, U64, Gguf, array, entry, string, u32, u64
+from gguf_bytes import (
+    ARRAY,
+    BOOL,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    STRING,
+    U8,
+    U16,
+    U32,
+    U64,
+    Gguf,
+    array,
+    entry,
+    string,
+    u32,
+    u64,
+)
 from gguf_bytes import tensor as raw_tensor
 
 MXFP6 = 96
@@ -65,7 +85,9 @@ def tensors(reader: type[gguf.GGUFReader], path: pathlib.Path) -> dict[str, gguf
     return {tensor.name: tensor for tensor in reader(path).tensors}
 
 
-def write(path: pathlib.Path, weights: dict[str, np.ndarray | tuple[np.ndarray, GgmlType]], **options: object) -> pathlib.Path:
+def write(
+    path: pathlib.Path, weights: dict[str, np.ndarray | tuple[np.ndarray, GgmlType]], **options: object
+) -> pathlib.Path:
     """A value is an f32 or f16 array, or an f32 array and the type to store it as."""
     writer = gguf.GGUFWriter(path, "llama", **options)
     writer.add_block_count(1)
@@ -180,7 +202,9 @@ def test_every_expert_is_a_matrix_of_its_own(specdec, tmp_path, reader):
 @pytest.mark.parametrize("shape", [(16, 32), (16, 64), (32, 32), (16, 8192), (4096, 32), (2, 16, 32), (1, 16, 32)])
 def test_smallest_and_long_shapes(specdec, tmp_path, reader, shape):
     x = gaussian(int(np.prod(shape[:-1])), shape[-1]).reshape(shape)
-    written = tensors(reader, quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": x}), "--threads", 3))["a.weight"]
+    written = tensors(reader, quantize(specdec, write(tmp_path / "m.gguf", {"a.weight": x}), "--threads", 3))[
+        "a.weight"
+    ]
     relative = np.linalg.norm(decoded(written).ravel() - x.ravel()) / np.linalg.norm(x)
     assert 0.02 < relative < 0.04
 
@@ -242,7 +266,10 @@ def test_kept_tensors_are_copied_and_the_table_says_why(specdec, tmp_path, reade
 
 
 def test_integers_and_odd_q8_0_are_kept(specdec, tmp_path):
-    weights = {"ids.weight": np.arange(1024, dtype=np.int32).reshape(16, 64), "odd.weight": (gaussian(8, 64), GgmlType.Q8_0)}
+    weights = {
+        "ids.weight": np.arange(1024, dtype=np.int32).reshape(16, 64),
+        "odd.weight": (gaussian(8, 64), GgmlType.Q8_0),
+    }
     rows = table(specdec, write(tmp_path / "m.gguf", weights | {"a.weight": gaussian(16, 32)}))["tensors"]
     assert [(row["to"], row["kept_because"]) for row in rows] == [
         ("I32", "integers"), ("Q8_0", "rows % 16 != 0"), ("MXFP6_E2M3", None)]  # fmt: skip
@@ -274,9 +301,22 @@ def test_an_embedding_of_fewer_bits_is_kept(specdec, tmp_path, type, names, kept
 
 
 def all_kinds() -> list[bytes]:
-    numbers = {U8: "<B", I8: "<b", U16: "<H", I16: "<h", U32: "<I", I32: "<i", F32: "<f", U64: "<Q", I64: "<q", F64: "<d"}
+    numbers = {
+        U8: "<B",
+        I8: "<b",
+        U16: "<H",
+        I16: "<h",
+        U32: "<I",
+        I32: "<i",
+        F32: "<f",
+        U64: "<Q",
+        I64: "<q",
+        F64: "<d",
+    }
     entries = [entry(f"test.number{kind}", kind, struct.pack(form, 113)) for kind, form in numbers.items()]
-    entries += [entry(f"test.minus{kind}", kind, struct.pack(numbers[kind], -77)) for kind in (I8, I16, I32, F32, I64, F64)]
+    entries += [
+        entry(f"test.minus{kind}", kind, struct.pack(numbers[kind], -77)) for kind in (I8, I16, I32, F32, I64, F64)
+    ]
     entries += [entry("test.true", BOOL, b"\1"), entry("test.false", BOOL, b"\0")]
     entries += [entry("test.text", STRING, string("naïve\n")), entry("test.none", STRING, string(""))]
     entries += [entry("test.largest", U64, u64(2**64 - 1)), entry("test.third", F32, struct.pack("<f", 1 / 3))]
@@ -337,7 +377,9 @@ def test_split_models_become_one_file(specdec, tmp_path, reader):
 def test_bundled_target(specdec, target_path, tmp_path):
     result = tmp_path / "target.gguf"
     assert run(specdec, "quantize", target_path, result).returncode == 0
-    before, after = (json.loads(run(specdec, "info", "--json", "--metadata", path).stdout) for path in (target_path, result))
+    before, after = (
+        json.loads(run(specdec, "info", "--json", "--metadata", path).stdout) for path in (target_path, result)
+    )
     assert [row["name"] for row in before["tensors"]] == [row["name"] for row in after["tensors"]]
     assert after["metadata"].pop("mxfp6.layout")["value"] == 1
     assert after["metadata"].pop("mxfp6.quantization")["value"] == "MXFP6_E2M3, scale mse"
@@ -355,7 +397,9 @@ def test_bundled_target(specdec, target_path, tmp_path):
 
 
 @pytest.mark.parametrize("source", [GgmlType.F32, GgmlType.F16, GgmlType.BF16])
-@pytest.mark.parametrize("value, what", [(np.nan, "NaN"), (np.inf, "an infinite weight"), (-np.inf, "an infinite weight")])
+@pytest.mark.parametrize(
+    "value, what", [(np.nan, "NaN"), (np.inf, "an infinite weight"), (-np.inf, "an infinite weight")]
+)
 def test_weights_that_are_not_finite(specdec, tmp_path, source, value, what):
     x = gaussian(64, 64)
     x[37, 41] = value

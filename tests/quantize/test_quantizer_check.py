@@ -14,7 +14,9 @@ EXPERTS = "blk.0.ffn_up_exps.weight"
 
 
 def check(specdec: pathlib.Path, path: pathlib.Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([specdec, "info", "--check", *options, path], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [specdec, "info", "--check", *options, path], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def model(path: pathlib.Path, tiles: bytearray) -> pathlib.Path:

@@ -2,8 +2,8 @@
 
     python checkpoint.py FOLDER TEXT
 
-Prints as JSON the tokens of a sentence and the log-probability that transformers gives each of them after those before it. For
-tests/real/test_conversion.py, in an environment with requirements/convert.txt.
+Prints as JSON the tokens of a sentence and the log-probability that transformers gives each of them after those before
+it. For tests/real/test_conversion.py, in an environment with requirements/convert.txt.
 """
 
 import json
@@ -21,7 +21,12 @@ def main() -> None:
     folder, text = pathlib.Path(sys.argv[1]), sys.argv[2]
     folder.mkdir()
     sentencepiece.SentencePieceTrainer.train(
-        input=text, model_prefix=str(folder / "tokenizer"), model_type="bpe", vocab_size=640, byte_fallback=True, minloglevel=2
+        input=text,
+        model_prefix=str(folder / "tokenizer"),
+        model_type="bpe",
+        vocab_size=640,
+        byte_fallback=True,
+        minloglevel=2,
     )
     (folder / "tokenizer.vocab").unlink()
     tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))

@@ -24,7 +24,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 def run(*command: object) -> str:
     result = subprocess.run(
-        [*map(str, command)], capture_output=True, text=True, timeout=600, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
     )
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout
@@ -43,7 +47,9 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def test_from_safetensors_to_mxfp6(specdec: pathlib.Path, llama_cpp: pathlib.Path, tmp_path: pathlib.Path) -> None:
     folder, f16, mxfp6 = tmp_path / "tiny", tmp_path / "tiny-f16.gguf", tmp_path / "tiny-mxfp6.gguf"
-    expected: dict[str, Any] = json.loads(run(PYTHON, ROOT / "tests" / "real" / "checkpoint.py", folder, ROOT / "README.md"))
+    expected: dict[str, Any] = json.loads(
+        run(PYTHON, ROOT / "tests" / "real" / "checkpoint.py", folder, ROOT / "README.md")
+    )
     assert len(list(folder.glob("*.safetensors"))) > 1
     run(PYTHON, llama_cpp / "convert_hf_to_gguf.py", folder, "--outtype", "f16", "--outfile", f16)
     with sd.Generator(f16, n_ctx=64) as gen:

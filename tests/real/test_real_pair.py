@@ -1,4 +1,5 @@
-"""The pair that bench/common/real_models.py downloads: `make test-real`. Skipped unless SPECDEC_REAL_MODELS names it."""
+"""The pair that bench/common/real_models.py downloads: `make test-real`. Skipped unless SPECDEC_REAL_MODELS names
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The server with a target of bench/common/real_models.py, whose passes are long enough to be watched: `make test-real`."""
+"""The server with a target of bench/common/real_models.py, whose passes are long enough to be watched: `make
+test-real`."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ TARGET = pathlib.Path(os.environ["SPECDEC_REAL_MODELS"]) / "qwen2.5-coder-1.5b-q
 
 def test_a_client_that_leaves_frees_its_slot_within_a_token(specdec: pathlib.Path) -> None:
     with serving(specdec, "-m", TARGET, "-k", 0, "-np", 1, "-c", 1024) as server:
-        body = json.dumps({"prompt": PROMPT, "max_tokens": 500, "ignore_eos": True, "stream": True, "logprobs": 0}).encode()
+        body = json.dumps(
+            {"prompt": PROMPT, "max_tokens": 500, "ignore_eos": True, "stream": True, "logprobs": 0}
+        ).encode()
         connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         received = b""

@@ -40,9 +40,9 @@ def test_a_program_for_macos(tmp_path: pathlib.Path) -> None:
 def test_a_module_for_macos(tmp_path: pathlib.Path) -> None:
     undefined = ["-shared", "-Wl,-undefined,dynamic_lookup"]
     calls = "void Py_Call(void); void other(void); void f(void) { Py_Call(); other(); }"
-    assert list(binaries.mach_o_problems(linked(tmp_path, "aarch64-macos.11.0", MODULE + calls, *undefined), (11, 0))) == [
-        "_other is undefined"
-    ]
+    assert list(
+        binaries.mach_o_problems(linked(tmp_path, "aarch64-macos.11.0", MODULE + calls, *undefined), (11, 0))
+    ) == ["_other is undefined"]
     assert list(binaries.mach_o_problems(linked(tmp_path, "aarch64-macos.11.0", "int f;", *undefined), (11, 0))) == [
         "does not export PyInit__core"
     ]
@@ -63,7 +63,9 @@ def test_files_for_musl(tmp_path: pathlib.Path) -> None:
     program = linked(tmp_path, "x86_64-linux-musl", PROGRAM, "-dynamic")
     assert list(binaries.musl_problems(program)) == []
     assert list(binaries.pe_problems(program, "")) == ["is no PE file for x86-64"]
-    module = linked(tmp_path, "x86_64-linux-musl", MODULE + "int Py_Call(void); int f(void) { return Py_Call(); }", "-shared")
+    module = linked(
+        tmp_path, "x86_64-linux-musl", MODULE + "int Py_Call(void); int f(void) { return Py_Call(); }", "-shared"
+    )
     assert list(binaries.musl_problems(module)) == [] and "Py_Call" in binaries.undefined_names(module)
     assert list(binaries.musl_problems(linked(tmp_path, "x86_64-linux-gnu.2.28", PROGRAM))) == [
         "needs libc.so.6",

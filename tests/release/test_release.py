@@ -19,7 +19,9 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_the_bill_of_materials_names_what_the_licences_name() -> None:
-    headings = re.findall(r"^={50,}\n(.+)\n={50,}$", (ROOT / "THIRD_PARTY_LICENSES").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^={50,}\n(.+)\n={50,}$", (ROOT / "THIRD_PARTY_LICENSES").read_text(encoding="utf-8"), re.MULTILINE
+    )
     named = set(re.findall(r"\((https://[^)]+)\)", "\n".join(headings)))
     listed = [address for _, _, _, address in sbom.components()]
     assert named == set(listed) and len(listed) == len(named) > 5
@@ -30,7 +32,9 @@ def test_the_bill_of_materials_has_versions_and_licences() -> None:
     components = bill["components"]
     assert isinstance(components, list) and len({component["bom-ref"] for component in components}) == len(components)
     versions = {component["name"]: component["version"] for component in components}
-    assert re.fullmatch(r"\d+\.\d+\.\d+", versions["nlohmann/json"]) and re.fullmatch(r"\d+\.\d+\.\d+", versions["cpp-httplib"])
+    assert re.fullmatch(r"\d+\.\d+\.\d+", versions["nlohmann/json"]) and re.fullmatch(
+        r"\d+\.\d+\.\d+", versions["cpp-httplib"]
+    )
     assert all(component["version"] and component["licenses"] for component in components)
 
 
@@ -63,14 +67,19 @@ def test_the_source_package_holds_what_a_build_needs(tmp_path: pathlib.Path) -> 
         "models/stdlib-target-f16.gguf",
         "THIRD_PARTY_LICENSES",
     }
-    needed |= {"third_party/llama.cpp/fetch.py", "third_party/llama.cpp/patches/0001-mxfp6-types.patch", "pyproject.toml"}
+    needed |= {
+        "third_party/llama.cpp/fetch.py",
+        "third_party/llama.cpp/patches/0001-mxfp6-types.patch",
+        "pyproject.toml",
+    }
     assert needed <= names
     assert not [name for name in names if name.startswith((".cache", ".venv", "build/", "dist/", "bench/"))]
     assert path.stat().st_size < 40e6
 
 
 def test_the_source_package_needs_no_network(tmp_path: pathlib.Path) -> None:
-    """With llama.cpp and xgrammar in folders, it is configured, after which everything that a build compiles is there."""
+    """With llama.cpp and xgrammar in folders, it is configured, after which everything that a build compiles is
+    there."""
     isolate = ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or subprocess.run([*isolate, "true"], capture_output=True).returncode != 0:
         pytest.skip("this machine lets nobody make namespaces")

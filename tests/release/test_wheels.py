@@ -1,6 +1,6 @@
-"""What `make wheels` makes: its parts on small inputs; then, with SPECDEC_WHEELS=FOLDER, every wheel and program of that folder
-that this machine can run: with its own Pythons and those of release/debian_python.sh, for ARM64 under qemu, for Windows under
-wine."""
+"""What `make wheels` makes: its parts on small inputs; then, with SPECDEC_WHEELS=FOLDER, every wheel and program of
+that folder that this machine can run: with its own Pythons and those of release/debian_python.sh, for ARM64 under qemu,
+for Windows under wine."""
 
 import json
 import os
@@ -24,7 +24,8 @@ FOLDER = pathlib.Path(os.environ.get("SPECDEC_WHEELS", "no-folder"))
 DEBIAN = wheels.ROOT / ".cache" / "debian"
 GREEDY = ["generate", "-p", "def bfs(graph, start):", "-n", "60", "--temp", "0"]
 CODE = (
-    "import specdec_native as sd; print(sd.Generator().generate('def bfs(graph, start):', max_tokens=60, temperature=0).text)"
+    "import specdec_native as sd; print(sd.Generator().generate('def bfs(graph, start):', max_tokens=60, "
+    "temperature=0).text)"
 )
 
 
@@ -66,9 +67,8 @@ SIZES = """
 #include <Python.h>
 #define SIZE(type) printf(#type " %zu\\n", sizeof(type))
 int main(void) {
-  SIZE(PyObject); SIZE(PyTypeObject); SIZE(PyModuleDef); SIZE(Py_buffer); SIZE(Py_ssize_t); SIZE(Py_hash_t); SIZE(Py_tss_t);
-  SIZE(PyConfig); SIZE(PyThreadState); SIZE(PyUnicodeObject); SIZE(PyGILState_STATE);
-  return 0;
+  SIZE(PyObject); SIZE(PyTypeObject); SIZE(PyModuleDef); SIZE(Py_buffer); SIZE(Py_ssize_t); SIZE(Py_hash_t);
+  SIZE(Py_tss_t); SIZE(PyConfig); SIZE(PyThreadState); SIZE(PyUnicodeObject); SIZE(PyGILState_STATE); return 0;
 }
 """
 
@@ -164,7 +164,9 @@ def python_version(wheel: pathlib.Path) -> str:
 
 
 @pytest.mark.parametrize("wheel", made("*manylinux*_x86_64.whl"), ids=lambda path: path.name)
-def test_a_wheel_works_in_a_clean_environment(wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_a_wheel_works_in_a_clean_environment(
+    wheel: pathlib.Path, specdec: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     version = python_version(wheel)
     pythons = [name for name in wheels.interpreters() if (wheels.headers_of(name) or [""])[0] == version]
     if not pythons or platform.machine() != "x86_64":

@@ -10,7 +10,9 @@ uniform = st.floats(0, 1, exclude_max=True)
 def draw(probs, uniform):
     """Inverse CDF in ascending token order."""
     candidates = np.flatnonzero(probs)
-    return int(candidates[min(np.searchsorted(np.cumsum(probs[candidates]), uniform, side="right"), len(candidates) - 1)])
+    return int(
+        candidates[min(np.searchsorted(np.cumsum(probs[candidates]), uniform, side="right"), len(candidates) - 1)]
+    )
 
 
 @st.composite

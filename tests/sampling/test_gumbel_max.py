@@ -1,4 +1,5 @@
-"""sampling.gumbel_max against argmax(log p + G), with noise made here from Philox4x32-10 and the documented counters."""
+"""sampling.gumbel_max against argmax(log p + G), with noise made here from Philox4x32-10 and the documented
+counters."""
 
 import numpy as np
 import pytest

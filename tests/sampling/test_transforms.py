@@ -21,7 +21,8 @@ def adjusted(logits, *, repeat_penalty, frequency_penalty, presence_penalty, pen
 
 
 def reference(row, *, temperature, top_k, top_p, min_p):
-    """The distribution of a row after bias and penalties: sorts it, cuts it three times, then applies temperature and softmax.
+    """The distribution of a row after bias and penalties: sorts it, cuts it three times, then applies temperature and
+    softmax.
 
     Second result: the smallest distance of any decision to a tie.
     """
@@ -53,7 +54,13 @@ def check(logits, history=(), **parameters):
     """Compares with the reference. False if nothing was compared, or a decision depends on rounding."""
     defaults = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
     shape = {name: parameters.pop(name, value) for name, value in defaults.items()}
-    adjust = {"repeat_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0, "penalty_last_n": 64, "logit_bias": {}}
+    adjust = {
+        "repeat_penalty": 1.0,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+        "penalty_last_n": 64,
+        "logit_bias": {},
+    }
     adjust |= {**parameters, "history": list(history)}
     row = adjusted(logits, **adjust)
     if not np.any(row > -np.inf):
@@ -72,7 +79,9 @@ def check(logits, history=(), **parameters):
 ordinary = st.floats(-30, 30, width=32)
 tied = st.integers(-3, 3).map(float)
 extreme = st.sampled_from([0.0, -0.0, 1e-40, 1e30, 3.4e38, -3.4e38, -1e30, 88.0, -745.0, -np.inf])
-logit_rows = st.one_of(*(st.lists(values, min_size=1, max_size=40) for values in (ordinary, tied, ordinary | tied | extreme)))
+logit_rows = st.one_of(
+    *(st.lists(values, min_size=1, max_size=40) for values in (ordinary, tied, ordinary | tied | extreme))
+)
 shapes = st.fixed_dictionaries(
     {
         "temperature": st.sampled_from([0.0, 1e-4, 0.5, 0.8, 1.0, 2.0, 1e4]) | st.floats(1e-3, 100),
@@ -100,7 +109,9 @@ def test_against_numpy(data, logits, shape):
 
 
 @pytest.mark.parametrize("size", [1000, 152000])
-@pytest.mark.parametrize("shape", [{}, {"top_k": 40}, {"top_p": 0.9}, {"top_p": 0.999, "temperature": 0.7}, {"min_p": 0.02}])
+@pytest.mark.parametrize(
+    "shape", [{}, {"top_k": 40}, {"top_p": 0.9}, {"top_p": 0.999, "temperature": 0.7}, {"min_p": 0.02}]
+)
 def test_large_vocabularies(size, shape):
     logits = np.random.default_rng(size).normal(0, 3, size).astype(np.float32)
     assert check(logits, **shape)

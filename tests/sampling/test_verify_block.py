@@ -1,4 +1,5 @@
-"""sampling.verify_block on numpy arrays, against a reference written from the paper. C++ tests check the distributions."""
+"""sampling.verify_block on numpy arrays, against a reference written from the paper. C++ tests check the
+distributions."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from specdec_native import sampling
 
 
 def reference(drafted, draft, target, uniforms):
-    """Sun et al., arXiv:2403.10444, algorithm 2. Returns the verdict and the distance of the nearest decision to a tie."""
+    """Sun et al., arXiv:2403.10444, algorithm 2. Returns the verdict and the distance of the nearest decision to a
+    tie."""
     k, margin = len(drafted), 1.0
     p = [1.0]
     for i, token in enumerate(drafted):

@@ -1,4 +1,5 @@
-"""sampling.verify_token, residual and predicted_speedup on numpy arrays. The C++ tests check the exact distributions."""
+"""sampling.verify_token, residual and predicted_speedup on numpy arrays. The C++ tests check the exact
+distributions."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
 """Runs llama.cpp's own server tests, from the pinned source, against `specdec serve`: make server-check.
 
-Their models are replaced by the bundled pair, so any text passes in place of the words that they expect of their models, and
-any number in place of COUNTS. SKIPPED and FILES_NOT_RUN list what is left out and why; tests that they mark as slow need models
-of several gigabytes. This file is also the pytest plugin that does the replacing.
+Their models are replaced by the bundled pair, so any text passes in place of the words that they expect of their
+models, and any number in place of COUNTS. SKIPPED and FILES_NOT_RUN list what is left out and why; tests that they mark
+as slow need models of several gigabytes. This file is also the pytest plugin that does the replacing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 LLAMA_CPP = ROOT / "third_party" / "llama.cpp"
-FILES = "basic chat_completion completion compat_oai_responses ctx_shift ignore_eos metrics security speculative template"
+FILES = (
+    "basic chat_completion completion compat_oai_responses ctx_shift ignore_eos metrics security speculative template"
+)
 FILES += " tokenize tool_call"
 FILES_NOT_RUN = {
     "compat_anthropic, compat_gcp": "other APIs",
@@ -49,9 +51,10 @@ SKIPPED = {
     "the context is not shifted: the text ends": "test_ctx_shift_enabled test_with_ctx_shift",
     "numbers of another tokenizer's tokens are in the test itself": "test_chat_completion_cached_tokens "
     "test_completion_prompt_cache",
-    "its prompt of 248 tokens has more than the context of 256 with the bundled tokenizer": "test_slot_ctx_not_exceeded",
+    "its prompt of 248 tokens has more than 256 with the bundled tokenizer": "test_slot_ctx_not_exceeded",
     "expects a BOS token with id 1": "test_tokenize_with_bos",
-    "expects the BOS token <s>": "test_completion_response_fields[I+believe+the+meaning+of+life+is-32-response_fields1]",
+    "expects the BOS token <s>": "test_completion_response_fields"
+    "[I+believe+the+meaning+of+life+is-32-response_fields1]",
     "its prompt has less than the context with the bundled tokenizer": "test_ctx_shift_disabled_long_prompt",
     "generation_settings have no adaptive_target: there is no such sampler": "test_completion_stream",
     "a chat template without {{ or {% is rejected as a mistake": "test_chat_completion[None-Book-What+is+the+best+"
@@ -59,8 +62,8 @@ SKIPPED = {
     "templates know what transformers tells them, which is no date": "test_date_inside_prompt",
     "replies have no __verbose": "test_chat_template test_chat_template_assistant_prefill test_verbose_debug",
     "an answer cannot be begun by the client": "test_chat_template_continue_final_message_vllm_compat",
-    "two messages of the assistant at the end are no error, if the template takes them": "test_invalid_chat_completion_req["
-    "messages7]",
+    "two messages of the assistant at the end are no error if the template takes them": "test_invalid_chat_"
+    "completion_req[messages7]",
     "no progress of prompts": "test_return_progress test_responses_stream_with_llama_telemetry "
     "test_metrics_timings_on_prompt_progress",
     "log-probabilities are the model's own, before the transforms": "test_n_probs_post_sampling "

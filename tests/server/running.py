@@ -102,7 +102,8 @@ class Server:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """seconds: of a machine that does nothing else. Looks are counted, because time passes while everything is stopped, too."""
+    """seconds: of a machine that does nothing else. Looks are counted, because time passes while everything is
+    stopped, too."""
     for _ in range(int(seconds / POLL)):
         if condition():
             return

@@ -24,7 +24,12 @@ MESSAGES = [{"role": "user", "content": PROMPT}]
 SCHEMA = {"type": "object", "properties": {"a": {"enum": [1, "b"]}}, "required": ["a"]}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
 GRAMMARS = ["", 'root ::= "a"', "root ::= b", "root ::=", "[", "\u2028", 'root ::= ("a"{1,999999999}){1,999999999}']
-FORMATS = [{"type": "text"}, {"type": "json_object"}, {"type": "json_object", "schema": SCHEMA}, {"type": "json_schema"}]
+FORMATS = [
+    {"type": "text"},
+    {"type": "json_object"},
+    {"type": "json_object", "schema": SCHEMA},
+    {"type": "json_schema"},
+]
 
 # Some values of each field; others come from ANYTHING.
 OPTIONS: dict[str, list[Any]] = {
@@ -69,11 +74,23 @@ TOOLS = {
     "chat_template_kwargs": [{}, {"enable_thinking": False, "messages": 1}],
 }
 CONTENTS: list[Any] = ["a", None, [{"type": "text", "text": "a"}], [{"type": "image_url"}], [{}]]
-CHATS = [[{"role": role, "content": content}] for role in ("user", "developer", "tool", "", "robot") for content in CONTENTS]
-CALL = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}
-ITEMS = [{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}, {"type": "reasoning"}, {"type": "x"}]
+CHATS = [
+    [{"role": role, "content": content}] for role in ("user", "developer", "tool", "", "robot") for content in CONTENTS
+]
+CALL = {
+    "role": "assistant",
+    "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+ITEMS = [
+    {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+    {"type": "reasoning"},
+    {"type": "x"},
+]
 ENDPOINTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
-    "/v1/chat/completions": ({"messages": MESSAGES}, {**OPTIONS, **TOOLS, "messages": [*CHATS, [*MESSAGES, CALL], [CALL] * 3]}),
+    "/v1/chat/completions": (
+        {"messages": MESSAGES},
+        {**OPTIONS, **TOOLS, "messages": [*CHATS, [*MESSAGES, CALL], [CALL] * 3]},
+    ),
     "/v1/completions": (
         {"prompt": PROMPT},
         {**OPTIONS, "prompt": PROMPTS, "echo": [True], "best_of": [1, 2], "suffix": ["", "b"]},

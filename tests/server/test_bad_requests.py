@@ -80,7 +80,11 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_options(server: Server, options: tuple[dict[str, Any], str]) -> None:
     body, field = options
-    bodies = {CHAT: {"messages": MESSAGES, **body}, TEXT: {"prompt": PROMPT, **body}, NATIVE: {"prompt": PROMPT, **body}}
+    bodies = {
+        CHAT: {"messages": MESSAGES, **body},
+        TEXT: {"prompt": PROMPT, **body},
+        NATIVE: {"prompt": PROMPT, **body},
+    }
     for path, whole in {**bodies, RESPONSES: {"input": PROMPT, **body}}.items():
         error = rejected(server.post(path, whole))
         assert error["type"] == "invalid_request_error"
@@ -104,7 +108,10 @@ CHATS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "user", "content": {"text": "x"}}]}, "messages[0].content"),
     ({"messages": [*MESSAGES, {"role": "user", "content": [5]}]}, "messages[1].content[0]"),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages[0].content[0].type"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+        "messages[0].content[0].type",
+    ),
     ({"messages": MESSAGES, "tools": "x"}, "tools"),
     ({"messages": MESSAGES, "tools": [1]}, "tools[0]"),
     ({"messages": MESSAGES, "tools": [{"type": "x"}]}, "tools[0].type"),

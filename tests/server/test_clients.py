@@ -67,7 +67,16 @@ def test_lm_eval(server: Server, generator: sd.Generator, tmp_path: pathlib.Path
     data.write_text("".join(json.dumps(question) + "\n" for question in QUESTIONS))
     (tmp_path / "task.yaml").write_text(TASK.format(data=data))
     model = f"model=any,base_url={server.url}/v1/completions,max_length=512,max_retries=1"
-    command = ["--model", "local-completions", "--model_args", model, "--tasks", "continuations", "--include_path", tmp_path]
+    command = [
+        "--model",
+        "local-completions",
+        "--model_args",
+        model,
+        "--tasks",
+        "continuations",
+        "--include_path",
+        tmp_path,
+    ]
     output = ["--output_path", tmp_path / "out", "--log_samples", "--batch_size", batch_size]
     run("-m", "lm_eval", "run", *command, *output, HF_HOME=tmp_path / "cache", OPENAI_API_KEY="none")
 
@@ -95,7 +104,9 @@ def test_lm_eval(server: Server, generator: sd.Generator, tmp_path: pathlib.Path
 
 def test_llm(server: Server, generator: sd.Generator, tmp_path: pathlib.Path) -> None:
     """Simon Willison's `llm`, with its plugin for servers that speak OpenAI's API."""
-    (tmp_path / "extra-openai-models.yaml").write_text(f"- model_id: here\n  model_name: any\n  api_base: {server.url}/v1\n")
+    (tmp_path / "extra-openai-models.yaml").write_text(
+        f"- model_id: here\n  model_name: any\n  api_base: {server.url}/v1\n"
+    )
     expected = generator.generate(PROMPT, max_tokens=12, seed=5, temperature=0.7).text
     options = ["-o", "seed", 5, "-o", "max_tokens", 12, "-o", "temperature", 0.7]
     for stream in ([], ["--no-stream"]):

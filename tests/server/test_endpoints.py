@@ -77,7 +77,10 @@ def test_completion_is_the_engines_text(server: Server, generator: sd.Generator)
     assert set(reply["timings"]) >= TIMINGS
     assert reply["timings"]["predicted_n"] == 20
     assert 0 <= reply["timings"]["draft_n_accepted"] <= reply["timings"]["draft_n"]
-    assert reply["system_fingerprint"].startswith("build 0.1.0") and "a seed repeats its text" in reply["system_fingerprint"]
+    assert (
+        reply["system_fingerprint"].startswith("build 0.1.0")
+        and "a seed repeats its text" in reply["system_fingerprint"]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -142,7 +145,10 @@ def test_stop_strings(server: Server, stop: str | list[str]) -> None:
 
 
 def test_chat(server: Server, generator: sd.Generator) -> None:
-    messages = [{"role": "system", "content": "import os"}, {"role": "user", "content": [{"type": "text", "text": PROMPT}]}]
+    messages = [
+        {"role": "system", "content": "import os"},
+        {"role": "user", "content": [{"type": "text", "text": PROMPT}]},
+    ]
     reply = server.post(
         "/v1/chat/completions", {"messages": messages, "max_completion_tokens": 12, "seed": 4, "logprobs": True}
     ).json
@@ -253,7 +259,8 @@ def test_apply_template(server: Server) -> None:
 
 
 def test_variables_of_templates(specdec: pathlib.Path) -> None:
-    """The server's variables and a request's, which go first; their text is a caller's, so it never is a control token."""
+    """The server's variables and a request's, which go first; their text is a caller's, so it never is a control
+    token."""
     template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'on' if enable_thinking else 'off' }}{{ name }}"
     options = ["--chat-template", template, "--chat-template-kwargs", '{"enable_thinking": true, "name": "x"}']
     with serving(specdec, *options) as running:
@@ -276,11 +283,18 @@ def test_variables_of_templates(specdec: pathlib.Path) -> None:
 
 def test_logit_bias(server: Server) -> None:
     """A token that is banned does not occur, in each of the forms; a text bans all of its tokens."""
-    token = server.post("/completion", {"prompt": PROMPT, "n_predict": 1, "temperature": 0, "return_tokens": True}).json[
-        "tokens"
-    ][0]
+    token = server.post(
+        "/completion", {"prompt": PROMPT, "n_predict": 1, "temperature": 0, "return_tokens": True}
+    ).json["tokens"][0]
     (text,) = [server.post("/detokenize", {"tokens": [token]}).json["content"]]
-    for bias in ({str(token): -100}, {str(token): "-inf"}, [[token, False]], [[token, -100.5]], {text: -100}, [[text, False]]):
+    for bias in (
+        {str(token): -100},
+        {str(token): "-inf"},
+        [[token, False]],
+        [[token, -100.5]],
+        {text: -100},
+        [[text, False]],
+    ):
         body = {"prompt": PROMPT, "n_predict": 1, "temperature": 0, "return_tokens": True, "logit_bias": bias}
         reply = server.post("/completion", body)
         assert reply.status == 200, reply.text
@@ -289,7 +303,9 @@ def test_logit_bias(server: Server) -> None:
 
 
 def test_unknown_fields_are_ignored(server: Server) -> None:
-    assert server.text(max_tokens=3, seed=1, user="me", store=False, metadata={"a": [1]}) == server.text(max_tokens=3, seed=1)
+    assert server.text(max_tokens=3, seed=1, user="me", store=False, metadata={"a": [1]}) == server.text(
+        max_tokens=3, seed=1
+    )
 
 
 def test_ignore_eos(server: Server) -> None:
@@ -305,7 +321,9 @@ def test_most_likely_tokens(server: Server, generator: sd.Generator) -> None:
     assert all(len(one) == 4 for one in expected)
     body: dict[str, Any] = {"prompt": PROMPT, "max_tokens": 6, "seed": 3}
     lists = server.complete(**body, logprobs=4)["choices"][0]["logprobs"]
-    for token, logprob, top, one in zip(lists["tokens"], lists["token_logprobs"], lists["top_logprobs"], expected, strict=True):
+    for token, logprob, top, one in zip(
+        lists["tokens"], lists["token_logprobs"], lists["top_logprobs"], expected, strict=True
+    ):
         assert top[token] == logprob
         assert sorted({*top.values(), logprob}, reverse=True)[:4] == pytest.approx(one)
     native = server.post("/completion", {**body, "n_probs": 4}).json["completion_probabilities"]
@@ -321,7 +339,9 @@ def test_most_likely_tokens(server: Server, generator: sd.Generator) -> None:
 
 
 @pytest.mark.parametrize("max_tokens", [0, 3])
-def test_echo_with_the_log_probabilities_of_the_prompt(server: Server, generator: sd.Generator, max_tokens: int) -> None:
+def test_echo_with_the_log_probabilities_of_the_prompt(
+    server: Server, generator: sd.Generator, max_tokens: int
+) -> None:
     """As evaluation harnesses ask for them; those of Generator.score."""
     score = generator.score(PROMPT, top_logprobs=2)
     body: dict[str, Any] = {"max_tokens": max_tokens, "seed": 1, "echo": True, "logprobs": 2}
@@ -332,7 +352,8 @@ def test_echo_with_the_log_probabilities_of_the_prompt(server: Server, generator
     assert logprobs["token_logprobs"][0] is logprobs["top_logprobs"][0] is None
     assert logprobs["token_logprobs"][1 : len(score.tokens)] == pytest.approx(list(score.logprobs)[1:])
     assert all(
-        max(top.values()) >= own for top, own in zip(logprobs["top_logprobs"][1:], logprobs["token_logprobs"][1:], strict=True)
+        max(top.values()) >= own
+        for top, own in zip(logprobs["top_logprobs"][1:], logprobs["token_logprobs"][1:], strict=True)
     )
     for token, offset in zip(logprobs["tokens"], logprobs["text_offset"], strict=True):
         assert choice["text"][offset:].startswith(token)

@@ -1,4 +1,5 @@
-"""The server when the system fails it once: it says why it does not start, or one request ends; the next ones are answered."""
+"""The server when the system fails it once: it says why it does not start, or one request ends; the next ones are
+answered."""
 
 from __future__ import annotations
 

@@ -85,7 +85,10 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"structured_outputs": {"json_object": True}}, {"json_schema": {"type": "object"}}),
     ({"ebnf": 'root ::= "x = " [0-9]+'}, {"grammar": 'root ::= "x = " [0-9]+'}),
     ({"response_format": {"type": "json_object"}}, {"json_schema": {"type": "object"}}),
-    ({"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}, {"json_schema": SCHEMA}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+        {"json_schema": SCHEMA},
+    ),
 ]
 
 

@@ -1,4 +1,5 @@
-"""What `specdec serve` guarantees under load: one text for a seed, free slots, full queues, keys, signals, slow clients."""
+"""What `specdec serve` guarantees under load: one text for a seed, free slots, full queues, keys, signals, slow
+clients."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ import pytest
 from tests.server.running import PATIENCE, PROMPT, DidNotStart, Reply, Server, serving, wait_until
 
 LONG: dict[str, Any] = {"prompt": PROMPT, "max_tokens": 480, "ignore_eos": True}
-ENDLESS = {**LONG, "max_tokens": 200_000}  # with a context for them it runs longer than any test, until its client leaves
+ENDLESS = {
+    **LONG,
+    "max_tokens": 200_000,
+}  # with a context for them it runs longer than any test, until its client leaves
 CONTEXT = 200_100
 CHAT = {"messages": [{"role": "user", "content": PROMPT}]}
 
@@ -83,7 +87,11 @@ def plain(specdec: pathlib.Path) -> Iterator[Server]:
 @pytest.mark.parametrize("temperature", [0, 0.8])
 def test_a_seed_gives_one_text(server: Server, plain: Server, temperature: float) -> None:
     """With drafts and without, alone and with three others."""
-    options = {"max_tokens": 60, "temperature": temperature, "num_draft_tokens": 4}  # "auto" may find that drafts do not pay
+    options = {
+        "max_tokens": 60,
+        "temperature": temperature,
+        "num_draft_tokens": 4,
+    }  # "auto" may find that drafts do not pay
     bodies = [{"prompt": PROMPT[: 8 + 4 * i], "seed": i, **options} for i in range(4)]
     alone = [plain.post("/v1/completions", body).json for body in bodies]
     assert sum(reply["timings"]["draft_n"] for reply in alone) == 0

@@ -18,7 +18,9 @@ def client(server: Server) -> openai.OpenAI:
 def test_models(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["stdlib-target-f16.gguf"]
     assert client.models.retrieve("stdlib-target-f16.gguf") == client.models.list().data[0]
-    with pytest.raises(openai.NotFoundError, match=r'there is no model "owner/gpt"; this server has "stdlib-target-f16.gguf"'):
+    with pytest.raises(
+        openai.NotFoundError, match=r'there is no model "owner/gpt"; this server has "stdlib-target-f16.gguf"'
+    ):
         client.models.retrieve("owner/gpt")
 
 
@@ -31,7 +33,8 @@ def test_chat(client: openai.OpenAI) -> None:
     stream = client.chat.completions.create(**options, stream=True, stream_options={"include_usage": True})
     chunks = list(stream)
     assert (
-        "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == reply.choices[0].message.content
+        "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        == reply.choices[0].message.content
     )
     assert chunks[-1].usage and chunks[-1].usage.completion_tokens == 16
 

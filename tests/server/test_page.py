@@ -58,11 +58,15 @@ def drafting_server(specdec: pathlib.Path) -> Iterator[Server]:
 def test_a_conversation(drafting_server: Server, browser: WebDriver) -> None:
     server = drafting_server
     browser.get(server.url)
-    WebDriverWait(browser, SECONDS).until(lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf")
+    WebDriverWait(browser, SECONDS).until(
+        lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf"
+    )
     set_value(browser, "temperature", 0)
     set_value(browser, "max_tokens", 40)
     numbers = ask(browser, "def bfs(graph, start):")
-    accepted = re.match(r"40 tokens, [\d.]+ tokens per second, (\d+) of \d+ drafts accepted \(cut at the number", numbers)
+    accepted = re.match(
+        r"40 tokens, [\d.]+ tokens per second, (\d+) of \d+ drafts accepted \(cut at the number", numbers
+    )
     assert accepted
     reply = server.post(
         "/v1/chat/completions",
@@ -122,7 +126,9 @@ def test_an_api_key_is_asked_for(specdec: pathlib.Path, browser: WebDriver) -> N
         prompt = WebDriverWait(browser, SECONDS).until(lambda page: page.switch_to.alert)
         prompt.send_keys("secret")
         prompt.accept()
-        WebDriverWait(browser, SECONDS).until(lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf")
+        WebDriverWait(browser, SECONDS).until(
+            lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf"
+        )
 
 
 def test_the_page_can_be_left_out(specdec: pathlib.Path) -> None:

@@ -61,7 +61,9 @@ def test_a_streamed_call_is_the_same(caller: Server, logprobs: bool) -> None:
     assert "".join(call["function"]["arguments"] for call in calls) == whole["tool_calls"][0]["function"]["arguments"]
     for name in ("content", "reasoning_content"):
         assert "".join(delta.get(name) or "" for delta in deltas) == whole[name]
-    assert [event["choices"][0]["finish_reason"] for event in events if event["choices"][0]["finish_reason"]] == ["tool_calls"]
+    assert [event["choices"][0]["finish_reason"] for event in events if event["choices"][0]["finish_reason"]] == [
+        "tool_calls"
+    ]
     if logprobs:
         count = sum(len((event["choices"][0]["logprobs"] or {"content": []})["content"]) for event in events)
         assert count == len(PIECES) + 1  # and the end
@@ -134,7 +136,10 @@ def test_the_openai_package(caller: Server) -> None:
     # And on with the result.
     call = reply.choices[0].message.tool_calls[0]
     messages = [*MESSAGES, reply.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
-    assert client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0].finish_reason == "tool_calls"
+    assert (
+        client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0].finish_reason
+        == "tool_calls"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +151,9 @@ def hesitant(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
         yield server
 
 
-@pytest.mark.parametrize(("tool_choice", "name"), [("required", "weather"), (FUNCTION, "forecast")], ids=["any", "named"])
+@pytest.mark.parametrize(
+    ("tool_choice", "name"), [("required", "weather"), (FUNCTION, "forecast")], ids=["any", "named"]
+)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_that_is_required(hesitant: Server, tool_choice: Any, name: str, stream: bool) -> None:
     tools = [*TOOLS, FORECAST]
@@ -217,7 +224,11 @@ def test_a_call_in_a_response(caller: Server) -> None:
                     "content": message.content[0].text,
                     "reasoning_content": "Hm.",
                     "tool_calls": [
-                        {"id": call.call_id, "type": "function", "function": {"name": "weather", "arguments": call.arguments}}
+                        {
+                            "id": call.call_id,
+                            "type": "function",
+                            "function": {"name": "weather", "arguments": call.arguments},
+                        }
                     ],
                 },
                 {"role": "tool", "content": "sunny", "tool_call_id": call.call_id},

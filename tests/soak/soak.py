@@ -1,13 +1,14 @@
-"""Hours of mixed requests on Generators that come and go: every text must be the one of its run alone, and memory stay flat.
+"""Hours of mixed requests on Generators that come and go: every text must be the one of its run alone, and memory stay
+flat.
 
     PYTHONPATH=python:. python tests/soak/soak.py --seconds 21600 [--record]     (make soak)
 
-Ctrl-C or SIGTERM ends it early. With --record, a run without failures is added to tests/figures.jsonl, for docs/security.md:
-the hours may be run in parts.
+Ctrl-C or SIGTERM ends it early. With --record, a run without failures is added to tests/figures.jsonl, for
+docs/security.md: the hours may be run in parts.
 
-Threads submit requests to the current Generator, read them, cancel some, drop others half-read, and give bad ones. Meanwhile
-Generators are replaced by others with other drafts and numbers of sequences: the old one is closed while requests run on it.
-What a request gives alone is found out once, on a Generator of its own.
+Threads submit requests to the current Generator, read them, cancel some, drop others half-read, and give bad ones.
+Meanwhile Generators are replaced by others with other drafts and numbers of sequences: the old one is closed while
+requests run on it. What a request gives alone is found out once, on a Generator of its own.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ class Soak:
         """Memory held in the last third over that in the second; 1 for too few values."""
         third = len(self.memory) // 3
         return (
-            statistics.median(self.memory[-third:]) / statistics.median(self.memory[third : 2 * third]) if third >= 2 else 1.0
+            statistics.median(self.memory[-third:]) / statistics.median(self.memory[third : 2 * third])
+            if third >= 2
+            else 1.0
         )
 
     def resident(self, begin: float, end: float) -> int:

@@ -1,4 +1,5 @@
-"""Half a minute of `make soak` (SOAK_SECONDS: another time; two minutes in .ci/run), and that it notices wrong texts."""
+"""Half a minute of `make soak` (SOAK_SECONDS: another time; two minutes in .ci/run), and that it notices wrong
+texts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Parts of llama.cpp, copied and patched for our own build: python copies.py SOURCE FOLDER PART.
 
-SOURCE is llama.cpp's folder (fetch.py), PART one of PARTS; files keep their paths under FOLDER. They are compiled with our own
-code, so that the patches in patches/PART can change without building llama.cpp again. Files that are up to date are not
-touched.
+SOURCE is llama.cpp's folder (fetch.py), PART one of PARTS; files keep their paths under FOLDER. They are compiled with
+our own code, so that the patches in patches/PART can change without building llama.cpp again. Files that are up to date
+are not touched.
 """
 
 import pathlib

@@ -1,8 +1,8 @@
 """Fetches and patches llama.cpp: python fetch.py CACHE_FOLDER [CHECKOUT] -> prints the folder of the patched source.
 
-The pinned one is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The archive
-is checked against SHA256 below. A checkout of the user's is copied, never changed. Either is put into CACHE_FOLDER once, with
-our patches applied (patches.py), in a folder named after its content and theirs.
+The pinned one is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The
+archive is checked against SHA256 below. A checkout of the user's is copied, never changed. Either is put into
+CACHE_FOLDER once, with our patches applied (patches.py), in a folder named after its content and theirs.
 """
 
 import hashlib
@@ -43,7 +43,9 @@ def files_of(checkout: pathlib.Path) -> list[pathlib.Path]:
     """The files copied from a user's checkout, relative to it."""
     if not (checkout / "ggml" / "CMakeLists.txt").is_file():
         sys.exit(f"{checkout} is not a llama.cpp checkout: it has no ggml/CMakeLists.txt")
-    found = [path for folder in FOLDERS for path in (checkout / folder).rglob("*")] + [checkout / name for name in FILES]
+    found = [path for folder in FOLDERS for path in (checkout / folder).rglob("*")] + [
+        checkout / name for name in FILES
+    ]
     return sorted(path.relative_to(checkout) for path in found if path.is_file())
 
 
@@ -99,7 +101,8 @@ def main() -> None:
         pinned = f"llama.cpp {COMMIT} ({PACKAGE} {VERSION})"
         where = checkouts[0] if checkouts else pinned
         sys.exit(
-            f"our patches do not fit {where}: {error}.\nThey are for {pinned}: give a checkout near that commit, or adapt "
+            f"our patches do not fit {where}: {error}.\nThey are for {pinned}: give a checkout near that "
+            "commit, or adapt "
             f"{patches.FOLDER}"
         )
 

@@ -1,8 +1,8 @@
 """Applies patches/*.patch, our changes to llama.cpp, to a folder of its source: python patches.py FOLDER.
 
-A strict reader of unified diffs, so that a build needs neither git nor patch: the lines of a hunk must stand exactly once in
-the file, wherever; no context line may differ. Each patch begins with its reason, upstream's state and the test that fails
-without it. To change one: apply them to a checkout, edit, `git diff`, and keep the text above.
+A strict reader of unified diffs, so that a build needs neither git nor patch: the lines of a hunk must stand exactly
+once in the file, wherever; no context line may differ. Each patch begins with its reason, upstream's state and the test
+that fails without it. To change one: apply them to a checkout, edit, `git diff`, and keep the text above.
 """
 
 import hashlib
@@ -59,7 +59,8 @@ def load(folder: pathlib.Path = FOLDER) -> dict[str, list[Hunk]]:
 
 
 def fingerprint(folder: pathlib.Path = FOLDER) -> str:
-    """Short hash of the changes, part of the cache key: editing a change unpacks again, editing its description does not."""
+    """Short hash of the changes, part of the cache key: editing a change unpacks again, editing its description does
+    not."""
     changes = [tuple(hunk) for hunks in load(folder).values() for hunk in hunks]
     return hashlib.sha256(repr(changes).encode()).hexdigest()[:8]
 

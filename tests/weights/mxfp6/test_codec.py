@@ -129,7 +129,9 @@ def test_any_strides_will_do():
     expected = mxfp6.quantize(np.ascontiguousarray(x.T))
     np.testing.assert_array_equal(codes, expected[0])
     np.testing.assert_array_equal(scales, expected[1])
-    np.testing.assert_array_equal(mxfp6.pack(codes[::2], scales[::2]), mxfp6.pack(codes[::2].copy(), scales[::2].copy()))
+    np.testing.assert_array_equal(
+        mxfp6.pack(codes[::2], scales[::2]), mxfp6.pack(codes[::2].copy(), scales[::2].copy())
+    )
 
 
 CODES = np.zeros((16, 32), np.uint8)

@@ -99,6 +99,10 @@ def test_a_forced_isa_this_cpu_lacks_is_an_error(forced):
         "except ValueError as error: print(error)"
     )
     run = subprocess.run(
-        [sys.executable, "-c", script], env=os.environ | {"SPECDEC_ISA": forced}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        env=os.environ | {"SPECDEC_ISA": forced},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "SPECDEC_ISA" in run.stdout and forced in run.stdout
