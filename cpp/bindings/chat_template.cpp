@@ -59,8 +59,7 @@ void register_chat_template(py::module_& m) {
       },
       "source"_a, "messages"_a, "tools"_a, "add_generation_prompt"_a, "bos_token"_a, "eos_token"_a,
       "The text of a Jinja template in parts, each with whether it comes from messages or tools, which are JSON. "
-      "RuntimeError for "
-      "a template that cannot be parsed, fails or exceeds a limit.");
+      "RuntimeError for a template that cannot be parsed, fails or exceeds a limit.");
   m.def(
       "parse_chat_outputs",
       [](const std::string& source, const std::string& messages, const std::string& tools,

@@ -196,8 +196,7 @@ void register_generator(py::module_& m) {
            }),
            "tell"_a, "download"_a,
            "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
-           "ms; an exception of it "
-           "ends the load. download(name): the path of a model of the hub; Error.")
+           "ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.")
       .def_property_readonly(
           "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); },
           "What the draft \"auto\" chose, or \"\".")
@@ -286,9 +285,8 @@ void register_generator(py::module_& m) {
           },
           "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
           "chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are "
-          "ordinary text. "
-          "callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may "
-          "be.")
+          "ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more "
+          "than one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
       .def_property_readonly("n_ctx", [](StoppedAtExit& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](StoppedAtExit& self) { return self.get().n_threads(); });

@@ -86,8 +86,7 @@ void register_request_handle(py::module_& m) {
           },
           "index"_a,
           "Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the "
-          "request ends before "
-          "it.")
+          "request ends before it.")
       .def(
           "wait_for_end",
           [](const RequestHandle& self) { wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }); },
@@ -114,8 +113,7 @@ void register_request_handle(py::module_& m) {
             return score ? py::object(score_to_python(*score)) : py::object(py::none());
           },
           "(tokens, logprobs, most_likely, top_logprobs) of a scored prompt, all but the first about tokens[1:]; from "
-          "the first piece or "
-          "the end on; None before, or if not asked for.")
+          "the first piece or the end on; None before, or if not asked for.")
       .def("stats", [](const RequestHandle& self) { return stats_to_python(self.stats(), self.drafting()); })
       .def_property_readonly(
           "prompt_progress",

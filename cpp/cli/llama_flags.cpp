@@ -29,8 +29,7 @@ constexpr Flags table[] = {
     {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
      "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
     {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message "
-     "--reasoning-preserve "
-     "--no-reasoning-preserve",
+     "--reasoning-preserve --no-reasoning-preserve",
      "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer; it is not limited"},
     {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
     {"--no-context-shift",
@@ -47,10 +46,8 @@ constexpr Flags table[] = {
      "--spec-draft-p-split",
      "-k auto, the default, stops drafting where it does not pay"},
     {"--spec-type --spec-default --spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match "
-     "--spec-ngram-simple-size-n "
-     "--spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n --spec-ngram-size-m "
-     "--spec-ngram-min-hits -lcs "
-     "--lookup-cache-static -lcd --lookup-cache-dynamic",
+     "--spec-ngram-simple-size-n --spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n "
+     "--spec-ngram-size-m --spec-ngram-min-hits -lcs --lookup-cache-static -lcd --lookup-cache-dynamic",
      "-md takes a draft model, \"suffix\" or \"ngram\""},
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models", everywhere},
     {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
@@ -77,10 +74,8 @@ constexpr Flags table[] = {
      "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
      "the model's metadata are used as they are"},
     {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device --list-devices -ot --override-tensor -cmoe "
-     "--cpu-moe -ncmoe "
-     "--n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload --no-op-offload --no-host "
-     "-fit --fit -fitt "
-     "--fit-target -fitc --fit-ctx",
+     "--cpu-moe -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload "
+     "--no-op-offload --no-host -fit --fit -fitt --fit-target -fitc --fit-ctx",
      "models run on the CPU; -ngl and --rpc move layers to other devices"},
     {"-devd --device-draft --spec-draft-device",
      "both models run on the CPU; -ngl and --rpc move layers to other devices", everywhere},
@@ -92,8 +87,7 @@ constexpr Flags table[] = {
     {"-nocb --no-cont-batching", "requests share passes; -np 1 runs them one by one"},
     {"--cache-prompt", "a prompt reuses what any slot holds of its beginning", everywhere},
     {"--no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram "
-     "--cache-idle-slots "
-     "--no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
+     "--cache-idle-slots --no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
      "a prompt reuses what any slot holds of its beginning"},
     {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot",
      "each of the -np requests has a context of -c tokens"},
@@ -101,20 +95,17 @@ constexpr Flags table[] = {
     {"--cors-methods --cors-headers --cors-credentials --no-cors-credentials",
      "`specdec serve --cors` names origins; the rest is fixed"},
     {"--path --api-prefix --ui-config --webui-config --ui-config-file --webui-config-file --ui-mcp-proxy "
-     "--webui-mcp-proxy "
-     "--no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime --mcp-servers-config --mcp-servers-json -ag "
-     "--agent -no-ag --no-agent",
+     "--webui-mcp-proxy --no-ui-mcp-proxy --no-webui-mcp-proxy --tools --tools-runtime --mcp-servers-config "
+     "--mcp-servers-json -ag --agent -no-ag --no-agent",
      "the page of `specdec serve` is fixed (--no-webui: none), and a reverse proxy can change paths"},
     {"--ui --webui --no-ui --no-webui --metrics --props --slots --api-key --api-key-file --host --port --alias -a "
-     "--timeout -to "
-     "--threads-http --cors-origins",
+     "--timeout -to --threads-http --cors-origins",
      "`specdec serve` has this option"},
     {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
     {"--embedding --embeddings --rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
      "models generate text; there are no embeddings, ranks or infills"},
     {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
-     "-mmdev "
-     "--mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
+     "-mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
      "models read text only"},
     {"--models-dir --models-preset --models-max --models-autoload --no-models-autoload --tags",
      "a server has one model, -m or -hf"},
@@ -125,15 +116,14 @@ constexpr Flags table[] = {
     {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft",
      "-t sets the threads of all passes of both models", everywhere},
     {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch "
-     "--cpu-strict-batch "
-     "--prio-batch --poll-batch --numa",
+     "--cpu-strict-batch --prio-batch --poll-batch --numa",
      "-t sets the number of threads; `taskset` and `numactl` place them"},
     {"-ub --ubatch-size", "-b sets the size of passes over prompts"},
     // Sampling
     {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical "
-     "--typical-p "
-     "--dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker --adaptive-target "
-     "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
+     "--typical-p --dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker "
+     "--adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs "
+     "--backend-sampling",
      "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file",
      "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and "

@@ -59,8 +59,7 @@ Group model_group(GeneratorOptions& options) {
       {{"-hf", "-hfr", "--hf-repo"},
        "OWNER/REPO[:QUANT]",
        "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT "
-       "(default QUANT: Q4_K_M). "
-       "HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
+       "(default QUANT: Q4_K_M). HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
        [&options](const std::string& name) { options.target = parse_hub_name(name).text(); }},
       {{"-hfd", "-hfrd", "--hf-repo-draft"},
        "OWNER/REPO[:QUANT]",

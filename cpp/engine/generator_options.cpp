@@ -37,12 +37,10 @@ const Table<GeneratorOptions>& generator_options() {
             {"-md", "--model-draft", "--draft", "--spec-draft-model"},
             "FILE",
             "draft model, a GGUF file with the target's vocabulary; or \"mtp\": multi-token prediction layers of the "
-            "target's file; or "
-            "\"suffix\": what followed the longest match of the last tokens in the prompt, the output or earlier "
-            "outputs; or "
-            "\"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; or \"auto\": \"mtp\", else a "
-            "small model of the "
-            "target's family from the Hugging Face hub, else \"suffix\" (default with -m: \"mtp\" or none)"}},
+            "target's file; or \"suffix\": what followed the longest match of the last tokens in the prompt, the "
+            "output or earlier outputs; or \"ngram\": what followed the latest occurrence of the last 1 to 3 tokens; "
+            "or \"auto\": \"mtp\", else a small model of the target's family from the Hugging Face hub, else "
+            "\"suffix\" (default with -m: \"mtp\" or none)"}},
           draft, set_draft),
       generator_row<&GeneratorOptions::draft_corpus>(
           {"draft_corpus",
@@ -51,17 +49,15 @@ const Table<GeneratorOptions>& generator_options() {
             {"--draft-corpus"},
             "FILE",
             "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are "
-            "copied from it, too; its "
-            "index is kept next to it (default: none)"}}),
+            "copied from it, too; its index is kept next to it (default: none)"}}),
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
-      generator_row<&GeneratorOptions::suffix>(
-          {"suffix",
-           Flag{},
-           {"Models",
-            {"--no-suffix"},
-            "",
-            "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
-            "as with -md suffix, where that is faster"}}),
+      generator_row<&GeneratorOptions::suffix>({"suffix",
+                                                Flag{},
+                                                {"Models",
+                                                 {"--no-suffix"},
+                                                 "",
+                                                 "drafts of the draft model only; otherwise text that repeats earlier "
+                                                 "text is copied, as with -md suffix, where that is faster"}}),
       row<GeneratorOptions>(
           {"num_draft_tokens",
            DraftTokens{},
@@ -106,8 +102,7 @@ const Table<GeneratorOptions>& generator_options() {
             {"--no-mmap"},
             "",
             "read the weights into memory instead of mapping the files, into huge pages if available: passes are as "
-            "fast or "
-            "faster, but the start is slower and the memory is not shared with other processes"},
+            "fast or faster, but the start is slower and the memory is not shared with other processes"},
            !is_optional,
            !changes_texts}),
       generator_row<&GeneratorOptions::repack>(
@@ -117,8 +112,8 @@ const Table<GeneratorOptions>& generator_options() {
             {"-nr", "--no-repack"},
             "",
             "leave quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order of "
-            "the kernels: "
-            "a faster start and memory shared with other processes, slower passes, the same logits of the target"}}),
+            "the kernels: a faster start and memory shared with other processes, slower passes, the same logits of the "
+            "target"}}),
       generator_row<&GeneratorOptions::draft_weights>(
           {"draft_weights",
            Choice{{"auto", "4-bit", "file"}},
@@ -126,12 +121,9 @@ const Table<GeneratorOptions>& generator_options() {
             {"--draft-weights"},
             "auto|4-bit|file",
             "weights of the draft model, if they are repacked: rounded to 4.5 bits where they have more (F16 and MXFP6 "
-            "too), for faster "
-            "drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but floats in 8.5 "
-            "bits and others as they "
-            "are in models of less than 200M weights. Of a large vocabulary (also a drafting head's) all but \"file\" "
-            "multiply the rows "
-            "of likely tokens only"}}),
+            "too), for faster drafts that are accepted almost as often, or as the file has them; \"auto\": 4-bit, but "
+            "floats in 8.5 bits and others as they are in models of less than 200M weights. Of a large vocabulary "
+            "(also a drafting head's) all but \"file\" multiply the rows of likely tokens only"}}),
       generator_row<&GeneratorOptions::kv_type>(
           {"kv_type",
            Choice{{"f16", "q8_0"}},

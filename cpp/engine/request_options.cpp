@@ -135,15 +135,14 @@ const Table<Request>& request_options() {
             "TEXT",
             "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
            true}),
-      request_row<&Request::json_schema>(
-          {"json_schema",
-           Schema{},
-           {constraints,
-            {"-j", "--json-schema"},
-            "JSON",
-            "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
-            "not enforced are an error"},
-           true}),
+      request_row<&Request::json_schema>({"json_schema",
+                                          Schema{},
+                                          {constraints,
+                                           {"-j", "--json-schema"},
+                                           "JSON",
+                                           "the output is JSON, in one line, that satisfies this schema; {}: any "
+                                           "object. Keywords that are not enforced are an error"},
+                                          true}),
       request_row<&Request::regex>(
           {"regex",
            String{},
@@ -157,10 +156,9 @@ const Table<Request>& request_options() {
                      {"--verification"},
                      "MODE",
                      "how drafts are verified; in every mode the output is distributed exactly as the target's. block: "
-                     "jointly, which "
-                     "accepts the most; token: one by one; invariant: a seed gives the same output for any draft and "
-                     "any -k, with 8 % "
-                     "fewer tokens per target call than block (12 % at worst); auto: invariant with -s, else block"}},
+                     "jointly, which accepts the most; token: one by one; invariant: a seed gives the same output for "
+                     "any draft and any -k, with 8 % fewer tokens per target call than block (12 % at worst); auto: "
+                     "invariant with -s, else block"}},
                    verification, set_verification),
       row<Request>(
           {"drafting",

@@ -140,8 +140,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   }
   if (llama_get_memory(context_.get()) == nullptr) {
     throw ModelError(model_->path() + ": architecture " + model_->architecture() +
-                     " has no KV cache: it is not an autoregressive model; only "
-                     "those can generate here");
+                     " has no KV cache: it is not an autoregressive model; only those can generate here");
   }
   if (setup.is_recurrent) recurrent_.emplace(context_.get(), options_.num_slots);
   lacks_snapshots_ = setup.is_recurrent && params.n_rs_seq == 0 && wanted_snapshots(options_) > 0 &&

@@ -133,8 +133,7 @@ void RpcServer::check() const {
   if (!specdec_rpc_is_lost(address_.c_str())) return;
   fail(address_,
        "it closed the connection, and the state of its layers is lost. Delete every Generator that uses it, restart "
-       "the server, "
-       "then load the models again");
+       "the server, then load the models again");
 }
 
 void serve_rpc(const RpcAddress& address, int num_threads) {

@@ -183,8 +183,7 @@ std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_speci
 void Vocabulary::fail_unknown_bytes() const {
   throw ModelError(std::string(file_) + ": the vocabulary (" + type_name(llama_vocab_type(vocab_)) +
                    ") cannot represent the text: it has no tokens for single bytes. Leave out unusual characters, or "
-                   "convert the model "
-                   "to GGUF again, with its byte tokens");
+                   "convert the model to GGUF again, with its byte tokens");
 }
 
 std::size_t Vocabulary::min_tokens(std::size_t bytes) const {

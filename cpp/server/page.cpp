@@ -13,8 +13,7 @@ HttpReply page(Service&) {
   // It runs its own script only, and talks to this server only.
   reply.headers = {{"Content-Security-Policy",
                     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-                    "base-uri 'none'; "
-                    "form-action 'none'; frame-ancestors 'none'"}};
+                    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}};
   return reply;
 }
 

@@ -53,10 +53,8 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options]";
   line.about =
       "Measures the tokens per second of the target without and with a draft, and compares the speedup with a "
-      "prediction from "
-      "the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all modes, so that "
-      "changes in the "
-      "machine's speed affect all of them. Reading prompts is not timed.";
+      "prediction from the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all "
+      "modes, so that changes in the machine's speed affect all of them. Reading prompts is not timed.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {

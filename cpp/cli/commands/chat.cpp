@@ -51,10 +51,8 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options]";
   line.about =
       "Answers what is typed or piped to it, using the model's own chat template or another one; without a template "
-      "the model "
-      "continues the text so far. The conversation stays in the KV caches, so that only new messages are processed. "
-      "Ctrl-C "
-      "stops an answer; /help lists the commands; /quit or the end of input exits.";
+      "the model continues the text so far. The conversation stays in the KV caches, so that only new messages are "
+      "processed. Ctrl-C stops an answer; /help lists the commands; /quit or the end of input exits.";
   line.positional_hint = "; write to standard input, or use -p";
   line.groups = {
       {"Text",
@@ -112,8 +110,7 @@ std::string file_name(const std::string& path) { return printable(std::filesyste
 
 constexpr const char* demonstration =
     "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a "
-    "model: specdec "
-    "chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
+    "model: specdec chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
 constexpr const char* help_hint = "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines";
 
 // Names of an option for /set: in Python, and its flags without dashes.

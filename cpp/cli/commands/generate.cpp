@@ -45,8 +45,7 @@ CommandLine command_line(GenerateOptions& options) {
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
       "Continues a prompt. With any draft the output is distributed exactly as the target model's; a good draft makes "
-      "it "
-      "faster. Without -p and -f the prompt is read from standard input.";
+      "it faster. Without -p and -f the prompt is read from standard input.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&options](const std::string& text) { options.prompt.text = text; };
   const auto set_file = [&options](const std::string& text) { options.prompt.file = text; };
@@ -63,8 +62,7 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the "
-             "same. It is for one "
-             "pair of models and one processor; a damaged one is replaced"),
+             "same. It is for one pair of models and one processor; a damaged one is replaced"),
         predict_option(options.request, 0),
         stop_option(options.request)}},
       model_group(options.generator),
@@ -73,23 +71,18 @@ CommandLine command_line(GenerateOptions& options) {
       {"Many prompts",
        {text({"--prompts"}, "FILE", options.many.prompts,
              "many prompts, JSON Lines (-: standard input); one request per line: {\"prompt\": \"...\"}, optionally "
-             "with options named as "
-             "in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s is the seed of the "
-             "first line, those of "
-             "the "
-             "others are derived from it"),
+             "with options named as in Python (max_tokens, seed, ...) and an \"id\", which is copied to its result; -s "
+             "is the seed of the first line, those of the others are derived from it"),
         text({"--output"}, "FILE", options.many.output,
              "JSON Lines in the same order, one result per line: index, id, seed, verification, text, finish_reason, "
-             "stats or error. "
-             "With top_logprobs also tokens, as --json has them. Results are in FILE.part until all are done; the same "
-             "command resumes an "
-             "interrupted run"),
+             "stats or error. With top_logprobs also tokens, as --json has them. Results are in FILE.part until all "
+             "are done; the same command resumes an interrupted run"),
         flag({"--force"}, options.many.force, "overwrite an existing --output"), parallel_option(options.generator)}},
       {"Output",
        {flag({"--json"}, options.json,
              "JSON instead of text; one object per token (token, text, from_draft, draft_source, logprob), then one "
-             "with "
-             "finish_reason, seed, verification and stats, of which drafting says whether drafts are used, or why not"),
+             "with finish_reason, seed, verification and stats, of which drafting says whether drafts are used, or why "
+             "not"),
         option_of(*option::find(request_options(), "top_logprobs"), options.request),
         color_option(options.color),
         {{"--display-prompt"},

@@ -32,8 +32,8 @@ CommandLine command_line(InfoOptions& options) {
   line.arguments = "[options] FILE";
   line.about =
       "Shows the metadata and tensors of a GGUF file. Reads only the header (except with --check) and works on any "
-      "GGUF file, "
-      "including models that llama.cpp cannot run. For a model split into several files, give any one of them.";
+      "GGUF file, including models that llama.cpp cannot run. For a model split into several files, give any one of "
+      "them.";
   line.num_positionals = 1;
   line.positional_hint = "; give one file (of a model in several files, any one)";
   line.groups = {

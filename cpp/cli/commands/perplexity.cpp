@@ -29,11 +29,10 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] MODEL -f TEXT";
   line.about =
       "Measures a model's perplexity on a text and, with --against, its difference from a reference model: the "
-      "Kullback-Leibler "
-      "divergence (reference || model) in nats per token, and how often both have the same most likely token.\n"
+      "Kullback-Leibler divergence (reference || model) in nats per token, and how often both have the same most "
+      "likely token.\n"
       "The text is split into windows of -c tokens. As in llama.cpp's perplexity tool, each begins with BOS if the "
-      "model uses "
-      "one, and only its second half is scored.";
+      "model uses one, and only its second half is scored.";
   line.num_positionals = 1;
   line.positional_hint = "; give one model";
   line.groups = {

@@ -41,25 +41,19 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] IN OUT";
   line.about =
       "Quantizes the weights of a GGUF model (F32, F16, BF16 or Q8_0; one file or split) to MXFP6, 6.25 bits each, and "
-      "writes one "
-      "file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and matrices whose "
-      "shape is not a "
-      "multiple of 32 columns and 16 rows keep their type; the table that is printed gives the reason. OUT appears "
-      "only when it is "
-      "complete.";
+      "writes one file, which only specdec_native can load (not llama.cpp or Ollama). Norms, biases, routers, and "
+      "matrices whose shape is not a multiple of 32 columns and 16 rows keep their type; the table that is printed "
+      "gives the reason. OUT appears only when it is complete.";
   line.num_positionals = 2;
   line.positional_hint = "; give the model and the file to write";
   line.groups = {{"Options",
                   {choice({"--scale"}, {"mse", "ocp"}, arguments.scale,
                           "how the scale of a block is chosen. ocp: from its largest weight, as in the OCP standard; "
-                          "mse: of that scale and its "
-                          "two neighbours, the one with the least squared error"),
+                          "mse: of that scale and its two neighbours, the one with the least squared error"),
                    text({"--calibrate"}, "TEXT", arguments.calibration_text,
                         "file with text typical of the model's use (at least 512 tokens, better 100 KB or more): "
-                        "choose weights and scales that "
-                        "minimise the change of each layer's outputs on it (GPTQ). Halves the KL divergence at the "
-                        "same size; takes minutes "
-                        "for small models, hours for 7B"),
+                        "choose weights and scales that minimise the change of each layer's outputs on it (GPTQ). "
+                        "Halves the KL divergence at the same size; takes minutes for small models, hours for 7B"),
                    text({"--keep"}, "REGEX", options.keep,
                         "do not quantize tensors whose name matches, such as '^output' (ECMAScript syntax)"),
                    integer({"-t", "--threads"}, options.num_threads, 1, 1024, "threads (default: one per CPU)"),
@@ -151,8 +145,7 @@ std::string requantized_text(const QuantizeReport& report, const Totals& totals)
   return "note   requantized from " + names + ": costs " + format("%.2f times the size", totals.relative_size()) +
          " and the error above, on top of that of " + names +
          "; gains passes over several tokens that take little longer than one, which drafts need (`specdec bench -m IN "
-         "-md DRAFT "
-         "--mxfp6 OUT` measures it)\n";
+         "-md DRAFT --mxfp6 OUT` measures it)\n";
 }
 
 // 80 columns if names have at most 29.

@@ -49,12 +49,9 @@ CommandLine command_line(Arguments& arguments) {
   line.arguments = "[options] [-p TEXT | -f FILE]";
   line.about =
       "Shows side by side how the target continues a prompt without and with a draft; --mxfp6 adds the target's MXFP6 "
-      "version. "
-      "Each runs alone first; then all are replayed together, every token at its measured time. Accepted draft tokens "
-      "are green. "
-      "With and without a draft the text is the same, for the same seed. If standard output is not a terminal, the "
-      "outputs are printed "
-      "one after another.";
+      "version. Each runs alone first; then all are replayed together, every token at its measured time. Accepted "
+      "draft tokens are green. With and without a draft the text is the same, for the same seed. If standard output is "
+      "not a terminal, the outputs are printed one after another.";
   line.positional_hint = "; a prompt goes after -p, in quotes";
   const auto set_prompt = [&arguments](const std::string& text) { arguments.prompt.text = text; };
   const auto set_file = [&arguments](const std::string& text) { arguments.prompt.file = text; };

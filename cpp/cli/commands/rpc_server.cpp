@@ -18,11 +18,9 @@ int run_rpc_server(int argc, const char* const* argv) {
   line.arguments = "[options]";
   line.about =
       "Runs layers of a model for another machine, on which specdec runs with --rpc HOST:PORT. Serves one client at a "
-      "time; "
-      "Ctrl-C stops it.\n"
+      "time; Ctrl-C stops it.\n"
       "There is no authentication and no encryption, and a client has full control of this process: use it only on "
-      "trusted "
-      "networks.";
+      "trusted networks.";
   line.groups = {{"Server",
                   {text({"-H", "--host"}, "ADDRESS", address.host,
                         "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),

@@ -72,10 +72,8 @@ CommandLine command_line(ServeOptions& options) {
   line.arguments = "[options]";
   line.about =
       "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share "
-      "the model, its "
-      "passes and the cache of prompts. A seed gives the same text with any draft or none, alone or with other "
-      "requests. SIGTERM or "
-      "Ctrl-C ends it after the running requests, a second one at once.";
+      "the model, its passes and the cache of prompts. A seed gives the same text with any draft or none, alone or "
+      "with other requests. SIGTERM or Ctrl-C ends it after the running requests, a second one at once.";
   line.positional_hint = "; the model goes after -m";
   const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
   const auto read_keys = [&options](const std::string& path) {
@@ -111,12 +109,10 @@ CommandLine command_line(ServeOptions& options) {
         integer({"--max-body"}, options.max_body_mib, 1, 1024, "size of the largest request in MiB (default: 32)"),
         integer({"-cram", "--cache-ram"}, options.cache_mib, -1, 1 << 24,
                 "MiB of memory for the caches of conversations whose slot another request took; -1: no limit, 0: none "
-                "(default: a quarter of "
-                "the free memory, at most 8192)"),
+                "(default: a quarter of the free memory, at most 8192)"),
         text({"--cache-disk"}, "FOLDER[:MIB]", options.cache_folder,
              "keep the caches of conversations in this folder, too, so that a restarted server does not read them "
-             "again; servers may share "
-             "it (default size: 8192 MiB)"),
+             "again; servers may share it (default size: 8192 MiB)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "requests with a body that are served at once (default: enough for -np and --queue)"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
@@ -130,8 +126,7 @@ CommandLine command_line(ServeOptions& options) {
         flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
         predict_option(options.defaults, 0,
                        "most tokens of an answer, and how many a request gets that does not say; -1: until the model "
-                       "ends it or the "
-                       "context is full (default: -1)"),
+                       "ends it or the context is full (default: -1)"),
         stop_option(options.defaults, "stop string of requests that have none; repeatable")}},
       model_group(options.generator),
       sampling_group(options.defaults),
