@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/json_depth.h"
 #include "chat/json_argument.h"
 #include "llama.h"
@@ -48,12 +49,12 @@ MarkedText built_in(const std::string& name, const Conversation& conversation) {
   MarkedText marked;
   int length = 0;
   do {
-    marked.text.resize(static_cast<std::size_t>(length));
+    marked.text.resize(idx(length));
     length = llama_chat_apply_template(name.c_str(), views.data(), views.size(), conversation.add_generation_prompt,
                                        marked.text.data(), static_cast<int>(marked.text.size()));
     if (length < 0) throw ModelError("the built-in template \"" + name + "\" cannot format these messages");
-  } while (static_cast<std::size_t>(length) > marked.text.size());
-  marked.text.resize(static_cast<std::size_t>(length));
+  } while (idx(length) > marked.text.size());
+  marked.text.resize(idx(length));
   std::size_t from = 0;
   for (const ChatMessage& message : messages) {
     const std::size_t begin = message.content.find_first_not_of(" \t\n\v\f\r");
@@ -139,7 +140,7 @@ Conversation conversation(const std::vector<ChatMessage>& messages) {
 }
 
 std::vector<std::string> chat_template_names() {
-  std::vector<const char*> names(static_cast<std::size_t>(llama_chat_builtin_templates(nullptr, 0)));
+  std::vector<const char*> names(idx(llama_chat_builtin_templates(nullptr, 0)));
   llama_chat_builtin_templates(names.data(), names.size());
   return {names.begin(), names.end()};
 }

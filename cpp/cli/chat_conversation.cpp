@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec::cli {
 
@@ -70,8 +71,8 @@ std::vector<Token> ChatConversation::prompt() const {
 
 void ChatConversation::prepare(Request& request, int reserve) {
   request.prompt.clear();
-  const auto context = static_cast<std::size_t>(generator_->n_ctx());
-  std::size_t room = context - static_cast<std::size_t>(reserve);
+  const auto context = idx(generator_->n_ctx());
+  std::size_t room = context - idx(reserve);
   while (true) {
     const bool is_last = left_out_ + 1 >= turns_.size();
     try {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/argument.h"
+#include "base/index.h"
 #include "base/utf8.h"
 
 namespace specdec {
@@ -25,7 +26,7 @@ Count count_at(const std::string& text, std::size_t at) {
     most = std::max<std::int64_t>(most, std::min<long long>(std::strtoll(number, &end, 10), INT32_MAX));
     number = end == number ? number + 1 : end;
   }
-  return {most, std::min(static_cast<std::size_t>(number - text.c_str()) + 1, text.size())};
+  return {most, std::min(idx(number - text.c_str()) + 1, text.size())};
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::string content_of(const std::string& path) {
 }  // namespace
 
 CheckedFileWriter::CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version)
-    : path_(path), temporary_(path + ".part" + std::to_string(process_id())), file_(File::create(temporary_)) {
+    : path_(path), temporary_(path + ".part" + std::to_string(process_id())), file_(File::create(temporary_.string())) {
   put(magic, magic_bytes);
   put(&version, sizeof version);
 }
@@ -53,7 +53,7 @@ void CheckedFileWriter::finish() {
   file_.write(offset_, hash.data(), hash.size());
   file_.sync();
   file_.close();
-  replace_file(temporary_, path_);
+  replace_file(temporary_.string(), path_);
   is_finished_ = true;
 }
 

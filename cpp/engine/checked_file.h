@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class CheckedFileWriter {
  private:
   void put(const void* from, std::size_t bytes);
 
-  std::string path_, temporary_;
+  std::string path_;
+  std::filesystem::path temporary_;  // built at once: the destructor must not allocate
   File file_;
   Fingerprint hash_;
   std::uint64_t offset_ = 0;

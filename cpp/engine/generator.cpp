@@ -8,6 +8,7 @@
 
 #include "base/argument.h"
 #include "base/error.h"
+#include "base/index.h"
 #include "base/isa.h"
 #include "base/utf8.h"
 #include "engine/prompt.h"
@@ -38,8 +39,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
   Executor::Options run;
-  run.max_unfinished =
-      static_cast<std::size_t>(options_.max_sequences) + static_cast<std::size_t>(options_.max_queue_size);
+  run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
   executor_ = std::make_unique<Executor>(

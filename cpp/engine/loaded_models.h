@@ -19,8 +19,8 @@ namespace specdec {
 
 class LoadedModels {
  public:
-  // Reads each file's header once. threads: null: new ones. Throws std::invalid_argument, ModelError,
-  // VocabularyMismatch or Cancelled.
+  // Reads each file's header once. The options must outlive it. threads: null: new ones. Throws std::invalid_argument,
+  // ModelError, VocabularyMismatch or Cancelled.
   LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
 
   const Model& target_model() const { return *target_model_; }
@@ -60,7 +60,7 @@ class LoadedModels {
   void repack();
   void note(const std::string& sentence);
 
-  const GeneratorOptions options_;
+  const GeneratorOptions& options_;
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
   std::shared_ptr<Model> target_model_, draft_model_;

@@ -10,12 +10,6 @@
 namespace specdec {
 namespace {
 
-std::uint64_t total_size(const std::vector<GgufFile>& parts) {
-  std::uint64_t bytes = 0;
-  for (const GgufFile& part : parts) bytes += part.file_size;
-  return bytes;
-}
-
 std::uint64_t trained_context(const GgufFile& file) {
   return file.integer(file.string("general.architecture").value_or("") + ".context_length").value_or(default_context);
 }
@@ -33,15 +27,15 @@ MemoryNeed memory_need(const GeneratorOptions& options) {
     const CacheShape shape = CacheShape::of(file);
     return shape.bytes(sequences * tokens, type) + shape.state_bytes(sequences);
   };
-  MemoryNeed need{total_size(target), caches(target.front(), context)};
+  MemoryNeed need{total_file_size(target), caches(target.front(), context)};
   const std::string* path = draft_path(options.draft);
   if (path == nullptr) return need;
   const std::vector<GgufFile> draft = GgufFile::read_parts(*path);
-  need.weights += total_size(draft);
+  need.weights += total_file_size(draft);
   need.caches += caches(draft.front(), std::min(context, trained_context(draft.front())));
   return need;
 }
 
-std::uint64_t model_bytes(const std::string& path) { return total_size(GgufFile::read_parts(path)); }
+std::uint64_t model_bytes(const std::string& path) { return total_file_size(GgufFile::read_parts(path)); }
 
 }  // namespace specdec

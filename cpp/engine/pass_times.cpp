@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "speculative/stats.h"
 
 namespace specdec {
@@ -15,7 +16,7 @@ double median(std::vector<double> values) {
 double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text, int num_tokens, int num_rows,
                  int repeats) {
   std::vector<Token> tokens;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(num_tokens); ++i) tokens.push_back(text[i % text.size()]);
+  for (std::size_t i = 0; i < idx(num_tokens); ++i) tokens.push_back(text[i % text.size()]);
   // If the sequence fills the context, the pass is timed at an earlier position, where it fits.
   const int length = std::min(model.length(slot), model.context_length() - num_tokens);
   model.truncate(slot, length);

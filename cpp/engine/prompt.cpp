@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec {
 namespace {
@@ -29,7 +30,7 @@ void fail_prompt_too_long(std::size_t num_tokens, bool is_all, int n_ctx) {
 std::vector<Token> tokenize_prompt(const Vocabulary& vocabulary, const MarkedText& prompt, int n_ctx,
                                    const std::function<bool()>& cancelled) {
   const std::string& text = prompt.text;
-  const auto room = static_cast<std::size_t>(n_ctx);
+  const auto room = idx(n_ctx);
   const auto check_cancelled = [&] {
     if (cancelled && cancelled()) throw Cancelled("the prompt was not tokenized to its end");
   };

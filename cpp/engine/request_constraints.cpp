@@ -1,6 +1,7 @@
 #include "engine/request_constraints.h"
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec {
 
@@ -9,17 +10,16 @@ const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>&
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<ConstraintCompiler>& compiler = compilers_[control_tokens];
   if (compiler) return *compiler;
-  std::vector<std::string> pieces(static_cast<std::size_t>(vocabulary_size_));
+  std::vector<std::string> pieces(idx(vocabulary_size_));
   std::vector<Token> ends;
   for (Token token = 0; token < vocabulary_size_; ++token) {
-    pieces[static_cast<std::size_t>(token)] = vocabulary_.piece(token);
+    pieces[idx(token)] = vocabulary_.piece(token);
     if (vocabulary_.is_end_of_generation(token)) ends.push_back(token);
   }
   if (ends.empty())
     throw ModelError(target_ + " has no end-of-generation token, so a constrained output could not end");
   for (const Token token : control_tokens) {
-    if (!vocabulary_.is_end_of_generation(token))
-      pieces.at(static_cast<std::size_t>(token)) = vocabulary_.piece(token, true);
+    if (!vocabulary_.is_end_of_generation(token)) pieces.at(idx(token)) = vocabulary_.piece(token, true);
   }
   compiler = std::make_unique<ConstraintCompiler>(pieces, ends);
   return *compiler;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "engine/executor.h"
 
 namespace specdec {
@@ -21,7 +22,7 @@ RequestHandle::RequestHandle(std::shared_ptr<ScheduledRequest> request, std::sha
       verification_(request_->verification()),
       is_repeatable_(request_->is_repeatable()) {
   stats_ = request_->sequence().stats;
-  pieces_.reserve(static_cast<std::size_t>(std::min(request_->sequence().remaining, reserved_pieces)));
+  pieces_.reserve(idx(std::min(request_->sequence().remaining, reserved_pieces)));
 }
 
 bool RequestHandle::wait_for(std::size_t index, std::chrono::milliseconds timeout) const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec {
 namespace {
@@ -22,10 +23,7 @@ int num_usable(const ScheduledRequest& request) {
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder),
-      vocabulary_(vocabulary),
-      slots_(static_cast<std::size_t>(num_slots)),
-      slot_choice_(num_slots) {}
+    : decoder_(decoder), vocabulary_(vocabulary), slots_(idx(num_slots)), slot_choice_(num_slots) {}
 
 void Scheduler::add(std::shared_ptr<ScheduledRequest> request) {
   if (request->sequence().remaining == 0 && !request->reads_prompt()) {
@@ -124,12 +122,12 @@ void Scheduler::begin_next_request() {
   waiting_.pop_front();
   const int slot = chosen->slot;
   request->begin_reading(slot);
-  keep_what_is_lost(static_cast<std::size_t>(slot), chosen->prefix);
+  keep_what_is_lost(idx(slot), chosen->prefix);
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
   if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
   else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
   request->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
-  slots_[static_cast<std::size_t>(slot)] = request;
+  slots_[idx(slot)] = request;
   slot_choice_.use(slot);
 }
 
@@ -172,7 +170,7 @@ void Scheduler::cycle() {
   for (const std::shared_ptr<ScheduledRequest>& request : slots_) {
     if (request && request->state() == ScheduledRequest::State::running) running_.push_back(&request->sequence());
   }
-  const auto most = static_cast<std::size_t>(decoder_.capacity(running_));
+  const auto most = idx(decoder_.capacity(running_));
   const std::size_t num_groups = (running_.size() + most - 1) / most;
   for (std::size_t group = 0; group < num_groups; ++group) {
     const auto place = [&](std::size_t i) {
@@ -193,7 +191,7 @@ void Scheduler::run_cycle() {
     error = std::current_exception();
   }
   for (Sequence* s : group_) {
-    ScheduledRequest& request = *slots_[static_cast<std::size_t>(s->slot)];
+    ScheduledRequest& request = *slots_[idx(s->slot)];
     if (error || s->error) fail(request, error ? error : s->error);
     else request.take_emitted();
   }
@@ -203,10 +201,10 @@ void Scheduler::run_cycle() {
 // fastest.
 void Scheduler::close_gaps() {
   const auto first = std::find_if(slots_.begin(), slots_.end(), is_active);
-  for (auto gap = static_cast<std::size_t>(first - slots_.begin()); gap < slots_.size(); ++gap) {
+  for (auto gap = idx(first - slots_.begin()); gap < slots_.size(); ++gap) {
     if (is_active(slots_[gap])) continue;
     const auto last = std::find_if(slots_.rbegin(), slots_.rend(), is_active);
-    const auto slot = static_cast<std::size_t>(slots_.rend() - last) - 1;
+    const auto slot = idx(slots_.rend() - last) - 1;
     if (slot < gap) return;
     keep_elsewhere(gap);
     decoder_.move((*last)->sequence(), static_cast<int>(gap));
@@ -246,7 +244,7 @@ void Scheduler::fail(ScheduledRequest& request, std::exception_ptr error) {
 
 void Scheduler::end_without_piece(ScheduledRequest& request) {
   finish(request);
-  ended_.push_back(slots_[static_cast<std::size_t>(request.sequence().slot)]);
+  ended_.push_back(slots_[idx(request.sequence().slot)]);
 }
 
 void Scheduler::cancel(std::int64_t id) {
@@ -265,7 +263,7 @@ void Scheduler::cancel(std::int64_t id) {
 
 bool Scheduler::is_cached(const ScheduledRequest& request) const {
   const int slot = request.sequence().slot;
-  return slot >= 0 && slots_[static_cast<std::size_t>(slot)].get() == &request;
+  return slot >= 0 && slots_[idx(slot)].get() == &request;
 }
 
 int Scheduler::adopt(std::shared_ptr<ScheduledRequest> request) {
@@ -273,9 +271,9 @@ int Scheduler::adopt(std::shared_ptr<ScheduledRequest> request) {
   if (!chosen) return -1;
   request->begin_reading(chosen->slot);
   request->end();
-  keep_what_is_lost(static_cast<std::size_t>(chosen->slot), chosen->prefix);
+  keep_what_is_lost(idx(chosen->slot), chosen->prefix);
   decoder_.keep_prefix(chosen->slot, 0);
-  slots_[static_cast<std::size_t>(chosen->slot)] = std::move(request);
+  slots_[idx(chosen->slot)] = std::move(request);
   slot_choice_.use(chosen->slot);
   return chosen->slot;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/index.h"
+
 namespace specdec {
 namespace {
 
@@ -61,6 +63,6 @@ std::optional<SlotChoice::Chosen> SlotChoice::choose(const std::vector<Token>& p
   return chosen;
 }
 
-void SlotChoice::use(int slot) { uses_[static_cast<std::size_t>(slot)] = {++num_uses_, lost_}; }
+void SlotChoice::use(int slot) { uses_[idx(slot)] = {++num_uses_, lost_}; }
 
 }  // namespace specdec

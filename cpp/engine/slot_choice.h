@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/index.h"
 #include "base/token.h"
 
 namespace specdec {
@@ -32,7 +33,7 @@ class SlotChoice {
     int source_prefix;  // that prefix; -1: none
   };
 
-  explicit SlotChoice(int num_slots) : uses_(static_cast<std::size_t>(num_slots)) {}
+  explicit SlotChoice(int num_slots) : uses_(idx(num_slots)) {}
 
   // For a prompt of which at most `usable` tokens need not be read. stored: the length of its longest prefix that is
   // kept outside of the slots. Nullopt: no slot is free.
@@ -42,7 +43,7 @@ class SlotChoice {
   // The slot's tokens were used: its request begins, or has ended.
   void use(int slot);
   // What `from` holds is in `to` now.
-  void move(int from, int to) { uses_[static_cast<std::size_t>(to)] = uses_[static_cast<std::size_t>(from)]; }
+  void move(int from, int to) { uses_[idx(to)] = uses_[idx(from)]; }
 
  private:
   struct Use {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/index.h"
+
 namespace specdec {
 
 PrefixFile ModelStates::save(int slot, const std::vector<Token>& tokens, int length) {
@@ -32,9 +34,9 @@ void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
     return;
   const std::size_t size = prefix.draft_state.size() - row_bytes();
   if (!draft_->restore(slot, prefix.draft_state.substr(0, size), length) || head_ == nullptr) return;
-  std::vector<float> row(static_cast<std::size_t>(head_->target_row_size()));
+  std::vector<float> row(idx(head_->target_row_size()));
   std::memcpy(row.data(), prefix.draft_state.data() + size, row_bytes());
-  head_->restored(slot, length, prefix.tokens[static_cast<std::size_t>(length) - 1], row.data());
+  head_->restored(slot, length, prefix.tokens[idx(length) - 1], row.data());
 }
 
 }  // namespace specdec

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/index.h"
 #include "engine/prefix_file.h"
 #include "llama/context.h"
 #include "speculative/decoder.h"
@@ -31,9 +32,7 @@ class ModelStates final : public SlotStates {
   bool restore(int slot, const PrefixFile& prefix) override;
 
  private:
-  std::size_t row_bytes() const {
-    return head_ == nullptr ? 0 : static_cast<std::size_t>(head_->target_row_size()) * sizeof(float);
-  }
+  std::size_t row_bytes() const { return head_ == nullptr ? 0 : idx(head_->target_row_size()) * sizeof(float); }
   void restore_draft(int slot, const PrefixFile& prefix);
 
   Decoder& decoder_;

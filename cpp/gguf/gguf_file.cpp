@@ -528,6 +528,12 @@ GgufFile GgufFile::read(const std::string& path) {
   return file;
 }
 
+std::uint64_t total_file_size(const std::vector<GgufFile>& parts) {
+  std::uint64_t bytes = 0;
+  for (const GgufFile& part : parts) bytes += part.file_size;
+  return bytes;
+}
+
 std::vector<GgufFile> GgufFile::read_parts(const std::string& path) { return with_other_parts(read(path)); }
 
 std::vector<GgufFile> GgufFile::with_other_parts(GgufFile file) {

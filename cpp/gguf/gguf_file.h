@@ -82,6 +82,8 @@ class GgufFile {
   std::optional<bool> boolean(std::string_view key) const;
 };
 
+std::uint64_t total_file_size(const std::vector<GgufFile>& parts);  // bytes
+
 // Null if no part has it.
 const GgufTensor* find_tensor(const std::vector<GgufFile>& parts, std::string_view name);
 

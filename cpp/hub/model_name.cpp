@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec {
 namespace {
@@ -157,7 +158,7 @@ std::vector<std::string> choose_model_files(const HubName& name, std::vector<std
     const Part part = part_of(path);
     if (part.prefix == first.prefix && part.count == first.count) files.push_back(path);
   }
-  if (files.size() != static_cast<std::size_t>(first.count)) {
+  if (files.size() != idx(first.count)) {
     throw ModelError(name.repository + " has " + std::to_string(files.size()) + " of the " +
                      std::to_string(first.count) + " parts of " + chosen + "; choose another file");
   }

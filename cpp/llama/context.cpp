@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "base/utf8.h"
 #include "ggml-cpu.h"
 #include "gguf/problem.h"
@@ -106,7 +107,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
       batch_(std::make_unique<Batch>(options.batch_size)),
-      lengths_(static_cast<std::size_t>(options.num_slots), 0) {
+      lengths_(idx(options.num_slots), 0) {
   check_memory(*model_, options_, setup);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
@@ -194,7 +195,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
   if (is_padded) {
-    for (const PassInput& input : inputs) lengths_before_[static_cast<std::size_t>(input.slot)] += input.num_tokens;
+    for (const PassInput& input : inputs) lengths_before_[idx(input.slot)] += input.num_tokens;
     undo_pass();
   }
 }
@@ -236,8 +237,8 @@ void Context::encode(const llama_batch& rows) {
 // Back to lengths_before_, or less.
 void Context::undo_pass() {
   for (int slot = 0; slot < options_.num_slots; ++slot) {
-    int& cached = lengths_[static_cast<std::size_t>(slot)];
-    const int before = lengths_before_[static_cast<std::size_t>(slot)];
+    int& cached = lengths_[idx(slot)];
+    const int before = lengths_before_[idx(slot)];
     if (cached == before) continue;
     if (recurrent_) cached = recurrent_->recover(slot, before);
     else truncate(slot, before);
@@ -257,7 +258,7 @@ void Context::add_padding(int slot, int count) {
 // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
 void Context::add(Token token, int slot, int position, bool makes_row) {
   batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row);
-  ++lengths_[static_cast<std::size_t>(slot)];
+  ++lengths_[idx(slot)];
 }
 
 // llama.cpp splits a ragged batch: one pass over the weights takes an equal number of tokens from each of several
@@ -277,8 +278,7 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
     left_.push_back(input.num_tokens);
   }
   const auto first_left = [this] {
-    return static_cast<std::size_t>(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) -
-                                    left_.begin());
+    return idx(std::find_if(left_.begin(), left_.end(), [](int n) { return n > 0; }) - left_.begin());
   };
   for (std::size_t begin = 0, end = 0; begin < left_.size(); begin = first_left()) {
     int least = left_[begin];
@@ -291,12 +291,10 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   return cost_of_weights + padded <= passes * cost_of_weights + num_tokens;
 }
 
-const float* Context::logits(int row) const {
-  return logits_ + static_cast<std::size_t>(row) * static_cast<std::size_t>(vocabulary_size_);
-}
+const float* Context::logits(int row) const { return logits_ + idx(row) * idx(vocabulary_size_); }
 
 void Context::truncate(int slot, int new_length) {
-  int& cached = lengths_[static_cast<std::size_t>(slot)];
+  int& cached = lengths_[idx(slot)];
   if (new_length >= cached) return;
   if (recurrent_) {
     cached = recurrent_->truncate(slot, cached, new_length);
@@ -323,7 +321,7 @@ void Context::copy(int from, int to) {
   llama_memory_t memory = llama_get_memory(context_.get());
   llama_memory_seq_rm(memory, to, -1, -1);
   llama_memory_seq_cp(memory, from, to, -1, -1);  // the cells themselves are copied ahead of the next pass
-  lengths_[static_cast<std::size_t>(to)] = length(from);
+  lengths_[idx(to)] = length(from);
 }
 
 std::string Context::state(int slot) const {
@@ -338,7 +336,7 @@ bool Context::restore(int slot, const std::string& state, int length) {
   if (recurrent_) recurrent_->forget(slot);
   const int first = first_position();
   if (length <= first) {
-    lengths_[static_cast<std::size_t>(slot)] = length;
+    lengths_[idx(slot)] = length;
     return true;
   }
   llama_memory_t memory = llama_get_memory(context_.get());
@@ -352,7 +350,7 @@ bool Context::restore(int slot, const std::string& state, int length) {
   } catch (const std::exception&) {  // a failed assertion
   }
   take_backend_errors();
-  if (is_restored) lengths_[static_cast<std::size_t>(slot)] = length;
+  if (is_restored) lengths_[idx(slot)] = length;
   else llama_memory_seq_rm(memory, slot, -1, -1);
   return is_restored;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "llama/model.h"
 #include "llama/recurrent_state.h"
 #include "speculative/language_model.h"
@@ -73,7 +74,7 @@ class Context : public virtual LanguageModel {
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
-  int length(int slot) const override { return lengths_[static_cast<std::size_t>(slot)]; }
+  int length(int slot) const override { return lengths_[idx(slot)]; }
   void truncate(int slot, int length) override;
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
@@ -100,7 +101,7 @@ class Context : public virtual LanguageModel {
   virtual void add_padding(int slot, int count);  // tokens that are removed from the cache after the pass
   virtual bool can_pad() const { return !recurrent_; }
   void add(Token token, int slot, int position, bool makes_row);
-  void skip(int slot) { ++lengths_[static_cast<std::size_t>(slot)]; }  // counts a token that is not read
+  void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
 
   virtual int first_position() const { return 0; }  // of a slot's cells
 

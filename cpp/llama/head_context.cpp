@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "llama-context.h"
 #include "llama-ext.h"
 #include "llama.h"
@@ -14,8 +15,6 @@
 
 namespace specdec {
 namespace {
-
-std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 // EAGLE-3 heads are trained to read the tokens after the first, each with the target's row of the one before it. So the
 // first is in the cache only while it is the last.
@@ -29,7 +28,7 @@ class Eagle3 final : public HeadContext {
 
   // By llama.cpp's encoder.
   const float* fuse(const float* target_rows, int count) override {
-    wants_output_.assign(index(count), 1);
+    wants_output_.assign(idx(count), 1);
     llama_batch rows = {};
     rows.n_tokens = count;
     rows.logits = wants_output_.data();
@@ -119,22 +118,22 @@ void HeadTarget::add_input(const PassInput& input) {
 
 void HeadTarget::collect_rows() {
   const int last = llama_model_n_layer(model().get());
-  const auto width = index(llama_model_n_embd(model().get()));
-  collected_.resize(places_.size() * index(hidden_size_));
+  const auto width = idx(llama_model_n_embd(model().get()));
+  collected_.resize(places_.size() * idx(hidden_size_));
   float* to = collected_.data();
   for (const int place : places_) {
     for (const int layer : rows_.layers) {
-      const float* from = layer == last ? llama_get_embeddings_nextn_ith(get(), place)
-                                        : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) +
-                                              index(place) * width;
+      const float* from =
+          layer == last ? llama_get_embeddings_nextn_ith(get(), place)
+                        : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) + idx(place) * width;
       to = std::copy_n(from, width, to);
     }
   }
 }
 
 const float* HeadTarget::hidden_row(int token) const {
-  if (!rows_.layers.empty()) return collected_.data() + index(token) * index(hidden_size_);
-  return llama_get_embeddings_nextn_ith(get(), places_[index(token)]);
+  if (!rows_.layers.empty()) return collected_.data() + idx(token) * idx(hidden_size_);
+  return llama_get_embeddings_nextn_ith(get(), places_[idx(token)]);
 }
 
 // llama.cpp copies the cells themselves ahead of the target's next pass; an assistant's pass may come first.
@@ -169,7 +168,7 @@ HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<Thr
     : Context(std::move(model), std::move(threads), options, setup),
       hidden_size_(llama_model_n_embd_out(this->model().get())),
       wants_last_rows_(this->model().head_rows_need_logits()),
-      read_rows_(index(options.batch_size) * index(hidden_size_)) {
+      read_rows_(idx(options.batch_size) * idx(hidden_size_)) {
   batch().read_rows(read_rows_.data());
   llama_set_embeddings_nextn(get(), true, wants_last_rows_);  // of every token, or of those with logits
 }
@@ -213,10 +212,10 @@ void HeadContext::add(Token token, int slot, bool makes_row, const float* row) {
   if (makes_row) ++num_made_rows_;
 }
 
-const float* HeadContext::logits(int row) const { return Context::logits(rows_[index(row)]); }
+const float* HeadContext::logits(int row) const { return Context::logits(rows_[idx(row)]); }
 
 const float* HeadContext::hidden_row(int token) const {
-  return llama_get_embeddings_nextn_ith(get(), places_[index(token)]);
+  return llama_get_embeddings_nextn_ith(get(), places_[idx(token)]);
 }
 
 }  // namespace specdec

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "base/utf8.h"
 #include "gguf/types.h"
 #include "llama.h"
@@ -32,8 +33,7 @@ std::string metadata(const llama_model* model, const std::string& key) {
 
 // The system may promise memory that it does not have, and kills the process while the weights are read into it.
 void check_memory(const std::vector<GgufFile>& parts) {
-  std::uint64_t needed = 0;
-  for (const GgufFile& part : parts) needed += part.file_size;
+  const std::uint64_t needed = total_file_size(parts);
   const std::uint64_t available = available_memory();
   if (available == 0 || needed < available) return;
   throw ModelError(parts.front().path + ": not enough memory to read the weights into: " +
@@ -225,11 +225,11 @@ std::string Model::chat_template(bool for_tools) const {
 std::string Model::architecture() const { return printable(metadata(get(), "general.architecture")); }
 
 std::uint64_t Model::cache_bytes(std::uint64_t tokens, KvType type) const {
-  return cache_shape_.bytes(tokens, type, static_cast<std::size_t>(num_local_layers()));
+  return cache_shape_.bytes(tokens, type, idx(num_local_layers()));
 }
 
 std::uint64_t Model::head_cache_bytes(std::uint64_t tokens, KvType type) const {
-  return cache_shape_.bytes_of_last(tokens, type, static_cast<std::size_t>(num_head_layers_));
+  return cache_shape_.bytes_of_last(tokens, type, idx(num_head_layers_));
 }
 
 }  // namespace specdec

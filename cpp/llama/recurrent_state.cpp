@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "llama.h"
 
 namespace specdec {
@@ -18,12 +19,10 @@ bool drop_tokens_from(llama_context* context, int slot, int length) {
 }  // namespace
 
 RecurrentState::RecurrentState(llama_context* context, int num_slots)
-    : context_(context),
-      num_snapshots_(static_cast<int>(llama_n_rs_seq(context))),
-      slots_(static_cast<std::size_t>(num_slots)) {}
+    : context_(context), num_snapshots_(static_cast<int>(llama_n_rs_seq(context))), slots_(idx(num_slots)) {}
 
 void RecurrentState::checkpoint(int slot, int length, int pass_tokens) {
-  Slot& s = slots_[index(slot)];
+  Slot& s = slots_[idx(slot)];
   if (length == 0 || length == s.checkpoint_length) return;
   if (pass_tokens > 0 && pass_tokens - 1 <= num_snapshots_) return;
   s.checkpoint.resize(llama_state_seq_get_size_ext(context_, slot, recurrent_only));
@@ -34,11 +33,11 @@ void RecurrentState::checkpoint(int slot, int length, int pass_tokens) {
 
 // A pass of n tokens writes the states after the last n of them, of which the last is the current one.
 void RecurrentState::end_pass(int slot, int num_tokens) {
-  slots_[index(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1);
+  slots_[idx(slot)].can_undo = std::min(num_snapshots_, num_tokens - 1);
 }
 
 int RecurrentState::truncate(int slot, int cached, int length) {
-  Slot& s = slots_[index(slot)];
+  Slot& s = slots_[idx(slot)];
   if (length >= cached) return cached;
   const bool can_undo = cached - length <= s.can_undo;
   s.can_undo = 0;  // llama.cpp goes back once per pass
@@ -48,7 +47,7 @@ int RecurrentState::truncate(int slot, int cached, int length) {
 }
 
 int RecurrentState::recover(int slot, int length) {
-  Slot& s = slots_[index(slot)];
+  Slot& s = slots_[idx(slot)];
   s.can_undo = 0;
   if (0 < s.checkpoint_length && s.checkpoint_length <= length && restore_checkpoint(slot)) return s.checkpoint_length;
   forget(slot);
@@ -57,7 +56,7 @@ int RecurrentState::recover(int slot, int length) {
 }
 
 bool RecurrentState::restore_checkpoint(int slot) {
-  const Slot& s = slots_[index(slot)];
+  const Slot& s = slots_[idx(slot)];
   try {
     const AbortsAsErrors guard;
     return llama_state_seq_set_data_ext(context_, s.checkpoint.data(), s.checkpoint.size(), slot, recurrent_only) ==

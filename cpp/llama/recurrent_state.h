@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
+
 struct llama_context;
 
 namespace specdec {
@@ -24,7 +26,7 @@ class RecurrentState {
   void checkpoint(int slot, int length, int pass_tokens);
 
   // A pass adds tokens to the slot. While it runs, or if it fails, its state is undefined: see recover().
-  void begin_pass(int slot) { slots_[index(slot)].can_undo = 0; }
+  void begin_pass(int slot) { slots_[idx(slot)].can_undo = 0; }
   void end_pass(int slot, int num_tokens);
 
   // Drops the tokens from `length` on, recurrent state and attention alike. Returns the new length: `length`, or less
@@ -34,7 +36,7 @@ class RecurrentState {
   int recover(int slot, int length);
 
   // The slot's cache was replaced.
-  void forget(int slot) { slots_[index(slot)] = {}; }
+  void forget(int slot) { slots_[idx(slot)] = {}; }
 
  private:
   struct Slot {
@@ -42,7 +44,6 @@ class RecurrentState {
     int checkpoint_length = 0;  // tokens of the checkpoint; 0: none
     std::vector<std::uint8_t> checkpoint;
   };
-  static std::size_t index(int slot) { return static_cast<std::size_t>(slot); }
   bool restore_checkpoint(int slot);
 
   llama_context* context_;

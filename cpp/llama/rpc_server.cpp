@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "ggml-backend.h"
 #include "ggml-rpc.h"
 #include "llama.h"
@@ -147,7 +148,7 @@ void serve_rpc(const RpcAddress& address, int num_threads) {
   // are gone then.
   for (bool has_returned = false; !has_returned;) {
     try {
-      ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, static_cast<std::size_t>(num_threads), 1, &cpu);
+      ggml_backend_rpc_start_server(endpoint.c_str(), nullptr, idx(num_threads), 1, &cpu);
       has_returned = true;
     } catch (const std::exception& error) {
       (void)write_to(

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 
+#include "base/index.h"
 #include "base/parallel.h"
 #include "graph/blocks.h"
 #include "platform/huge_pages.h"
@@ -38,7 +39,7 @@ TileMemory::TileMemory(const std::vector<TileCopy>& copies, int num_threads,
   }
   std::atomic<std::int64_t> num_done{0};
   const auto write = [&](std::int64_t i, int) {
-    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    const Piece& piece = pieces[idx(i)];
     write_tiles(copies[piece.copy].weights, copies[piece.copy].type, piece.first, piece.last, tiles_[piece.copy]);
     ++num_done;
   };

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/failed_assertions.h"
+#include "base/index.h"
 #include "base/utf8.h"
 #include "llama.h"
 
@@ -157,7 +158,7 @@ std::vector<Token> Vocabulary::tokenize(const MarkedText& marked) const {
 }
 
 std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_special, bool special) const {
-  if (text.size() > static_cast<std::size_t>(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
+  if (text.size() > idx(INT_MAX / 2)) throw std::invalid_argument("the text is longer than 1 GiB");
   const int length = static_cast<int>(text.size());
   std::vector<Token> tokens(text.size() + 8);
   try {
@@ -165,11 +166,11 @@ std::vector<Token> Vocabulary::tokens_of(const std::string& text, bool add_speci
     int count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special,
                                special);
     if (count < 0) {  // the buffer was too small; now the size is known
-      tokens.resize(static_cast<std::size_t>(-count));
+      tokens.resize(idx(-count));
       count = llama_tokenize(vocab_, text.data(), length, tokens.data(), static_cast<int>(tokens.size()), add_special,
                              special);
     }
-    tokens.resize(static_cast<std::size_t>(std::max(0, count)));
+    tokens.resize(idx(std::max(0, count)));
   } catch (const std::out_of_range&) {  // SentencePiece's way to say it
     fail_unknown_bytes();
   } catch (const std::runtime_error& error) {
@@ -209,10 +210,10 @@ void Vocabulary::piece(Token token, std::string& text, bool special) const {
   text.resize(32);
   int length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, special);
   if (length < 0) {
-    text.resize(static_cast<std::size_t>(-length));
+    text.resize(idx(-length));
     length = llama_token_to_piece(vocab_, token, text.data(), static_cast<int>(text.size()), 0, special);
   }
-  text.resize(static_cast<std::size_t>(std::max(0, length)));
+  text.resize(idx(std::max(0, length)));
 }
 
 std::optional<std::string> Vocabulary::first_difference(const Compared& one, const Compared& other) {

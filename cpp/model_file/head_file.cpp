@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/utf8.h"
 #include "gguf/problem.h"
 #include "gguf/types.h"
@@ -54,7 +55,7 @@ void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
   File::open(file->path).read(ids.offset, values.data(), values.size() * sizeof values[0]);
   std::vector<bool> seen(size, false);
   for (const std::int64_t id : values) {
-    const auto index = static_cast<std::size_t>(id);
+    const auto index = idx(id);
     if (id < 0 || index >= size)
       reject_damaged(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
     if (seen[index]) reject_damaged(head, name + "has " + std::to_string(id) + " twice");

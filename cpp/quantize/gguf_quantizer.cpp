@@ -510,7 +510,7 @@ QuantizeReport quantize_gguf(const std::string& in, const std::string& out, cons
                     output_tensors(tasks), parts.front().alignment);
   Job job(parts, std::move(tasks), options, quantizer, writer);
   QuantizeReport report = job.run();
-  for (const GgufFile& part : parts) report.input_bytes += part.file_size;
+  report.input_bytes = total_file_size(parts);
   writer.sync();
   job.tick();
   writer.publish();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "server/replies.h"
 
 namespace specdec::server {
@@ -56,7 +57,7 @@ std::size_t AssistantMessage::num_reasoning_tokens() const {
     const ChatOutput output = parser_->parse(reader_.text().substr(0, end), true);
     return output.content.empty() && output.tool_calls.empty();
   });
-  return static_cast<std::size_t>(answer - ends_.begin());
+  return idx(answer - ends_.begin());
 }
 
 Json AssistantMessage::json() const {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/index.h"
 #include "base/utf8.h"
 #include "server/endpoints.h"
 #include "server/event_stream.h"
@@ -206,7 +207,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
   const int num_choices = read_num_choices(service, fields);
   if (fields.whole("best_of", num_choices, 1, 128) != num_choices)
     throw invalid_request("best_of", "best_of must be equal to n");
-  options.choices_per_prompt = static_cast<std::size_t>(num_choices);
+  options.choices_per_prompt = idx(num_choices);
   std::vector<Request> requests;
   for (const Prompt& prompt : read_prompts(service, fields, num_choices).prompts) {
     prompt.put_into(request);

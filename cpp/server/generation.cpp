@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "sampling/derived_seed.h"
 #include "server/api_error.h"
 
@@ -91,7 +92,7 @@ std::optional<Generation::Item> Generation::next() {
 }
 
 std::vector<Request> choices_of(const Request& request, int count) {
-  std::vector<Request> requests(static_cast<std::size_t>(count), request);
+  std::vector<Request> requests(idx(count), request);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (request.seed) requests[i].seed = sampling::derived_seed(*request.seed, i);
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "httplib.h"
 #include "platform/sockets.h"
 #include "server/access.h"
@@ -265,7 +266,7 @@ struct HttpServer::Implementation {
   }
 
   void start() {
-    workers = std::make_unique<Workers>(min_threads, static_cast<std::size_t>(options.num_threads));
+    workers = std::make_unique<Workers>(min_threads, idx(options.num_threads));
     quick_workers = std::make_unique<Workers>(quick_threads, quick_threads);
     WaitingRoom::Limits limits;
     limits.max_body = options.max_body;

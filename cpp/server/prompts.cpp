@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "server/tokens.h"
 
 namespace specdec::server {
@@ -50,7 +51,7 @@ Prompts read_prompts(const Service& service, const Fields& body, int answers_eac
   const std::string path = body.path("prompt");
   Prompts result;
   result.is_list = json.is_array() && !json.empty() && std::none_of(json.begin(), json.end(), is_number);
-  const std::size_t num_answers = (result.is_list ? json.size() : 1) * static_cast<std::size_t>(answers_each);
+  const std::size_t num_answers = (result.is_list ? json.size() : 1) * idx(answers_each);
   if (num_answers > service.capacity()) {
     throw invalid_request(path, path + " asks for " + std::to_string(num_answers) +
                                     " answers; this server runs and queues at most " +

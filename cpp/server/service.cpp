@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "server/api_error.h"
 
 namespace specdec::server {
@@ -16,7 +17,7 @@ constexpr const char* plain_template =
 }  // namespace
 
 Service::Service(Generator& generator, int max_queue_size, ServiceOptions options)
-    : generator_(generator), options_(std::move(options)), max_queue_size_(static_cast<std::size_t>(max_queue_size)) {
+    : generator_(generator), options_(std::move(options)), max_queue_size_(idx(max_queue_size)) {
   if (!generator_.chat().has_template()) {
     generator_.chat().set_template(ChatTemplate(plain_template, "the template for models without one"));
   }

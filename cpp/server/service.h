@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/index.h"
 #include "engine/generator.h"
 #include "server/metrics.h"
 
@@ -35,7 +36,7 @@ class Service {
   // was called.
   std::shared_ptr<RequestHandle> submit(const Request& request, const std::function<bool()>& cancelled);
 
-  std::size_t num_slots() const { return static_cast<std::size_t>(generator_.max_sequences()); }
+  std::size_t num_slots() const { return idx(generator_.max_sequences()); }
   std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait
   std::size_t num_unfinished() const { return generator_.num_unfinished(); }
   std::size_t num_processing() const;  // in slots

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "httplib.h"
 #include "server/http_server.h"
 
@@ -168,7 +169,7 @@ void WaitingRoom::drop_slow_ones() {
 bool WaitingRoom::receive(Guest& guest) {
   char data[16384];
   const auto size = receive_bytes(guest.socket, data, sizeof data);
-  if (size > 0) return take(guest, data, static_cast<std::size_t>(size));
+  if (size > 0) return take(guest, data, idx(size));
   leave(guest, "");
   return false;
 }

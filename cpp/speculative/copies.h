@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/index.h"
 #include "speculative/proposer.h"
 
 namespace specdec {
@@ -45,7 +46,7 @@ inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies,
                                                : static_cast<int>(copies.size());
   int added = 0;
   for (; added < most; ++added) {
-    const Copy& copy = copies[static_cast<std::size_t>(added)];
+    const Copy& copy = copies[idx(added)];
     if (request.adaptive == nullptr && copy.confidence < least) break;
     s.draft_row(s.num_drafted()).set_one_hot(copy.token);
     s.add_draft(copy.token, origin);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace specdec {
 namespace {
@@ -21,13 +22,13 @@ CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(doubl
   find_starts();
   std::vector<std::int32_t> next = starts_;
   for (std::size_t i = 0; i < text_.size(); ++i) {
-    order_[static_cast<std::size_t>(next[static_cast<std::size_t>(text_[i] + 1)]++)] = static_cast<std::int32_t>(i);
+    order_[idx(next[idx(text_[i] + 1)]++)] = static_cast<std::int32_t>(i);
   }
   const auto is_before = [&](std::int32_t a, std::int32_t b) {
     const auto end = static_cast<std::int32_t>(text_.size());
     for (int depth = 1; depth < max_depth; ++depth) {
-      const Token x = a + depth < end ? text_[static_cast<std::size_t>(a + depth)] : after_the_end;
-      const Token y = b + depth < end ? text_[static_cast<std::size_t>(b + depth)] : after_the_end;
+      const Token x = a + depth < end ? text_[idx(a + depth)] : after_the_end;
+      const Token y = b + depth < end ? text_[idx(b + depth)] : after_the_end;
       if (x != y) return x < y;
       if (x == after_the_end) break;
     }
@@ -36,7 +37,7 @@ CorpusIndex::CorpusIndex(std::vector<Token> text, const std::function<bool(doubl
   std::size_t told = 0;
   for (std::size_t token = 0; token + 1 < starts_.size(); ++token) {
     std::sort(order_.begin() + starts_[token], order_.begin() + starts_[token + 1], is_before);
-    const auto done = static_cast<std::size_t>(starts_[token + 1]);
+    const auto done = idx(starts_[token + 1]);
     if (!progress || done < told + (std::size_t{1} << 16)) continue;
     told = done;
     if (!progress(static_cast<double>(done) / static_cast<double>(text_.size())))
@@ -49,9 +50,9 @@ CorpusIndex::CorpusIndex(std::vector<Token> text, std::vector<std::int32_t> orde
   std::vector<bool> seen(text_.size(), false);
   if (order_.size() != text_.size()) throw std::invalid_argument("the order is not that of the text");
   for (const std::int32_t position : order_) {
-    if (position < 0 || static_cast<std::size_t>(position) >= seen.size() || seen[static_cast<std::size_t>(position)])
+    if (position < 0 || idx(position) >= seen.size() || seen[idx(position)])
       throw std::invalid_argument("the order is not that of the text");
-    seen[static_cast<std::size_t>(position)] = true;
+    seen[idx(position)] = true;
   }
   find_starts();
 }
@@ -60,24 +61,24 @@ void CorpusIndex::find_starts() {
   if (std::any_of(text_.begin(), text_.end(), [](Token t) { return t < end_of_document; }))
     throw std::invalid_argument("tokens must not be negative");
   const Token largest = text_.empty() ? 0 : *std::max_element(text_.begin(), text_.end());
-  starts_.assign(static_cast<std::size_t>(largest) + 3, 0);
-  for (const Token t : text_) ++starts_[static_cast<std::size_t>(t + 1) + 1];
+  starts_.assign(idx(largest) + 3, 0);
+  for (const Token t : text_) ++starts_[idx(t + 1) + 1];
   for (std::size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
 }
 
 // The token at `depth` of the string at that place of the order.
 Token CorpusIndex::token(std::int32_t place, int depth) const {
-  const auto at = static_cast<std::size_t>(order_[static_cast<std::size_t>(place)]) + static_cast<std::size_t>(depth);
+  const auto at = idx(order_[idx(place)]) + idx(depth);
   return at < text_.size() ? text_[at] : after_the_end;
 }
 
 // Where the string occurs and a token follows. length 0: nowhere.
 CorpusIndex::Match CorpusIndex::range(const Token* tokens, int count) const {
-  const auto first_token = static_cast<std::size_t>(tokens[0] + 1);
+  const auto first_token = idx(tokens[0] + 1);
   if (tokens[0] < 0 || first_token + 1 >= starts_.size()) return {};
   const auto compare = [&](std::int32_t position) {  // the string there: -1 before, 0 starts with tokens, 1 behind
     for (int depth = 1; depth < count; ++depth) {
-      const auto at = static_cast<std::size_t>(position) + static_cast<std::size_t>(depth);
+      const auto at = idx(position) + idx(depth);
       const Token there = at < text_.size() ? text_[at] : after_the_end;
       if (there != tokens[depth]) return there < tokens[depth] ? -1 : 1;
     }
@@ -111,7 +112,7 @@ CorpusIndex::Group CorpusIndex::best_group(const Match& match) const {
   const auto group_at = [&](std::int32_t place) {
     const Token wanted = token(place, match.length);
     const auto at = [&](std::int32_t position) {
-      const auto next = static_cast<std::size_t>(position + match.length);
+      const auto next = idx(position + match.length);
       return next < text_.size() ? text_[next] : after_the_end;
     };
     const auto first =

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "sampling/gumbel_max.h"
 #include "sampling/log_softmax.h"
 #include "sampling/verify_block.h"
@@ -41,11 +42,11 @@ Decoder::Decoder(LanguageModel& target, Proposer* proposer, DraftLength* draft_l
 bool Decoder::prefill(Sequence& s, int max_tokens) {
   Stopwatch watch(s.stats.prompt_seconds);
   // Reserves the largest size the sequence can reach, drafts included, so that cycles do not allocate.
-  const std::size_t room = static_cast<std::size_t>(
-      std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
+  const std::size_t room =
+      idx(std::min(s.remaining, std::max(0, target_.context_length() - s.num_committed)) + max_draft_tokens + 1);
   s.tokens.reserve(s.tokens.size() + room);
   s.emitted.reserve(max_draft_tokens + 1);
-  s.top_logprobs.reserve(static_cast<std::size_t>(s.num_top_logprobs) * (max_draft_tokens + 1));
+  s.top_logprobs.reserve(idx(s.num_top_logprobs) * (max_draft_tokens + 1));
   s.plan.places.reserve(max_draft_tokens);
   s.plan.withheld.reserve(max_draft_tokens + 1);
   try {
@@ -248,10 +249,10 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
   s.drop_drafts_after(num_accepted);
   s.tokens.push_back(next_token);
   for (int place = 0; place <= num_accepted && s.finish == Finish::none; ++place) {
-    const Token token = s.tokens[static_cast<std::size_t>(s.num_committed)];
+    const Token token = s.tokens[idx(s.num_committed)];
     const sampling::LogSoftmax logprobs =
         sampling::log_softmax(target_.logits(first_row + place), target_.vocabulary_size());
-    const DraftOrigin origin = place < num_accepted ? s.origins[static_cast<std::size_t>(place)] : DraftOrigin::none;
+    const DraftOrigin origin = place < num_accepted ? s.origins[idx(place)] : DraftOrigin::none;
     s.emitted.push_back({token, origin, logprobs(token)});
     sampling::append_most_likely(logprobs, s.num_top_logprobs, s.top_logprobs);
     count_accepted(s.stats, origin, 1);

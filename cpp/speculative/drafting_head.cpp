@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/index.h"
+
 namespace specdec {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr int max_unread = 64;
 
 const float* HiddenRows::row(int position) const {
   if (position < begin() || position >= end()) return nullptr;
-  return rows_.data() + static_cast<std::size_t>(position - first_) * size_;
+  return rows_.data() + idx(position - first_) * size_;
 }
 
 void HiddenRows::put(int position, Token token, const float* row) {
@@ -28,7 +30,7 @@ void HiddenRows::put(int position, Token token, const float* row) {
 }
 
 void HiddenRows::drop_from(int position) {
-  const auto left = static_cast<std::size_t>(std::clamp(position - begin(), 0, end() - begin()));
+  const auto left = idx(std::clamp(position - begin(), 0, end() - begin()));
   tokens_.resize(left);
   rows_.resize(left * size_);
 }
@@ -36,7 +38,7 @@ void HiddenRows::drop_from(int position) {
 void HiddenRows::drop_before(int position) {
   const int dropped = std::clamp(position - begin(), 0, end() - begin());
   tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
-  rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(dropped) * size_));
+  rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(idx(dropped) * size_));
   first_ += dropped;
 }
 
@@ -76,9 +78,9 @@ DraftingHead::DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_s
     : layers_(layers),
       target_(target, *this),
       target_model_(target),
-      hidden_size_(static_cast<std::size_t>(layers.hidden_size())),
-      target_row_size_(static_cast<std::size_t>(target.hidden_size())),
-      slots_(static_cast<std::size_t>(num_slots), Slot(target.hidden_size(), hidden_size_)) {
+      hidden_size_(idx(layers.hidden_size())),
+      target_row_size_(idx(target.hidden_size())),
+      slots_(idx(num_slots), Slot(target.hidden_size(), hidden_size_)) {
   if (hidden_size_ == 0 || layers.target_row_size() != target.hidden_size()) {
     throw std::logic_error("a drafting head must read its target's hidden rows");
   }

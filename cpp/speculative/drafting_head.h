@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/index.h"
 #include "speculative/head_models.h"
 
 namespace specdec {
@@ -19,7 +20,7 @@ class DraftingHead;
 // The hidden rows of consecutive tokens of a slot, and the tokens.
 class HiddenRows {
  public:
-  explicit HiddenRows(int size) : size_(static_cast<std::size_t>(size)) {}
+  explicit HiddenRows(int size) : size_(idx(size)) {}
 
   int begin() const { return first_; }
   int end() const { return first_ + static_cast<int>(tokens_.size()); }
@@ -102,8 +103,8 @@ class DraftingHead final : public LanguageModel {
     int own_length = 0;  // own is the head's row of token own_length - 1; 0: of none
     std::vector<float> own;
   };
-  Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
-  const Slot& at(int slot) const { return slots_[static_cast<std::size_t>(slot)]; }
+  Slot& at(int slot) { return slots_[idx(slot)]; }
+  const Slot& at(int slot) const { return slots_[idx(slot)]; }
   int steps(const PassInput& input) const;
   int readable(const PassInput& input, int position, int num_left) const;
   bool needs_own_row(int slot, int position) const;

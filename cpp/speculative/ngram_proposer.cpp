@@ -5,6 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/index.h"
 #include "speculative/copies.h"
 
 namespace specdec {
@@ -50,8 +51,7 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
     const int count = std::min(most_copies(request), s.num_committed - source);
     copies_.clear();
     for (int place = 0; place < count; ++place) {
-      copies_.push_back(
-          {s.tokens[static_cast<std::size_t>(source + place)], confidence_in_repetition(matched + place)});
+      copies_.push_back({s.tokens[idx(source + place)], confidence_in_repetition(matched + place)});
     }
     add_copies(request, copies_, DraftOrigin::ngram);
   }

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/index.h"
+
 namespace specdec {
 
 void Score::add(const float* logits, int size) {
@@ -12,7 +14,7 @@ void Score::add(const float* logits, int size) {
 }
 
 void Score::truncate(int count) {
-  const auto kept = static_cast<std::size_t>(count);
+  const auto kept = idx(count);
   if (kept >= logprobs.size()) return;
   top_logprobs.resize(top_logprobs.size() / logprobs.size() * kept);
   logprobs.resize(kept);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "sampling/constraint.h"
 #include "sampling/distribution.h"
 #include "sampling/log_softmax.h"
@@ -99,8 +100,8 @@ struct Sequence {
   int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }
   // The distribution of place i; allocated once and reused in every cycle.
   sampling::Distribution& draft_row(int place) {
-    if (draft_probs.size() <= static_cast<std::size_t>(place)) draft_probs.resize(static_cast<std::size_t>(place) + 1);
-    return draft_probs[static_cast<std::size_t>(place)];
+    if (draft_probs.size() <= idx(place)) draft_probs.resize(idx(place) + 1);
+    return draft_probs[idx(place)];
   }
   // What may follow the first `length` tokens, drafts included; null: anything.
   const sampling::TokenMask* mask(int length) {
@@ -108,11 +109,11 @@ struct Sequence {
   }
   // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
   void add_draft(Token token, DraftOrigin origin) {
-    origins[static_cast<std::size_t>(num_drafted())] = origin;
+    origins[idx(num_drafted())] = origin;
     tokens.push_back(token);
   }
   // Keeps the first num_kept drafts of the cycle.
-  void drop_drafts_after(int num_kept) { tokens.resize(static_cast<std::size_t>(num_committed + num_kept)); }
+  void drop_drafts_after(int num_kept) { tokens.resize(idx(num_committed + num_kept)); }
 };
 
 }  // namespace specdec

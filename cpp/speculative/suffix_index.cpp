@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
+
 namespace specdec {
 namespace {
 
@@ -123,11 +125,11 @@ void SuffixIndex::push(Token token) {
       }
     }
     if (node(suffix).best == none || is_better(next, node(suffix).best)) node(suffix).best = next;
-    more = static_cast<std::size_t>(depth) + 1 < active_.size();
-    if (more) suffix = std::exchange(active_[static_cast<std::size_t>(depth) + 1], next);
+    more = idx(depth) + 1 < active_.size();
+    if (more) suffix = std::exchange(active_[idx(depth) + 1], next);
     else active_.push_back(next);
   }
-  active_.resize(static_cast<std::size_t>(depth) + 1);
+  active_.resize(idx(depth) + 1);
 }
 
 // Removes the occurrences that start there and are longer than kept_depth. Later starts must have been removed before:
@@ -169,7 +171,7 @@ void SuffixIndex::truncate(int new_length) {
   for (int start = length() - 1; start >= 0 && start > new_length - max_depth; --start) {
     remove_occurrence(start, std::max(0, new_length - start));
   }
-  text_.resize(static_cast<std::size_t>(new_length));
+  text_.resize(idx(new_length));
   find_active();
 }
 
@@ -224,7 +226,7 @@ SuffixIndex::Continuation SuffixIndex::best(const Match& match) const {
     return {text(n.position + match.length), 1, 1, {match.first, 0, match.length + 1}};
   }
   if (n.best == none || match.length == 0) return {};
-  const auto depth = static_cast<std::size_t>(match.length);
+  const auto depth = idx(match.length);
   const bool is_suffix =
       depth < active_.size() && active_[depth] == match.first;  // that occurrence is followed by nothing
   return {node(n.best).token, node(n.best).count, n.count - (is_suffix ? 1 : 0), {n.best, 0, match.length + 1}};

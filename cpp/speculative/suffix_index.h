@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/index.h"
 #include "base/token.h"
 #include "speculative/text_index.h"
 
@@ -49,9 +50,9 @@ class SuffixIndex final : public TextIndex {
     Id best, first_child;   // none: a leaf
     Id next, previous;      // siblings
   };
-  Node& node(Id id) { return nodes_[static_cast<std::size_t>(id)]; }
-  const Node& node(Id id) const { return nodes_[static_cast<std::size_t>(id)]; }
-  Token text(int position) const { return text_[static_cast<std::size_t>(position)]; }
+  Node& node(Id id) { return nodes_[idx(id)]; }
+  const Node& node(Id id) const { return nodes_[idx(id)]; }
+  Token text(int position) const { return text_[idx(position)]; }
 
   Id child(Id parent, Token token) const;
   Id add_child(Id parent, Token token, int position);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "speculative/copies.h"
 
 namespace specdec {
@@ -22,14 +23,14 @@ bool may_use_earlier_outputs(const Sequence& s) {
 }  // namespace
 
 SuffixIndex& SuffixProposer::text_of(int slot) {
-  const auto place = static_cast<std::size_t>(slot);
+  const auto place = idx(slot);
   if (texts_.size() <= place) texts_.resize(place + 1);
   return texts_[place];
 }
 
 void SuffixProposer::prefill(const Sequence& sequence, int length) {
   SuffixIndex& text = text_of(sequence.slot);
-  for (int i = text.length(); i < length; ++i) text.push(sequence.tokens[static_cast<std::size_t>(i)]);
+  for (int i = text.length(); i < length; ++i) text.push(sequence.tokens[idx(i)]);
 }
 
 void SuffixProposer::truncate(int slot, int length) { text_of(slot).truncate(length); }
@@ -51,7 +52,7 @@ SuffixProposer::Source SuffixProposer::find(const Sequence& s, const std::vector
   const int count = std::min(longest, static_cast<int>(context.size()));
   const Token* const tokens = context.data() + context.size() - count;
   const auto in = [&](const TextIndex& index) { return source_at(index, index.find(tokens, count)); };
-  Source best = in(texts_[static_cast<std::size_t>(s.slot)]);
+  Source best = in(texts_[idx(s.slot)]);
   const auto or_in = [&](const TextIndex& index) {
     const Source other = in(index);
     if (other.confidence > best.confidence) best = other;

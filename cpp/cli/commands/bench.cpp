@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cli/commands/bench_report.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
@@ -249,7 +250,7 @@ int run_bench(int argc, const char* const* argv) {
     arguments.request.prompt = text;
     arguments.request.validate();
   }
-  if (texts.size() * static_cast<std::size_t>(arguments.request.max_tokens) < min_timed_tokens) {
+  if (texts.size() * idx(arguments.request.max_tokens) < min_timed_tokens) {
     throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " +
                      std::to_string(min_timed_tokens) + " in all");
   }

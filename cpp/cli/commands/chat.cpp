@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "chat/chat_template.h"
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
@@ -208,7 +209,7 @@ class Chat {
     text += "template " + std::string(of_template) + "\n";
     text += "context  " + counted(context, "token");
     if (context < trained) text += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
-    const std::size_t width = static_cast<std::size_t>(std::max(20, terminal_size().columns - 1));
+    const std::size_t width = idx(std::max(20, terminal_size().columns - 1));
     if (is_demonstration_) text += "\n" + wrap(demonstration, width, 0);
     return text + "\n" + wrap(help_hint, width, 0) + "\n";
   }
@@ -291,10 +292,8 @@ class Chat {
   std::string remedy() const {
     constexpr int step = 512, template_tokens = 64;  // sizes are rounded up; what a template adds, roughly
     const std::size_t text = generator_.tokenize(conversation_.system() + conversation_.question(), false).size();
-    const std::size_t needed =
-        text + conversation_.answer().tokens.size() + static_cast<std::size_t>(reserve() + template_tokens);
-    const std::size_t size = (needed + step - 1) / step * step,
-                      trained = static_cast<std::size_t>(generator_.trained_context());
+    const std::size_t needed = text + conversation_.answer().tokens.size() + idx(reserve() + template_tokens);
+    const std::size_t size = (needed + step - 1) / step * step, trained = idx(generator_.trained_context());
     if (size > trained) return "; the model was trained for " + std::to_string(trained) + ": shorten the message";
     return "; start with -c " + std::to_string(size) + ", or shorten the message";
   }
@@ -329,7 +328,7 @@ class Chat {
   }
 
   void warn_of_full_context(std::size_t answer) {
-    const std::size_t used = request_.prompt_tokens.size() + answer, all = static_cast<std::size_t>(generator_.n_ctx());
+    const std::size_t used = request_.prompt_tokens.size() + answer, all = idx(generator_.n_ctx());
     if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
     note("(" + std::to_string(used) + " of " + std::to_string(all) +
          " tokens of context are used; when they are full, the oldest turns are left out)\n");

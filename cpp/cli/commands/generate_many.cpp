@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cli/options.h"
 #include "cli/piece_json.h"
 #include "cli/prompt_line.h"
@@ -196,8 +197,7 @@ class Run {
 
   // Keeps as many requests waiting as there are slots.
   void submit() {
-    for (; next_line_ < lines_.size() && running_.size() < 2 * static_cast<std::size_t>(generator_.max_sequences());
-         ++next_line_) {
+    for (; next_line_ < lines_.size() && running_.size() < 2 * idx(generator_.max_sequences()); ++next_line_) {
       const std::string& line = lines_[next_line_];
       if (is_blank(line)) continue;
       const std::int64_t index = next_index_++;

@@ -39,12 +39,6 @@ TypeTotal sum(const std::vector<TypeTotal>& totals) {
   return all;
 }
 
-std::uint64_t total_file_size(const Parts& parts) {
-  std::uint64_t size = 0;
-  for (const GgufFile& part : parts) size += part.file_size;
-  return size;
-}
-
 const GgufValue* hyperparameter(const GgufFile& file, const std::string& name) {
   return file.find(file.string("general.architecture").value_or("") + "." + name);
 }

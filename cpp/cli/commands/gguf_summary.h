@@ -24,7 +24,6 @@ struct TypeTotal {
 
 std::vector<TypeTotal> totals_by_type(const Parts& parts);  // most bytes first
 TypeTotal sum(const std::vector<TypeTotal>& totals);
-std::uint64_t total_file_size(const Parts& parts);
 
 // A hyperparameter such as "block_count", stored as "<architecture>.block_count"; null when the file has none.
 const GgufValue* hyperparameter(const GgufFile& file, const std::string& name);

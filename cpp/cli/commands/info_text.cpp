@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/index.h"
 #include "base/isa.h"
 #include "cli/commands/kernel_families.h"
 #include "cli/terminal/format.h"
@@ -205,7 +206,7 @@ std::string metadata_text(const GgufFile& file) {
       value = std::to_string(array->count) + " x " + gguf_type_name(array->type) + " " + value;
     }
     const std::string line = pad(printable(entry.key), key_width) + "  " + value;
-    text += (output_is_terminal() ? shorten(line, static_cast<std::size_t>(terminal_size().columns)) : line) + "\n";
+    text += (output_is_terminal() ? shorten(line, idx(terminal_size().columns)) : line) + "\n";
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cli/commands/comparison.h"
 #include "cli/options.h"
 #include "cli/piece_source.h"
@@ -163,15 +164,13 @@ class Columns {
       cells.push_back(text_until(runner, seconds).lines(width, color_));
       height = std::max(height, cells.back().size());
     }
-    const std::size_t room =
-        rows == 0 ? height : static_cast<std::size_t>(std::max(1, rows - 5));  // 5 lines surround the text
+    const std::size_t room = rows == 0 ? height : idx(std::max(1, rows - 5));  // 5 lines surround the text
     std::string text =
         row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
       for (std::size_t column = 0; column < cells.size(); ++column) {
         const bool has_line = i < cells[column].size();
-        text += (column > 0 ? separator : "") +
-                (has_line ? cells[column][i] : std::string(static_cast<std::size_t>(width), ' '));
+        text += (column > 0 ? separator : "") + (has_line ? cells[column][i] : std::string(idx(width), ' '));
       }
       text += "\n";
     }

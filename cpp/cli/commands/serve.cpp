@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "cli/options.h"
 #include "cli/shared_options.h"
 #include "cli/template_options.h"
@@ -192,7 +193,7 @@ int run_serve(int argc, const char* const* argv) {
   resolve_models(options.generator);
   const int capacity = options.generator.max_sequences + options.generator.max_queue_size;
   options.http.num_threads = options.num_threads > 0 ? options.num_threads : capacity + spare_threads;
-  options.http.max_body = static_cast<std::size_t>(options.max_body_mib) << 20;
+  options.http.max_body = idx(options.max_body_mib) << 20;
 
   Generator generator(options.generator);
   show_notes(generator);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/index.h"
 #include "cli/terminal/output.h"
 
 namespace specdec::cli {
@@ -57,7 +58,7 @@ class Line {
     used_ += cells;
   }
   std::string finish() {
-    put(std::string(static_cast<std::size_t>(width_ - used_), ' '), width_ - used_, Style::plain);
+    put(std::string(idx(width_ - used_), ' '), width_ - used_, Style::plain);
     return text_;
   }
 
@@ -123,8 +124,7 @@ std::vector<std::string> ColumnText::lines(int width, bool color) const {
 
 std::string column_line(const std::string& text, int width, Style style, bool color) {
   Line line(width, color);
-  line.put(text.substr(0, static_cast<std::size_t>(width)),
-           static_cast<int>(std::min(text.size(), static_cast<std::size_t>(width))), style);
+  line.put(text.substr(0, idx(width)), static_cast<int>(std::min(text.size(), idx(width))), style);
   return line.finish();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "base/utf8.h"
 #include "cli/terminal/columns.h"
 
@@ -118,7 +119,7 @@ EditLayout layout(const EditBuffer& buffer, const std::string& prompt, int width
       if (used == width) next_row("");
       if (has_cursor) mark_cursor();
       const int cells = std::min(tab_stop - used % tab_stop, width - used);
-      result.rows.back().append(static_cast<std::size_t>(cells), ' ');
+      result.rows.back().append(idx(cells), ' ');
       used += cells;
     } else {
       const int cells = cell_width(utf8_character(text, at));

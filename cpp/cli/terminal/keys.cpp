@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "base/utf8.h"
 
 namespace specdec::cli {
@@ -138,8 +139,7 @@ bool KeyDecoder::decode(std::optional<KeyPress>& key) {
     if (const std::optional<Key> found = key_of_control(take(1).front())) key = KeyPress{*found, {}};
     return true;
   }
-  std::string text,
-      run = take(static_cast<std::size_t>(std::find_if(bytes_.begin(), bytes_.end(), is_control) - bytes_.begin()));
+  std::string text, run = take(idx(std::find_if(bytes_.begin(), bytes_.end(), is_control) - bytes_.begin()));
   decode_utf8(run, text);
   const bool is_complete = !text.empty();
   if (is_complete) key = KeyPress{Key::text, std::move(text)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 #include "platform/interrupt.h"
@@ -184,7 +185,7 @@ void LineEditor::recall(std::size_t place) {
 void LineEditor::draw(const std::string& prompt) {
   const TerminalSize size = terminal_size();
   const EditLayout all = layout(buffer_, prompt, std::max(size.columns, static_cast<int>(prompt.size()) + 2));
-  const std::size_t shown = std::min(all.rows.size(), static_cast<std::size_t>(std::max(1, size.rows - 1)));
+  const std::size_t shown = std::min(all.rows.size(), idx(std::max(1, size.rows - 1)));
   const std::size_t first = std::min(all.cursor_row - std::min(all.cursor_row, shown / 2), all.rows.size() - shown);
   std::string text = up(rows_above_) + "\r\x1b[J";
   for (std::size_t row = first; row < first + shown; ++row) text += (row == first ? "" : "\r\n") + all.rows[row];

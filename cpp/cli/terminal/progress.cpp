@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/index.h"
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 
@@ -22,7 +23,7 @@ void ProgressLine::clear() {
 
 void ProgressLine::put(const std::string& text) {
   last_ = Clock::now();
-  const std::size_t width = terminal_ ? static_cast<std::size_t>(std::max(2, terminal_size().columns)) - 1 : 80;
+  const std::size_t width = terminal_ ? idx(std::max(2, terminal_size().columns)) - 1 : 80;
   note(terminal_ ? "\r" + shorten(text, width) + "\x1b[K" : shorten(text, width) + "\n");
   shown_ = true;
 }

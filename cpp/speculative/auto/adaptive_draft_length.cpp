@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/index.h"
+
 namespace specdec {
 
 void AdaptiveDraftLength::Share::add(double outcome, double window) {
@@ -57,7 +59,7 @@ double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
 AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
     : options_(options), target_costs_(options.costs), draft_costs_(options.costs), model_(options), text_(options) {
   standing_.reserve(max_draft_tokens + 1);
-  const std::size_t num_lengths = static_cast<std::size_t>(options.longest_tried) + 1;
+  const std::size_t num_lengths = idx(options.longest_tried) + 1;
   target_pass_.reserve(num_lengths);
   losses_.reserve(num_lengths);
 }
@@ -96,7 +98,7 @@ void AdaptiveDraftLength::add_changes() {
   const auto best = weigh();
   steady_ = std::min(steady_, losses_.size() - 1);
   regret_ += losses_[steady_] - *best;
-  if (regret_ >= target_costs_.change()) steady_ = static_cast<std::size_t>(best - losses_.cbegin()), regret_ = 0.0;
+  if (regret_ >= target_costs_.change()) steady_ = idx(best - losses_.cbegin()), regret_ = 0.0;
   const double proposing = 1.0 - std::pow(1.0 - proposing_.mean, num_sequences_);
   for (std::size_t k = 0; k < target_pass_.size(); ++k) {
     double changes = columns(static_cast<int>(k)) != target_costs_.latest() ? 1.0 : 0.0;
@@ -129,8 +131,7 @@ void AdaptiveDraftLength::choose_trial() {
     const int k = static_cast<int>(loss - losses_.cbegin());
     if (loss != best) next_trial_ = std::min(next_trial_, *loss - *best);
     const double doubt = target_costs_.doubt(columns(k));
-    const double promise =
-        target_pass_[static_cast<std::size_t>(k)] * (1.0 - std::exp(-options_.optimism * doubt)) - (*loss - *best);
+    const double promise = target_pass_[idx(k)] * (1.0 - std::exp(-options_.optimism * doubt)) - (*loss - *best);
     if (loss == best || *loss - *best > budget_ || promise <= most) continue;
     trial_ = k, trial_loss_ = *loss - *best, most = promise;
   }
@@ -144,16 +145,15 @@ void AdaptiveDraftLength::choose_trial() {
 // out: their columns are paid for already.
 double AdaptiveDraftLength::survival_of_others(const Sequence& s) const {
   double sum = 0.0;
-  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts)
-    sum = typical_ * sum + standing_[static_cast<std::size_t>(drafts)];
+  for (int drafts = 0; drafts <= s.num_drafted(); ++drafts) sum = typical_ * sum + standing_[idx(drafts)];
   return proposing_.mean * std::max(0.0, sum - s.plan.survival);
 }
 
 // Seconds that a pass takes longer if this sequence, with num_drafted drafts, gets more. The longest draft has paid for
 // its columns.
 double AdaptiveDraftLength::longer_pass(int num_drafted, int more) const {
-  const auto longest = static_cast<std::size_t>(std::max(longest_, num_drafted));
-  return target_pass_[std::max(longest, static_cast<std::size_t>(num_drafted + more))] - target_pass_[longest];
+  const auto longest = idx(std::max(longest_, num_drafted));
+  return target_pass_[std::max(longest, idx(num_drafted + more))] - target_pass_[longest];
 }
 
 // Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read
@@ -169,7 +169,7 @@ bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, double
   if (row_is_known && num_drafted < longest_) return true;  // another sequence's longer draft has paid for this column
   const double rate = tokens_per_second(by_model);
   double tokens = 0.0, next = s.plan.survival * next_acceptance + survival_of_others(s) * typical_;
-  for (int more = 1; static_cast<std::size_t>(num_drafted + more) < target_pass_.size(); ++more) {
+  for (int more = 1; idx(num_drafted + more) < target_pass_.size(); ++more) {
     tokens += next;
     if (tokens > rate * (drafting + longer_pass(num_drafted, more))) return true;
     next *= typical_;
@@ -187,7 +187,7 @@ bool AdaptiveDraftLength::stops(const Sequence& s) {
 // them.
 double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted, int num_unread, double rate) const {
   double most = 0.0, tokens = 0.0, drafting = catch_up(num_unread);
-  for (int more = 1; static_cast<std::size_t>(num_drafted + more) < target_pass_.size(); ++more) {
+  for (int more = 1; idx(num_drafted + more) < target_pass_.size(); ++more) {
     tokens += next;
     next *= typical_;
     drafting += draft_pass_;
@@ -206,8 +206,8 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
       has_model ? seconds_gained_by_model(typical_ * (survival + others), num_drafted, num_unread, copying_rate) : 0.0;
   int best = 0;
   for (int count = 1; count <= static_cast<int>(copies.size()); ++count) {
-    if (static_cast<std::size_t>(num_drafted + count) >= target_pass_.size()) break;
-    survival *= text_.of_draft(copies[static_cast<std::size_t>(count - 1)].confidence);
+    if (idx(num_drafted + count) >= target_pass_.size()) break;
+    survival *= text_.of_draft(copies[idx(count - 1)].confidence);
     others *= typical_;
     tokens += survival + others;
     double gained = tokens / copying_rate - longer_pass(num_drafted, count);
@@ -230,12 +230,12 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
   if (num_drafted == 0 && (count > 0 || !has_model_)) ++num_proposing_;
   is_copying_ = is_copying_ || count > 0;
   for (int i = 0; i < count; ++i) {
-    const double confidence = copies[static_cast<std::size_t>(i)].confidence;
+    const double confidence = copies[idx(i)].confidence;
     text_.add_row(confidence);
     add_place(s, {confidence, confidence}, text_.of_draft(confidence));
   }
   if (count == num_copies) return count;
-  const Copy& next = copies[static_cast<std::size_t>(count)];
+  const Copy& next = copies[idx(count)];
   text_.add_row(next.confidence);
   s.plan.withheld.push_back({num_drafted + count, next.token, next.confidence});
   if (num_unread == 0) stops(s);
@@ -245,7 +245,7 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
 // It costs its column of the target's pass alone.
 bool AdaptiveDraftLength::worth_a_certain_draft(Sequence& s) {
   const int num_drafted = s.num_drafted();
-  if (static_cast<std::size_t>(num_drafted) + 1 >= target_pass_.size()) return false;
+  if (idx(num_drafted) + 1 >= target_pass_.size()) return false;
   if (s.plan.survival <= tokens_per_second(by_model) * longer_pass(num_drafted, 1)) return false;
   if (num_drafted == 0) ++num_proposing_;
   add_place(s, {1.0, 1.0}, 1.0);
@@ -294,14 +294,13 @@ void AdaptiveDraftLength::record_draft_pass(int num_rows, int num_tokens, double
 void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token target_token) {
   const int num_drafted = static_cast<int>(s.plan.places.size());
   for (int place = 0; place < std::min(num_accepted + 1, num_drafted); ++place) {
-    const auto i = static_cast<std::size_t>(place);
+    const auto i = idx(place);
     if (s.origins[i] == DraftOrigin::constraint) continue;  // certain
     acceptance_of(s.origins[i]).learn(s.plan.places[i], place < num_accepted);
   }
   for (const DraftPlan::Withheld& copy : s.plan.withheld) {
     if (copy.place > num_accepted) continue;
-    const Token token =
-        copy.place == num_accepted ? target_token : s.tokens[static_cast<std::size_t>(s.num_committed + copy.place)];
+    const Token token = copy.place == num_accepted ? target_token : s.tokens[idx(s.num_committed + copy.place)];
     text_.learn({copy.confidence, copy.confidence}, copy.token == token);
   }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/index.h"
+
 namespace specdec {
 // The prior of log seconds, up to a constant: a pass reads all weights once, and computes for every token.
 double PassCosts::first_guess(int num_tokens) const { return std::log(num_tokens + options_.tokens_per_reading); }
@@ -72,7 +74,7 @@ std::size_t PassCosts::find_or_insert(int num_tokens) {
   for (std::size_t i = 0; i < num_slots_; ++i) row[i] = covariance(v, i);
   std::size_t slot = num_slots_;
   if (num_slots_ < max_slots) ++num_slots_;
-  else slot = static_cast<std::size_t>(std::min_element(last_.begin() + first_size, last_.end()) - last_.begin());
+  else slot = idx(std::min_element(last_.begin() + first_size, last_.end()) - last_.begin());
   row[slot] = variance;
   sizes_[slot] = num_tokens;
   state_[slot] = value;
