@@ -201,7 +201,7 @@ std::string string_from(const std::string& name, py::handle object) {
   if (!py::isinstance<py::str>(object)) throw_wrong_type(name, object, "a str");
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
-  if (text != nullptr) return std::string(text, idx(size));
+  if (text != nullptr) return std::string(text, specdec::idx(size));
   const py::error_already_set error;
   if (!error.matches(PyExc_UnicodeEncodeError)) throw error;
   throw py::value_error(name + " has a lone surrogate at " +

@@ -41,13 +41,13 @@ void check_tokens(const std::vector<Token>& tokens, int vocabulary_size) {
 // Writes [tokens, vocabulary_size] to `out`.
 void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tokens, const std::vector<int>& pass_sizes,
                     float* out) {
-  const auto row = idx(model.vocabulary_size());
+  const auto row = specdec::idx(model.vocabulary_size());
   const int length = static_cast<int>(tokens.size());
   std::size_t pass = 0;
   for (int at = 0; at < length; ++pass) {
     const int count = std::min(pass_sizes[pass % pass_sizes.size()], length - at);
     model.decode({{0, tokens.data() + at, count, count}});
-    std::memcpy(out + idx(at) * row, model.logits(0), idx(count) * row * sizeof(float));
+    std::memcpy(out + specdec::idx(at) * row, model.logits(0), specdec::idx(count) * row * sizeof(float));
     at += count;
   }
 }

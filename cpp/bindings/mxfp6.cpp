@@ -168,7 +168,8 @@ struct Product {
 void multiply(const Kernels& kernels, const Product& p, int threads) {
   const std::int64_t blocks = p.cols / block_size, bands = p.rows / tile_rows;
   std::vector<float> panel(panel_bytes(p.n, p.cols) / sizeof(float));
-  std::vector<std::vector<std::uint8_t>> scratch(idx(threads), std::vector<std::uint8_t>(scratch_bytes(p.n, p.cols)));
+  std::vector<std::vector<std::uint8_t>> scratch(specdec::idx(threads),
+                                                 std::vector<std::uint8_t>(scratch_bytes(p.n, p.cols)));
   for_each_piece(threads, threads, [&](std::int64_t t) {
     for (std::int64_t c = 0; c < p.n; ++c) {
       kernels.quantize(p.x + c * p.cols, p.n, p.cols, c, blocks * t / threads, blocks * (t + 1) / threads,
@@ -178,7 +179,7 @@ void multiply(const Kernels& kernels, const Product& p, int threads) {
   for_each_piece(threads, threads, [&](std::int64_t t) {
     const std::int64_t begin = bands * t / threads, end = bands * (t + 1) / threads;
     kernels.matmul(p.tiles, p.cols, panel.data(), p.n, begin, end, p.out + begin * tile_rows, p.rows,
-                   scratch[idx(t)].data());
+                   scratch[specdec::idx(t)].data());
   });
 }
 

@@ -68,7 +68,7 @@ Distribution checked_distribution(const double* row, py::ssize_t vocabulary, con
   double sum = 0.0;
   for (py::ssize_t i = 0; i < vocabulary; ++i) {
     const bool plausible = row[i] >= 0.0 && row[i] <= 2.0;  // excludes NaN and inf; the sum is checked below
-    if (!plausible) throw_invalid(element(name, idx(i)), row[i], "a probability");
+    if (!plausible) throw_invalid(element(name, specdec::idx(i)), row[i], "a probability");
     sum += row[i];
   }
   if (!(std::fabs(sum - 1.0) <= 1e-6)) throw_invalid("sum of " + name, sum, "1 (to 1e-6)");
