@@ -211,23 +211,19 @@ TEST(views_of_some_rows_and_blocks) {
 }
 
 TEST(experts_are_chosen_per_token) {
-  const std::vector<std::int32_t> chosen = {2, 0, 1, 1, 2, 1, 0, 2, 2, 0};  // [2 used, 5 tokens]
   for (const NamedType type : types) {
     for (const std::int64_t shared : {1, 2}) {  // one activation per token, or one per expert used
       Graph graph(type);
       ggml_tensor *w = graph.weights(rows, 3), *x = graph.activations(k, shared, 5);
-      ggml_tensor* y = ggml_mul_mat_id(graph.get(), w, x, graph.ids(chosen, 2, 5));
+      ggml_tensor* y = ggml_mul_mat_id(graph.get(), w, x, graph.ids(chosen_experts, 2, 5));
       graph.compute(y);
-      for (std::int64_t token = 0; token < 5; ++token) {
-        for (std::int64_t used = 0; used < 2; ++used) {
-          const std::int64_t expert = chosen[static_cast<std::size_t>(token * 2 + used)];
-          for (std::int64_t r = 0; r < rows; ++r) {
-            const float expected =
-                product(type.ours, place<std::uint8_t>(w, r, expert), k, place<float>(x, used % shared, token));
-            CHECK(place<float>(y, used, token)[r] == expected);
-          }
+      for_each_expert([&](std::int64_t token, std::int64_t used, std::int64_t expert) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const float expected =
+              product(type.ours, place<std::uint8_t>(w, r, expert), k, place<float>(x, used % shared, token));
+          CHECK(place<float>(y, used, token)[r] == expected);
         }
-      }
+      });
     }
   }
 }
