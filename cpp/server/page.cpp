@@ -10,10 +10,10 @@ HttpReply page(Service&) {
   HttpReply reply;
   reply.content_type = "text/html; charset=utf-8";
   reply.body = html;
-  // It runs its own script only, and talks to this server only.
+  // It runs its own script only, talks to this server only, and cannot make elements of texts.
   reply.headers = {{"Content-Security-Policy",
                     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-                    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}};
+                    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"}};
   return reply;
 }
 

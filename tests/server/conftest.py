@@ -1,10 +1,18 @@
-"""One server with the bundled pair for all tests that change nothing about it."""
+"""One server with the bundled pair for all tests that change nothing about it, and a browser for its page."""
+
+from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.running import Server, serving
+from tests.server.scripted import ScriptedServer, scripted
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from tests.server.browsing import Page
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +23,40 @@ def server(specdec: pathlib.Path) -> Iterator[Server]:
         assert running.num_unfinished() == 0
         code, error = running.stop()
         assert code == 0, error
+
+
+@pytest.fixture
+def scripted_server(server: Server) -> Iterator[ScriptedServer]:
+    headers = server.get("/").headers
+    kept = {name: headers[name] for name in ("Content-Type", "Content-Security-Policy")}
+    with scripted(kept, server.get("/props").json["default_generation_settings"]["params"]) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Chrome]:
+    pytest.importorskip("selenium.webdriver")
+    from tests.server.browsing import browsing
+
+    with browsing() as running:
+        yield running
+
+
+@pytest.fixture
+def page_of(browser: Chrome, tmp_path: pathlib.Path) -> Iterator[Callable[[str], Page]]:
+    """The page of the server at this address, as for a person who was never there. Its scripts must not fail."""
+    from tests.server.browsing import Page
+
+    pages: list[Page] = []
+
+    def opened(url: str) -> Page:
+        pages.append(Page(browser, url, tmp_path))
+        return pages[-1]
+
+    yield opened
+    assert [page.errors() for page in pages] == [[]] * len(pages)
+
+
+@pytest.fixture
+def page(scripted_server: ScriptedServer, page_of: Callable[[str], Page]) -> Page:
+    return page_of(scripted_server.url)

@@ -1,51 +1,21 @@
-"""The page at /, in a real browser: Debian's chromium and chromium-driver. Skipped where they are missing."""
+"""The page at / of the real server. What it does with other answers: test_page_markdown.py and others."""
 
 from __future__ import annotations
 
 import pathlib
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.server.running import Server, serving, wait_until
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.remote.webdriver import WebDriver  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from tests.server.browsing import Page
 
-SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[WebDriver]:
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
-    if driver is None or chromium is None:
-        pytest.skip("needs chromium and chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    with tempfile.TemporaryDirectory() as profile:
-        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--user-data-dir={profile}"):
-            options.add_argument(argument)
-        browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
-        yield browser
-        browser.quit()
-
-
-def ask(browser: WebDriver, text: str, number: int = 1) -> str:
-    """The numbers under the answer to the text, the number-th of the page."""
-    browser.find_element(By.ID, "prompt").send_keys(text)
-    browser.find_element(By.ID, "send").click()
-    numbers = WebDriverWait(browser, SECONDS).until(
-        lambda page: found if len(found := page.find_elements(By.CLASS_NAME, "numbers")) == number else None
-    )
-    return str(numbers[-1].text)
-
-
-def set_value(browser: WebDriver, name: str, value: object) -> None:
-    browser.execute_script("document.getElementById(arguments[0]).value = arguments[1]", name, str(value))  # type: ignore[no-untyped-call]
+MODEL = "stdlib-target-f16.gguf"
+PROMPT = "def bfs(graph, start):"
 
 
 @pytest.fixture(scope="module")
@@ -55,80 +25,82 @@ def drafting_server(specdec: pathlib.Path) -> Iterator[Server]:
         yield running
 
 
-def test_a_conversation(drafting_server: Server, browser: WebDriver) -> None:
-    server = drafting_server
-    browser.get(server.url)
-    WebDriverWait(browser, SECONDS).until(
-        lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf"
-    )
-    set_value(browser, "temperature", 0)
-    set_value(browser, "max_tokens", 40)
-    numbers = ask(browser, "def bfs(graph, start):")
-    accepted = re.match(
-        r"40 tokens, [\d.]+ tokens per second, (\d+) of \d+ drafts accepted \(cut at the number", numbers
-    )
-    assert accepted
+def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page]) -> None:
+    server, page = drafting_server, page_of(drafting_server.url)
+    assert page.text("#model") == MODEL
+    page.write("#option-temperature", 0)
+    page.write("#option-max_tokens", 40)
+    page.ask(PROMPT)
+    found = re.match(r"40 tokens, [\d.]+ tokens per second, (\d+) of \d+ drafts accepted", page.text(".numbers"))
+    assert found and page.text(".assistant .note") == "Cut at the most tokens of an answer"
     reply = server.post(
         "/v1/chat/completions",
-        {"messages": [{"role": "user", "content": "def bfs(graph, start):"}], "max_tokens": 40, "temperature": 0},
+        {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 40, "temperature": 0},
     ).json
-    expected = reply["choices"][0]["message"]["content"]
-    answer = browser.find_element(By.CSS_SELECTOR, ".assistant")
-    pieces = answer.find_elements(By.CSS_SELECTOR, "span:not(.plain)")
-    assert "".join(str(piece.get_property("textContent")) for piece in pieces) == expected  # type: ignore[no-untyped-call]
-    # Accepted drafts are marked, in another colour than the rest.
-    marked = [piece for piece in pieces if piece.get_attribute("class") in ("model", "copy")]  # type: ignore[no-untyped-call]
-    assert 0 < len(marked) <= int(accepted[1])
-    (sampled, *_) = [piece for piece in pieces if piece not in marked]
-    colours = {piece.value_of_css_property("background-color") for piece in (marked[0], sampled)}
-    assert len(colours) == 2
+    assert page.run("return chat.nodes[1].text") == reply["choices"][0]["message"]["content"]
+    # Accepted drafts are marked.
+    marked = page.texts(".assistant .model, .assistant .copy")
+    assert marked
     # Plain decoding on request.
-    browser.find_element(By.CLASS_NAME, "compare").click()
-    line = WebDriverWait(browser, SECONDS).until(lambda page: page.find_element(By.CLASS_NAME, "plain")).text
-    assert re.search(r"^Plain decoding: [\d.]+ tokens per second, .* times as fast; the same text\.$", line)
+    page.click(".compare")
+    page.wait(lambda: page.shows(".plain"))
+    assert re.search(r"^Plain decoding: [\d.]+ tokens per second, .* as fast; the same text\.$", page.text(".plain"))
     # The second question has the first one as its context.
-    ask(browser, "def dfs", 2)
-    assert browser.get_log("browser") == []
+    page.ask("def dfs")
+    used = page.wait(lambda: re.match(r"(\d+) of ([\d,]+) tokens", page.text("#meter")))
+    assert int(used[1]) > 90
+    page.reload()
+    assert page.shows(".plain") and len(page.texts(".message")) == 4
 
 
-def test_text_is_never_markup(server: Server, browser: WebDriver) -> None:
-    browser.get(server.url)
-    set_value(browser, "max_tokens", 1)
-    ask(browser, "<img src=x onerror=document.title='hacked'><b>bold</b>")
-    question = browser.find_element(By.CSS_SELECTOR, ".user")
-    assert "<b>bold</b>" in question.text and question.find_elements(By.CSS_SELECTOR, "*") == []
-    assert browser.title == "specdec"
-
-
-def test_an_answer_is_stopped(server: Server, browser: WebDriver) -> None:
-    browser.get(server.url)
-    set_value(browser, "max_tokens", 400)
-    browser.find_element(By.ID, "prompt").send_keys("class")
-    browser.find_element(By.ID, "send").click()
-    WebDriverWait(browser, SECONDS).until(lambda page: page.find_elements(By.CSS_SELECTOR, ".assistant span"))
-    browser.execute_script("document.getElementById('stop').click()")  # type: ignore[no-untyped-call]
-    WebDriverWait(browser, SECONDS).until(lambda page: page.find_element(By.ID, "send").is_displayed())
+def test_an_answer_is_stopped(server: Server, page_of: Callable[[str], Page]) -> None:
+    page = page_of(server.url)
+    page.send("class")
+    page.wait(lambda: page.text(".assistant > .text"))
+    page.click("#stop")
+    page.wait(page.is_idle)
+    assert re.match(r"Stopped after \d+ tokens?", page.text(".assistant .note"))
     wait_until(lambda: server.num_unfinished() == 0)
 
 
-def test_errors_are_shown(server: Server, browser: WebDriver) -> None:
-    browser.get(server.url)
-    set_value(browser, "temperature", -1)
-    browser.find_element(By.ID, "prompt").send_keys("x")
-    browser.execute_script("document.getElementById('form').requestSubmit()")  # type: ignore[no-untyped-call]
-    error = WebDriverWait(browser, SECONDS).until(lambda page: page.find_element(By.CLASS_NAME, "error"))
-    assert "temperature" in error.text
+def test_errors_are_shown(server: Server, page_of: Callable[[str], Page]) -> None:
+    page = page_of(server.url)
+    page.write("#option-temperature", -1)
+    page.ask("x")
+    assert "temperature is -1" in page.text(".error")
+    page.write("#option-temperature", "")
+    page.write("#option-max_tokens", 1)
+    page.click(".error .again")
+    page.wait(lambda: page.shows(".numbers"))
+    page.errors()  # the 400
 
 
-def test_an_api_key_is_asked_for(specdec: pathlib.Path, browser: WebDriver) -> None:
+def test_a_server_that_ended(specdec: pathlib.Path, page_of: Callable[[str], Page]) -> None:
+    with serving(specdec) as server:
+        page = page_of(server.url)
+    page.ask("x")
+    assert "The server does not answer" in page.text(".error")
+    page.errors()
+
+
+def test_every_option_has_a_name(server: Server, page_of: Callable[[str], Page]) -> None:
+    page = page_of(server.url)
+    names = page.run("return optionGroups().find(([title]) => title === 'More')[1].map(([name]) => name)")
+    assert names == ["extra"], "give these a row in OPTIONS of page.html"
+
+
+def test_an_api_key_is_asked_for(specdec: pathlib.Path, browser: Chrome) -> None:
+    from selenium.webdriver.support.expected_conditions import alert_is_present
+    from selenium.webdriver.support.ui import WebDriverWait
+
     with serving(specdec, "--api-key", "secret") as server:
         browser.get(server.url)
-        prompt = WebDriverWait(browser, SECONDS).until(lambda page: page.switch_to.alert)
+        prompt = WebDriverWait(browser, 60).until(alert_is_present())
         prompt.send_keys("secret")
         prompt.accept()
-        WebDriverWait(browser, SECONDS).until(
-            lambda page: page.find_element(By.ID, "model").text == "stdlib-target-f16.gguf"
-        )
+        WebDriverWait(browser, 60).until(lambda page: "tokens" in page.find_element("id", "meter").text)  # asked once
+        assert browser.find_element("id", "model").text == MODEL
+        browser.get("about:blank")
 
 
 def test_the_page_can_be_left_out(specdec: pathlib.Path) -> None:
