@@ -20,6 +20,17 @@ def signals_are_not_ignored() -> None:
             signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_kept_between_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What "auto" learns in one test would change the times of another, and the caches of this machine are the
+    user's."""
+    home = pathlib.Path.home()
+    os.environ.setdefault("CCACHE_DIR", os.environ.get("XDG_CACHE_HOME", str(home / ".cache")) + "/ccache")
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "specdec").write_text("not a folder: nothing is kept")
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+
+
 @pytest.fixture(scope="session")
 def specdec() -> pathlib.Path:
     """The native command-line binary of the build tree (SPECDEC_BINARY names another)."""

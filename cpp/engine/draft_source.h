@@ -13,9 +13,11 @@ struct DraftModel {
 struct OwnHead {};         // multi-token prediction layers of the target's file
 struct NgramLookup {};     // what followed the latest occurrence of the text's last 1 to 3 tokens
 struct SuffixDecoding {};  // what most often followed the longest match, in the text and in earlier outputs
-// A draft model of the target's family, which the caller chooses and downloads (hub/companions.h); in a Generator, the
-// target's own head or suffix decoding.
-struct AutomaticDraft {};
+// What suits the target (engine/resolved_draft.h): its own head, a draft model on this machine or of the hub, or suffix
+// decoding.
+struct AutomaticDraft {
+  bool downloads = true;  // false: only what is on this machine
+};
 using DraftSource = std::variant<NoDraft, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
 // From user input: "" for none, "mtp", "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as

@@ -1,6 +1,7 @@
 #include "engine/generator.h"
 
 #include <cmath>
+#include <filesystem>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -42,13 +43,22 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
+  if (options_.auto_cache && models_.proposer() != nullptr && options_.num_draft_tokens == auto_draft_tokens) {
+    auto_cache_.emplace(auto_key());
+    if (const std::optional<AutoKnowledge> known = auto_cache_->read()) draft_length_.begin_with(*known);
+  }
   executor_ = std::make_unique<Executor>(
       scheduler_, [this](const CancelCheck& check) { models_.set_cancel_check(check); }, run);
 }
 
 Generator::~Generator() {
-  if (!is_in_its_process())
+  if (!is_in_its_process()) {
     (void)executor_.release();  // its mutexes may be locked by a thread that does not exist here
+    return;
+  }
+  executor_.reset();
+  if (!auto_cache_) return;
+  if (const std::optional<AutoKnowledge> known = draft_length_.knowledge()) auto_cache_->write(*known);
 }
 
 std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const CancelCheck& cancelled) {
@@ -158,6 +168,23 @@ std::string Generator::cache_key(const std::string& path) const {
 std::string Generator::draft_key() const {
   const Model* const draft = models_.draft_model();
   return draft == nullptr ? cache_key(options_.target) + " mtp" : cache_key(draft->path()) + options_.draft_weights;
+}
+
+// Of a pair of models, their kinds of weights and caches, and this machine.
+std::string Generator::auto_key() const {
+  const auto key_of = [](const Model* model) {
+    return model == nullptr ? "none"
+                            : std::filesystem::path(model->path()).filename().string() + " " +
+                                  std::to_string(model->weight_bytes());
+  };
+  const Isa* isa = default_isa().isa;
+  std::string key = "target " + key_of(&models_.target_model()) + ", draft " +
+                    (models_.draft_model() == nullptr ? to_text(models_.draft_source()) : key_of(models_.draft_model())) + ", weights " + options_.draft_weights + ", caches " +
+                    options_.kv_type + ", threads " + std::to_string(n_threads()) + ", " +
+                    (isa == nullptr ? "" : feature_names(isa->usable()));
+  for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
+  for (const std::string& server : options_.rpc_servers) key += ", " + server;
+  return key;
 }
 
 int Generator::save_prefix(const RequestHandle& request, const std::string& path) {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/auto_cache.h"
 #include "engine/chat.h"
 #include "engine/drafting_report.h"
 #include "engine/executor.h"
@@ -117,12 +119,14 @@ class Generator {
   Range token_ids() const;
   std::string cache_key(const std::string& path) const;
   std::string draft_key() const;
+  std::string auto_key() const;
 
   const GeneratorOptions options_;
   LoadedModels models_;
   Chat chat_;
   RequestConstraints constraints_;
   AdaptiveDraftLength draft_length_;  // learns from all requests
+  std::optional<AutoCache> auto_cache_;
   Decoder decoder_;
   ModelStates states_;
   std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept

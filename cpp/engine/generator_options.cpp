@@ -67,6 +67,15 @@ const Table<GeneratorOptions>& generator_options() {
             "tokens to draft per target call, 0 to " + std::to_string(max_draft_tokens) +
                 "; 0 disables drafting; \"auto\": the fastest number by measured pass times and acceptance, or none"}},
           num_draft_tokens, set_num_draft_tokens),
+      generator_row<&GeneratorOptions::auto_cache>(
+          {"auto_cache",
+           Flag{},
+           {"Models",
+            {"--no-auto-cache"},
+            "",
+            "do not keep the pass times and the acceptance that -k auto has measured of these models for the next run"},
+           !is_optional,
+           !changes_texts}),
       generator_row<&GeneratorOptions::n_ctx>(
           {"n_ctx",
            Whole{whole_numbers(1, 1 << 24)},

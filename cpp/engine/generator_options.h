@@ -32,6 +32,7 @@ struct GeneratorOptions {
   std::string draft_corpus;            // a file that suffix decoding copies from, too (engine/draft_corpus.h)
   std::optional<std::string> chat_template;  // instead of the model's own: a name or a text (chat/chat_template.h)
   bool suffix = true;                        // with a draft model, copies of text are drafts too
+  bool auto_cache = true;                    // keeps what num_draft_tokens = "auto" learnt (engine/auto_cache.h)
   int max_sequences = 1;                     // texts that run at once; each has a context of its own
   int max_queue_size = 1024;                 // requests that may wait for an Executor
   LoadProgressCallback progress;             // of the load

@@ -18,9 +18,7 @@ std::uint64_t trained_context(const GgufFile& file) {
 
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  const std::uint64_t context = options.n_ctx
-                                    ? static_cast<std::uint64_t>(*options.n_ctx)
-                                    : std::min<std::uint64_t>(default_context, trained_context(target.front()));
+  const auto context = static_cast<std::uint64_t>(options.n_ctx.value_or(default_context_of(target.front())));
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
   const auto caches = [&](const GgufFile& file, std::uint64_t tokens) {
@@ -34,6 +32,10 @@ MemoryNeed memory_need(const GeneratorOptions& options) {
   need.weights += total_file_size(draft);
   need.caches += caches(draft.front(), std::min(context, trained_context(draft.front())));
   return need;
+}
+
+int default_context_of(const GgufFile& target) {
+  return static_cast<int>(std::min<std::uint64_t>(default_context, trained_context(target)));
 }
 
 std::uint64_t model_bytes(const std::string& path) { return total_file_size(GgufFile::read_parts(path)); }

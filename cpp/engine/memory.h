@@ -20,6 +20,9 @@ struct MemoryNeed {
 // Throws ModelError for files that are not models.
 MemoryNeed memory_need(const GeneratorOptions& options);
 
+// Tokens of context where none is asked for: what the target was trained with, at most default_context.
+int default_context_of(const GgufFile& target);
+
 // Bytes of all parts of a model.
 std::uint64_t model_bytes(const std::string& path);
 

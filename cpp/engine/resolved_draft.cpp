@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "engine/companion_search.h"
 #include "hub/companions.h"
 #include "model_file/own_head.h"
 
@@ -16,30 +17,47 @@ bool is(const DraftSource& source) {
   return std::holds_alternative<Source>(source);
 }
 
-// The companion of the target's family, or suffix decoding.
-void choose_companion(const GeneratorOptions& options, const std::vector<GgufFile>& target, ResolvedDraft& draft) {
-  std::string reason = "no small model of this target's family is known (docs/models.md)";
-  const std::optional<HubName> name = options.download ? companion_of(target.front()) : std::nullopt;
-  if (name) {
-    try {
-      const std::string path = options.download(name->text());
-      draft.parts = GgufFile::read_parts(path);
-      reason = objection_to_companion(draft.parts, target);
-      if (reason.empty()) {
-        draft.source = DraftModel{path};
-        draft.choice = "the draft is " + name->text();
-        return;
-      }
-    } catch (const Cancelled&) {
-      throw;
-    } catch (const Error& error) {
-      reason = error.what();
+// The companion of the target's family in the hub; false, with the reason: there is none that would do.
+bool download_companion(const GeneratorOptions& options, const HubName& name, const std::vector<GgufFile>& target,
+                        ResolvedDraft& draft, std::string& reason) {
+  try {
+    const std::string path = options.download(name.text());
+    draft.parts = GgufFile::read_parts(path);
+    reason = companion_fit(draft.parts, target).objection();
+    if (reason.empty()) {
+      draft.source = DraftModel{path};
+      draft.choice = "the draft is " + name.text();
+      return true;
     }
-    reason = name->text() + " cannot be the draft: " + reason;
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const Error& error) {
+    reason = error.what();
   }
   draft.parts.clear();
+  reason = name.text() + " cannot be the draft: " + reason;
+  return false;
+}
+
+// A draft model on this machine or of the hub, or suffix decoding.
+void choose_companion(const GeneratorOptions& options, bool downloads, const std::vector<GgufFile>& target,
+                      ResolvedDraft& draft) {
+  if (std::optional<FoundCompanion> found = find_companion(target)) {
+    draft.source = DraftModel{found->path};
+    draft.choice = "the draft is " + printable(found->path) + ", " + found->reason;
+    draft.parts = std::move(found->parts);
+    return;
+  }
+  const std::optional<HubName> name = companion_of(target.front());
+  std::string reason = "no small model of this target's family is known (docs/models.md)";
+  if (name && downloads && options.download && download_companion(options, *name, target, draft, reason)) return;
   draft.source = SuffixDecoding();
-  if (options.download) draft.notes.push_back("drafts are copied from the text (suffix decoding): " + reason);
+  if (!downloads) {
+    reason = "no smaller model with this vocabulary is next to it or in the hub's cache";
+    if (name) reason += "; draft \"auto\" (--draft auto) downloads " + name->text();
+  }
+  if (options.download || !downloads)
+    draft.notes.push_back("drafts are copied from the text (suffix decoding): " + reason);
 }
 
 // Copies of a text need suffix decoding.
@@ -73,7 +91,8 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
     }
     if (head.problem.empty() && can_use_own_head) draft.source = OwnHead();
   }
-  if (is<AutomaticDraft>(draft.source)) choose_companion(options, target, draft);
+  if (const auto* automatic = std::get_if<AutomaticDraft>(&draft.source))
+    choose_companion(options, automatic->downloads, target, draft);
   check_corpus(options, draft.source);
   if (const std::string* path = draft_path(draft.source)) {
     if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);

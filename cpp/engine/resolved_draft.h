@@ -22,9 +22,9 @@ struct ResolvedDraft {
 //   a file          that file; a drafting head must have been made for the target
 //   OwnHead         the target's own head
 //   NoDraft         the target's own head if it has a usable one, otherwise none
-//   AutomaticDraft  the target's own head; otherwise the companion of its family, which options.download fetches;
-//   otherwise
-//                   suffix decoding, with a note that says why
+//   AutomaticDraft  the target's own head; otherwise a draft model that is on this machine (engine/companion_search.h);
+//                   otherwise the companion of its family, which options.download fetches; otherwise suffix decoding,
+//                   with a note that says why
 // target: its headers. can_use_own_head: false where that head could not be loaded. Throws WrongValue for options that
 // contradict each other, ModelError, Cancelled.
 ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target,

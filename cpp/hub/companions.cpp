@@ -34,7 +34,7 @@ std::optional<HubName> find(const std::string& name) {
   const std::set<std::string> words = words_of(name);
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
-    if (line.empty() || line[0] == '#') continue;
+    if (line.empty() || line[0] == '#' || line[0] == '=') continue;
     std::istringstream parts(line);
     bool fits = true;
     for (std::string word; parts >> word;) {
@@ -46,13 +46,22 @@ std::optional<HubName> find(const std::string& name) {
 }
 
 // Draft models may have fewer or more tokens at the end; those in common must be the same.
-bool same_tokens(const GgufFile& a, const GgufFile& b) {
-  const GgufArray* first = a.array("tokenizer.ggml.tokens");
-  const GgufArray* second = b.array("tokenizer.ggml.tokens");
-  if (first == nullptr || second == nullptr || a.string("tokenizer.ggml.model") != b.string("tokenizer.ggml.model"))
-    return false;
+std::string vocabulary_problem(const GgufFile& draft, const GgufFile& target) {
+  const GgufArray* first = draft.array("tokenizer.ggml.tokens");
+  const GgufArray* second = target.array("tokenizer.ggml.tokens");
+  const auto is_list = [](const GgufArray* tokens) { return tokens != nullptr && tokens->type == GgufType::string; };
+  if (!is_list(first) || !is_list(second)) return "it has no vocabulary";
+  const std::string kind = draft.string("tokenizer.ggml.model").value_or("none"),
+                    other_kind = target.string("tokenizer.ggml.model").value_or("none");
+  if (kind != other_kind) return "it has another tokenizer (" + kind + " instead of " + other_kind + ")";
   const std::size_t bytes = std::min(first->bytes.size(), second->bytes.size());
-  return first->bytes.compare(0, bytes, second->bytes, 0, bytes) == 0;
+  if (first->bytes.compare(0, bytes, second->bytes, 0, bytes) == 0) return "";
+  const std::vector<GgufValue> tokens = first->elements(), others = second->elements();
+  std::size_t token = 0;
+  while (token < std::min(tokens.size(), others.size()) &&
+         std::get<std::string>(tokens[token]) == std::get<std::string>(others[token]))
+    ++token;
+  return "it has another vocabulary (from token " + std::to_string(token) + " on)";
 }
 
 }  // namespace
@@ -68,14 +77,44 @@ std::optional<HubName> companion_of(const GgufFile& target) {
   return find(std::filesystem::path(target.path).stem().string());
 }
 
-std::string objection_to_companion(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {
-  if (!same_tokens(draft.front(), target.front())) return "it has another vocabulary";
-  const double cost = pass_bytes(draft, true) / pass_bytes(target, false);
-  const double gain = predicted_gain(cost, usual_acceptance);
-  if (gain >= least_gain) return "";
+CompanionFit companion_fit(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target) {
+  return {vocabulary_problem(draft.front(), target.front()), pass_bytes(draft, true), pass_bytes(target, false)};
+}
+
+double CompanionFit::gain(double acceptance) const { return predicted_gain(cost(), acceptance); }
+
+std::string CompanionFit::objection() const {
+  if (!vocabulary_problem.empty()) return vocabulary_problem;
+  return gain(usual_acceptance) >= least_gain ? "" : prediction();
+}
+
+std::string CompanionFit::prediction() const {
   char numbers[64];
-  std::snprintf(numbers, sizeof numbers, "%.2f of the target's, which would give %.2f times", cost, gain);
+  std::snprintf(numbers, sizeof numbers, "%.2f of the target's, which would give %.2f times", cost(),
+                gain(usual_acceptance));
   return std::string("a pass of it takes about ") + numbers + " plain decoding";
+}
+
+std::vector<std::pair<std::string, HubName>> short_names() {
+  std::vector<std::pair<std::string, HubName>> names;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] != '=') continue;
+    std::istringstream parts(line.substr(1));
+    std::string name, model;
+    parts >> name >> model;
+    names.emplace_back(name, parse_hub_name(model));
+  }
+  return names;
+}
+
+std::optional<HubName> short_name(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  for (auto& [name, model] : short_names()) {
+    if (name != text.substr(0, colon)) continue;
+    return colon == std::string::npos ? model : parse_hub_name(model.repository + text.substr(colon));
+  }
+  return std::nullopt;
 }
 
 }  // namespace specdec

@@ -52,14 +52,18 @@ double pass_bytes(const std::vector<GgufFile>& parts, bool as_draft) {
   return sum;
 }
 
-double predicted_gain(double cost, double acceptance) {
-  double best = 0.0, tokens = 1.0, accepted = 1.0;
+BestDrafts best_drafts(double cost, double acceptance) {
+  BestDrafts best = {0, 0.0};
+  double tokens = 1.0, accepted = 1.0;
   for (int k = 1; k <= most_drafts; ++k) {
     accepted *= acceptance;
     tokens += accepted;
-    best = std::max(best, tokens / (1.0 + k * (cost + cost_of_token)));
+    const double gain = tokens / (1.0 + k * (cost + cost_of_token));
+    if (gain > best.gain) best = {k, gain};
   }
   return best;
 }
+
+double predicted_gain(double cost, double acceptance) { return best_drafts(cost, acceptance).gain; }
 
 }  // namespace specdec

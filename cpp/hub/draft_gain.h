@@ -15,6 +15,13 @@ constexpr double least_gain = 1.1;        // a draft model with less is not wort
 // first (llama/weight_tiles.h).
 double pass_bytes(const std::vector<GgufFile>& parts, bool as_draft);
 
+struct BestDrafts {
+  int count;    // per target call
+  double gain;  // tokens per second over those without drafts
+};
+// cost: of a draft's pass, in passes of the target.
+BestDrafts best_drafts(double cost, double acceptance);
+
 // Tokens per second with the best number of drafts over those without. cost: of a draft's pass, in passes of the
 // target.
 double predicted_gain(double cost, double acceptance);

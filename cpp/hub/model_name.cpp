@@ -121,13 +121,19 @@ std::string HubName::text() const {
   return scheme + repository + (file.empty() ? "" : "/" + file) + (quant.empty() ? "" : ":" + quant);
 }
 
-std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths) {
+std::vector<std::string> models_among(std::vector<std::string> paths) {
   std::sort(paths.begin(), paths.end());
-  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
-  std::vector<std::string> models;  // of split ones the first part
+  std::vector<std::string> models;
   for (const std::string& path : paths) {
     if (is_model(path) && part_of(path).index == 1) models.push_back(path);
   }
+  return models;
+}
+
+std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths) {
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  const std::vector<std::string> models = models_among(paths);
   if (models.empty()) {
     throw ModelError(
         name.repository +

@@ -54,8 +54,9 @@ class Generator:
         prediction layers that its file must have; "suffix" for suffix decoding, which drafts what most often followed
         the longest match of the last tokens in the prompt, the output or earlier outputs; "ngram" for prompt lookup,
         which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram"
-        or a Path); "auto" for "mtp", or else a small model of the target's family from the Hugging Face hub, or else
-        suffix decoding, with a RuntimeWarning; None: "mtp" if the file has such layers and num_draft_tokens is not 0,
+        or a Path); "auto" for "mtp", or else a small model with this vocabulary next to the target or in the hub's
+        cache, or else one of the target's family from the Hugging Face hub, or else suffix decoding, with a
+        RuntimeWarning; None: "mtp" if the file has such layers and num_draft_tokens is not 0,
         otherwise no draft (with target=None: the bundled draft). A list has a model or "mtp", and "suffix" or not, and
         overrides `suffix`.
     suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
@@ -85,6 +86,8 @@ class Generator:
     max_queue_size: submitted requests that may wait; one more raises QueueFull.
     num_draft_tokens: draft tokens per cycle (K), 0 to 63; 0 disables drafting. "auto" decides before each draft token
         whether it is worth its time, from measured pass times and acceptance; if none is, it decodes without drafts.
+    auto_cache: False does not keep what "auto" has measured of these models for the next process (in a small file below
+        $XDG_CACHE_HOME or ~/.cache; it changes no seeded text).
     progress: of loading: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a
         function that is called every 50 ms with a step ("reading target.gguf") and the share of it that is done, 0 to
         1. An exception of it ends the load, as Ctrl-C does. (Downloads have bars of huggingface_hub.)
@@ -116,6 +119,7 @@ class Generator:
         max_sequences: int = 1,
         max_queue_size: int = 1024,
         num_draft_tokens: int | Literal["auto"] = "auto",
+        auto_cache: bool = True,
         progress: bool | Callable[[str, float], object] = False,
     ) -> None:
         if isinstance(draft, Sequence) and not isinstance(draft, str):

@@ -47,6 +47,7 @@ GeneratorOptions changed_generator() {
   options.repack = false;
   options.draft_weights = "file";
   options.suffix = false;
+  options.auto_cache = false;
   options.draft_corpus = "c.txt";
   options.chat_template = "chatml";
   options.kv_type = "q8_0";

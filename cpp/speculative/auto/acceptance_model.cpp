@@ -17,6 +17,14 @@ double AcceptanceModel::probability(double confidence) const {
   return 1.0 / (1.0 + std::exp(-level_ - slope_ * log_odds(confidence)));
 }
 
+void AcceptanceModel::begin_with(const AutoKnowledge::Acceptance& known) {
+  level_ = known.level;
+  slope_ = known.slope;
+  level_variance_ = options_.between_runs * options_.level_variance;
+  slope_variance_ = options_.between_runs * options_.slope_variance;
+  covariance_ = 0.0;
+}
+
 // Without verdicts the variances grow back to their initial values, so the next verdict has a large effect.
 void AcceptanceModel::forget() {
   level_variance_ = std::min(options_.level_variance, level_variance_ + options_.drift * options_.level_variance);

@@ -1,6 +1,7 @@
 // Predicts the probability that a draft is accepted from the proposer's confidence in it.
 #pragma once
 
+#include "speculative/auto/auto_knowledge.h"
 #include "speculative/auto/auto_options.h"
 
 namespace specdec {
@@ -13,6 +14,8 @@ class AcceptanceModel {
 
   double probability(double confidence) const;
   void learn(double confidence, bool accepted);
+  AutoKnowledge::Acceptance knowledge() const { return {level_, slope_}; }
+  void begin_with(const AutoKnowledge::Acceptance& known);
   void forget();  // once per cycle, because acceptance changes along a sequence
 
  private:

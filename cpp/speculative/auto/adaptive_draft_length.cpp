@@ -39,6 +39,17 @@ void AdaptiveDraftLength::Acceptance::forget() {
   by_draft.forget();
 }
 
+AutoKnowledge::Drafts AdaptiveDraftLength::Acceptance::knowledge() const {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(num_rows, row_confidences.size()));
+  return {by_row.knowledge(), by_draft.knowledge(), {row_confidences.begin(), row_confidences.begin() + count}, 0.0};
+}
+
+void AdaptiveDraftLength::Acceptance::begin_with(const AutoKnowledge::Drafts& known) {
+  by_row.begin_with(known.by_row);
+  by_draft.begin_with(known.by_draft);
+  for (const double confidence : known.row_confidences) add_row(confidence);
+}
+
 void AdaptiveDraftLength::Recent::add(double share, const Recent& other) {
   tokens += share * other.tokens;
   seconds += share * other.seconds;
@@ -62,6 +73,34 @@ AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
   const std::size_t num_lengths = idx(options.longest_tried) + 1;
   target_pass_.reserve(num_lengths);
   losses_.reserve(num_lengths);
+}
+
+std::optional<AutoKnowledge> AdaptiveDraftLength::knowledge() const {
+  if (target_costs_.empty() || seconds_run_ < options_.warm_after) return std::nullopt;
+  AutoKnowledge known;
+  known.target = target_costs_.knowledge();
+  known.draft = draft_costs_.knowledge();
+  known.model = model_.knowledge();
+  known.text = text_.knowledge();
+  const auto rate = [&](const Recent& recent) {
+    return recent.sequence_seconds > 0.0 ? recent.tokens / recent.sequence_seconds * plain_seconds() : 0.0;
+  };
+  known.model.rate = rate(recent_[by_model]);
+  known.text.rate = rate(recent_[by_copying]);
+  known.proposing = proposing_.mean;
+  return known;
+}
+
+void AdaptiveDraftLength::begin_with(const AutoKnowledge& known) {
+  target_costs_.begin_with(known.target);
+  draft_costs_.begin_with(known.draft);
+  model_.begin_with(known.model);
+  text_.begin_with(known.text);
+  proposing_ = {known.proposing, options_.recent_between_runs};
+  const double seconds = options_.recent_between_runs * plain_seconds();
+  if (known.model.rate > 0.0) recent_[by_model] = {options_.recent_between_runs * known.model.rate, seconds, seconds};
+  if (known.text.rate > 0.0) recent_[by_copying] = {options_.recent_between_runs * known.text.rate, seconds, seconds};
+  seconds_run_ = options_.warm_after;
 }
 
 void AdaptiveDraftLength::begin_cycle(int num_sequences) {

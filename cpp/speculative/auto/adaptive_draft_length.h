@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "speculative/auto/acceptance_model.h"
+#include "speculative/auto/auto_knowledge.h"
 #include "speculative/auto/auto_options.h"
 #include "speculative/auto/pass_costs.h"
 #include "speculative/draft_length.h"
@@ -46,6 +48,10 @@ class AdaptiveDraftLength final : public DraftLength {
   double plain_seconds() const { return target_costs_.seconds(1); }
   DraftingOutlook outlook() const;
 
+  // What was learnt so far; empty: too little. begin_with(): before the first cycle.
+  std::optional<AutoKnowledge> knowledge() const;
+  void begin_with(const AutoKnowledge& known);
+
   void begin_cycle(int num_sequences) override;
   int longest_draft() const override { return options_.longest_tried; }
   int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) override;
@@ -73,6 +79,8 @@ class AdaptiveDraftLength final : public DraftLength {
     void add_row(double confidence);
     void learn(const DraftPlan::Confidence& confidence, bool accepted);
     void forget();
+    AutoKnowledge::Drafts knowledge() const;
+    void begin_with(const AutoKnowledge::Drafts& known);
     double of_row(double confidence) const { return by_row.probability(confidence); }
     double of_draft(double confidence) const { return by_draft.probability(confidence); }
 

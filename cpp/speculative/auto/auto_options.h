@@ -18,6 +18,8 @@ struct AutoOptions {
     double noise_rate = 0.05;      // share of the newest pass in its running mean
     double outlier = 2.0;          // standard deviations: a slower pass counts as if it were only this much slower
     double too_fast = 3.0;         // standard deviations: a faster pass raises the variance, so that it is believed
+    double speed_between_runs = 0.2;  // standard deviations of log seconds: what an earlier process measured may be off
+    double shape_between_runs = 0.05;  // by so much, all sizes alike, and each by so much more
     double longest_change = 1e-3;  // seconds, roughly: building a graph takes no longer for larger weights
   };
   // Acceptance (acceptance_model.h): log-odds(accepted) = level + slope * log-odds(confidence).
@@ -26,6 +28,7 @@ struct AutoOptions {
     // it.
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
+    double between_runs = 0.25;  // share of these variances that what an earlier process learnt has
     double drift = 4e-3;  // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
@@ -41,6 +44,7 @@ struct AutoOptions {
       32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
   double other_kind =
       0.05;             // weight of the cycles without copies in the rate of those with copies, and the other way round
+  double recent_between_runs = 5.0;  // cycles that the rate of an earlier process counts as
   int plan_lasts = 16;  // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 

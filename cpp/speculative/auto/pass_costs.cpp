@@ -65,6 +65,34 @@ double PassCosts::doubt(int num_tokens) const {
   return std::sqrt(std::max(0.0, covariance(v, v) + v.variance + covariance_[best][best] - 2.0 * covariance(v, best)));
 }
 
+AutoKnowledge::Costs PassCosts::knowledge() const {
+  AutoKnowledge::Costs known;
+  for (std::size_t i = first_size; i < num_slots_; ++i)
+    known.passes.push_back({static_cast<double>(sizes_[i]), state_[i], doubt(sizes_[i])});
+  known.change = change();
+  known.noise = noise_;
+  return known;
+}
+
+void PassCosts::begin_with(const AutoKnowledge::Costs& known) {
+  const double speed = options_.speed_between_runs * options_.speed_between_runs;
+  const double shape = options_.shape_between_runs * options_.shape_between_runs;
+  for (const AutoKnowledge::PassCost& pass : known.passes) {
+    if (num_slots_ == max_slots) break;
+    const std::size_t slot = num_slots_++;
+    sizes_[slot] = static_cast<int>(pass.tokens);
+    state_[slot] = pass.log_seconds;
+    for (std::size_t i = first_size; i < slot; ++i) covariance_[i][slot] = covariance_[slot][i] = speed;
+    covariance_[slot][slot] = speed + shape + pass.doubt * pass.doubt;
+    if (latest_ == 0 || sizes_[slot] < latest_) latest_ = sizes_[slot];
+  }
+  if (empty()) return;
+  unit_ = std::min(options_.longest_change, seconds(latest_));
+  state_[change_slot] = known.change / unit_;
+  covariance_[change_slot][change_slot] = options_.walk_variance;
+  noise_ = std::max(least_noise, known.noise);
+}
+
 // If all slots are used, replaces the size whose last measurement is oldest.
 std::size_t PassCosts::find_or_insert(int num_tokens) {
   const View v = view(num_tokens);

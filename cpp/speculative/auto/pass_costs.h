@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "speculative/auto/auto_knowledge.h"
 #include "speculative/auto/auto_options.h"
 
 namespace specdec {
@@ -24,6 +25,9 @@ class PassCosts {
   double change() const { return state_[change_slot] * unit_; }
   double seconds(int num_tokens) const;  // of a pass after one of equal size; monotonic; 0 if empty
   double doubt(int num_tokens) const;  // standard deviation of log seconds(num_tokens), relative to the best known size
+  AutoKnowledge::Costs knowledge() const;
+  // Before the first pass. The machine may be faster or slower than it was: the first passes tell, for all sizes.
+  void begin_with(const AutoKnowledge::Costs& known);
   int longest() const;                 // the largest remembered size
 
  private:

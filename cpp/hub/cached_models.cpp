@@ -1,0 +1,113 @@
+#include "hub/cached_models.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/error.h"
+#include "hub/cache.h"
+
+namespace specdec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* prefix = "models--";
+
+// From "models--owner--name"; neither part has "--" in it.
+std::optional<std::string> repository_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::size_t start = std::string(prefix).size(), end = name.find("--", start);
+  if (name.compare(0, start, prefix) != 0 || end == std::string::npos) return std::nullopt;
+  return name.substr(start, end - start) + "/" + name.substr(end + 2);
+}
+
+void add_models_of(const std::string& repository, std::vector<CachedModel>& all) {
+  const CachedRepository cache(repository);
+  const std::optional<std::string> commit = cache.main_commit();
+  if (!commit) return;
+  const std::vector<std::string> paths = cache.paths(*commit);
+  for (const std::string& first : models_among(paths)) {
+    CachedModel model{{repository, "", first}, {}, 0};
+    try {
+      for (const std::string& path : choose_model_files(model.name, paths)) {
+        model.paths.push_back(cache.snapshot(*commit) / path);
+        model.bytes += fs::file_size(model.paths.back());
+      }
+    } catch (const ModelError&) {  // parts are missing
+      continue;
+    } catch (const fs::filesystem_error&) {  // removed meanwhile
+      continue;
+    }
+    all.push_back(std::move(model));
+  }
+}
+
+bool is_linked(const fs::path& blob, const fs::path& snapshots) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(snapshots, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (fs::equivalent(entry->path(), blob, ignored)) return true;
+  }
+  return false;
+}
+
+// And what contains it, as far as that is then empty.
+void remove_empty(fs::path folder, const fs::path& last) {
+  std::error_code error;
+  while (fs::is_empty(folder, error) && !error && fs::remove(folder, error) && folder != last)
+    folder = folder.parent_path();
+}
+
+}  // namespace
+
+std::vector<CachedModel> cached_models() {
+  std::vector<std::string> repositories;
+  std::error_code error;
+  for (fs::directory_iterator entry(hub_cache(), error), end; !error && entry != end; entry.increment(error)) {
+    if (const std::optional<std::string> repository = repository_of(entry->path())) repositories.push_back(*repository);
+  }
+  std::sort(repositories.begin(), repositories.end());
+  std::vector<CachedModel> all;
+  for (const std::string& repository : repositories) add_models_of(repository, all);
+  return all;
+}
+
+std::vector<CachedModel> cached_models(const HubName& name) {
+  std::vector<CachedModel> all;
+  add_models_of(name.repository, all);
+  if (name.file.empty() && name.quant.empty()) return all;
+  std::vector<std::string> files;
+  for (const CachedModel& model : all) files.push_back(model.name.file);
+  if (files.empty()) return {};
+  std::string chosen;
+  try {
+    chosen = choose_model_files(name, files).front();
+  } catch (const ModelError&) {
+    return {};
+  }
+  all.erase(std::remove_if(all.begin(), all.end(), [&](const CachedModel& model) { return model.name.file != chosen; }),
+            all.end());
+  return all;
+}
+
+void remove(const CachedModel& model) {
+  const fs::path repository = CachedRepository(model.name.repository).folder();
+  for (const fs::path& path : model.paths) {
+    std::error_code error;
+    const fs::path blob = fs::canonical(path, error);
+    if (error || !fs::remove(path, error) || error)
+      throw Error(path.string() + ": cannot be removed: " + error.message());
+    const bool is_own = blob.parent_path().filename() == "blobs";
+    if (is_own && !is_linked(blob, repository / "snapshots")) fs::remove(blob, error);
+    if (error) throw Error(blob.string() + ": cannot be removed: " + error.message());
+    remove_empty(path.parent_path(), repository / "snapshots");
+  }
+  remove_empty(repository / "blobs", repository / "blobs");
+  std::error_code ignored;
+  const bool is_in_use = fs::exists(repository / "blobs", ignored) || fs::exists(repository / "snapshots", ignored);
+  if (!is_in_use) fs::remove_all(repository, ignored);
+}
+
+}  // namespace specdec

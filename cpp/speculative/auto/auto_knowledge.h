@@ -1,0 +1,32 @@
+// What "auto" has learnt about a pair of models on a machine, for a later process. It decides how soon drafts pay, never
+// what the text is.
+#pragma once
+
+#include <vector>
+
+namespace specdec {
+
+struct AutoKnowledge {
+  struct PassCost {
+    double tokens, log_seconds;
+    double doubt;  // standard deviation of log_seconds, compared with the other sizes
+  };
+  struct Costs {
+    std::vector<PassCost> passes;
+    double change = 0.0, noise = 0.0;  // pass_costs.h
+  };
+  struct Acceptance {
+    double level = 0.0, slope = 0.0;  // acceptance_model.h
+  };
+  struct Drafts {
+    Acceptance by_row, by_draft;
+    std::vector<double> row_confidences;
+    double rate = 0.0;  // tokens in the time of a plain cycle; 0: unknown
+  };
+
+  Costs target, draft;
+  Drafts model, text;
+  double proposing = 1.0;  // share of cycles with something to propose
+};
+
+}  // namespace specdec

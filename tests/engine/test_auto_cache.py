@@ -1,0 +1,140 @@
+"""What "auto" learns stays for the next run: in a small file, which decides how soon drafts pay and never what a seed
+means."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import specdec_native as sd
+
+RUN = ["-p", "def bfs(graph, start):", "-t", "1", "-l", "0-inf", "--json"]
+
+
+class Runs:
+    """Runs of the program that keep what they learn in one folder."""
+
+    def __init__(self, specdec: pathlib.Path, folder: pathlib.Path) -> None:
+        self.specdec, self.folder = specdec, folder / "specdec" / "auto"
+        self.environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        command = [self.specdec, "generate", *RUN, *map(str, arguments)]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
+        )
+
+    def run(self, *arguments: object) -> list[dict[str, Any]]:
+        """The pieces, and at the end the statistics."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=100)
+        assert (process.returncode, err) == (0, "")
+        return [json.loads(line) for line in out.splitlines()]
+
+    def files(self) -> list[pathlib.Path]:
+        return sorted(self.folder.iterdir()) if self.folder.exists() else []
+
+
+@pytest.fixture
+def runs(specdec: pathlib.Path, tmp_path: pathlib.Path) -> Runs:
+    return Runs(specdec, tmp_path)
+
+
+def test_a_later_run_begins_with_it(runs: Runs, target_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+    """Copies of a text that repeats itself cost nothing, so a run that knows it drafts from its second cycle on."""
+    text = ["-p", "abcdefghij " * 20, "-m", target_path, "-md", "suffix", "--temp", 0]
+    assert runs.files() == []
+    first = runs.run(*text, "-n", 200)
+    (file,) = runs.files()
+    assert file.stat().st_size < 8192
+    second = runs.run(*text, "-n", 200)
+    assert [piece.get("token") for piece in first[:-1]] == [piece.get("token") for piece in second[:-1]]
+
+    def plain_cycles(pieces: list[dict[str, Any]]) -> int:
+        """Before the first draft that was accepted."""
+        return next(i for i, piece in enumerate(pieces) if piece.get("draft_source"))
+
+    assert plain_cycles(second) <= 2 < plain_cycles(first)
+    runs.run(*text[:4], "-md", draft_path, "-n", 100)
+    assert len(runs.files()) == 2  # another pair
+
+
+def test_it_is_not_part_of_what_a_seed_means(runs: Runs) -> None:
+    texts = {runs.run("-n", 100, "-s", 5)[-1]["text"] for _ in range(3)}
+    texts.add(runs.run("-n", 100, "-s", 5, "--no-auto-cache")[-1]["text"])
+    texts.add(runs.run("-n", 100, "-s", 5, "-k", 0)[-1]["text"])
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("options", [["--no-auto-cache"], ["-k", 0], ["-k", 4], ["-n", 1]])
+def test_when_nothing_is_kept(runs: Runs, options: list[object]) -> None:
+    """Turned off, nothing to learn, or too little."""
+    runs.run("-n", 100, *options)
+    assert runs.files() == []
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "a bit": lambda content: content[:60] + bytes([content[60] ^ 1]) + content[61:],
+    "another version": lambda content: content[:8] + b"\x07" + content[9:],
+    "another kind": lambda content: b"something else",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_replaced(runs: Runs, damage: str) -> None:
+    runs.run("-n", 100)
+    (file,) = runs.files()
+    damaged = DAMAGE[damage](file.read_bytes())
+    file.write_bytes(damaged)
+    runs.run("-n", 100)
+    assert runs.files() == [file] and file.read_bytes() != damaged
+    assert file.read_bytes().startswith(b"SDAUTOKN\x01")
+
+
+def test_a_folder_that_cannot_be_written(runs: Runs) -> None:
+    runs.folder.parent.mkdir(parents=True)
+    runs.folder.write_text("a file")
+    runs.run("-n", 100)
+    assert runs.folder.read_text() == "a file"
+
+
+def test_several_processes(runs: Runs) -> None:
+    processes = [runs.start("-n", 100) for _ in range(6)]
+    for process in processes:
+        _, err = process.communicate(timeout=100)
+        assert (process.returncode, err) == (0, "")
+    (file,) = runs.files()  # nothing temporary is left
+    before = file.read_bytes()
+    runs.run("-n", 100)
+    assert file.read_bytes() != before
+
+
+def test_old_files_go(runs: Runs) -> None:
+    runs.folder.mkdir(parents=True)
+    for i in range(250):
+        path = runs.folder / f"{i:016x}"
+        path.write_text("old")
+        os.utime(path, (i, i))
+    runs.run("-n", 100)
+    names = [file.name for file in runs.files()]
+    assert len(names) == 200 and f"{0:016x}" not in names and f"{249:016x}" in names
+
+
+def test_python(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "specdec" / "auto"
+    with sd.Generator(auto_cache=False, n_threads=1) as gen:
+        gen.generate("import os", max_tokens=100, logit_bias={0: float("-inf")})
+    assert not folder.exists()
+    with sd.Generator(n_threads=1) as gen:
+        gen.generate("import os", max_tokens=100, logit_bias={0: float("-inf")})
+        assert not folder.exists()
+    assert len(list(folder.iterdir())) == 1
