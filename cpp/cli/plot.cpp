@@ -8,8 +8,19 @@
 namespace specdec::cli {
 namespace {
 
+// Python's own message about a module that is missing would say less.
+constexpr const char* program =
+    "import sys\n"
+    "try:\n"
+    "    import matplotlib.figure\n"
+    "    from specdec_native.plot import main\n"
+    "except ImportError:\n"
+    "    sys.exit(9)\n"
+    "sys.exit(main())\n";
+constexpr int is_missing = 9;
+
 void run_plot(std::vector<std::string> options, const std::string& file, const std::string& json) {
-  std::vector<std::string> command = {"python3", "-m", "specdec_native.plot"};
+  std::vector<std::string> command = {"python3", "-c", program};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"--", file});
   int status = 0;
@@ -18,8 +29,8 @@ void run_plot(std::vector<std::string> options, const std::string& file, const s
   } catch (const Error& error) {
     throw Error(std::string("no plot: ") + error.what());
   }
-  if (status != 0)
-    throw Error("no plot: python3 -m specdec_native.plot failed; it needs pip install \"specdec_native[plot]\"");
+  if (status == is_missing) throw Error("no plot: python3 has no matplotlib; pip install \"specdec_native[plot]\"");
+  if (status != 0) throw Error("no plot");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 """Draws the results of `specdec bench --json`: `specdec bench --json | python3 -m specdec_native.plot FILE.png`.
 
-Left: tokens per second of each mode. Right: where the time of a token goes (drafts, target pass, sampling, rest),
-predicted from passes timed alone and measured, with a draft and without.
+The tokens per second of each mode; with --times instead where the time of a token goes (drafts, target pass, sampling,
+rest), predicted from passes timed alone and measured, with a draft and without.
 """
 
 from __future__ import annotations
@@ -13,33 +13,54 @@ import sys
 from typing import Any
 
 PARTS = {"draft": "C2", "target": "C0", "sampling": "C1", "rest": "0.6"}
+WITH_DRAFT, WITHOUT = "C2", "0.7"
 
 
-def speed_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
+def conditions(result: dict[str, Any]) -> str:
+    threads, prompts = result["threads"], result["prompts"]
+    texts = [f"{prompts} prompt{'s' * (prompts != 1)}", f"{threads} thread{'s' * (threads != 1)}"]
+    return ", ".join([*texts, f"temperature {result['temperature']:g}"])
+
+
+def fit_labels(axes: Any, labels: list[Any]) -> None:
+    """Widens the axes until every label is inside."""
+    renderer = axes.figure.canvas.get_renderer()
+    for _ in range(5):  # the labels keep their width, so that each step has to do less
+        axes.figure.draw(renderer)
+        ends = [label.get_window_extent(renderer).x1 for label in labels]
+        right = axes.transData.inverted().transform((max(ends), 0.0))[0]
+        if right <= axes.get_xlim()[1]:
+            return
+        axes.set_xlim(right=1.02 * right)
+
+
+def draw_speeds(axes: Any, result: dict[str, Any]) -> None:
+    modes = result["modes"]
     speeds = [mode["tokens_per_second"] for mode in modes]
-    medians = [speed["median"] for speed in speeds]
     spread = [
         [speed["median"] - speed["low"] for speed in speeds],
         [speed["high"] - speed["median"] for speed in speeds],
     ]
-    colors = ["C2" if mode["speculation"] else "C0" for mode in modes]
+    colors = [WITH_DRAFT if mode["speculation"] else WITHOUT for mode in modes]
     places = range(len(modes))
-    axes.barh(places, medians, xerr=spread, color=colors, ecolor="0.3", capsize=3)
+    axes.barh(places, [speed["median"] for speed in speeds], xerr=spread, color=colors, ecolor="0.3", capsize=3)
     axes.set_yticks(places, [mode["name"] for mode in modes])
     axes.invert_yaxis()
-    axes.set_xlim(right=1.4 * max(speed["high"] for speed in speeds))
-    for place, mode in zip(places, modes, strict=True):
-        label = f"  {mode['speedup']:.2f} times"
-        if mode["speculation"]:
-            label += f", {mode['stats']['acceptance_rate']:.0%} accepted"
-        axes.text(mode["tokens_per_second"]["high"], place, label, va="center")
+    labels = []
+    for place, (mode, speed) in enumerate(zip(modes, speeds, strict=True)):
+        text = f"{speed['median']:.1f}" + (f" ({mode['speedup']:.2f} times)" if place > 0 else "")
+        label = axes.annotate(text, (speed["high"], place), (6, 0), textcoords="offset points", va="center")
+        labels.append(label)
     axes.set_xlabel("tokens per second")
+    axes.set_xlim(left=0)
+    axes.set_title(result["verdict"], loc="left")
+    fit_labels(axes, labels)
 
 
-def cycle_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
+def draw_times(axes: Any, result: dict[str, Any]) -> None:
     """Milliseconds per output token: the time of a cycle over its tokens."""
     rows = []
-    for mode in modes:
+    for mode in result["modes"]:
         prediction = mode["prediction"]
         if prediction is None:
             continue
@@ -58,19 +79,24 @@ def cycle_axes(axes: Any, modes: list[dict[str, Any]]) -> None:
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
     axes.invert_yaxis()
     axes.set_xlabel("milliseconds per token")
-    axes.legend()
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=len(PARTS), frameon=False)
+    axes.set_title("Where the time of a token goes", loc="left")
 
 
-def draw(result: dict[str, Any], path: str) -> None:
+def figure_of(result: dict[str, Any], times: bool = False) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure  # without pyplot: no display is needed
 
     predicted = sum(mode["prediction"] is not None for mode in result["modes"])
-    height = 1.5 + max(0.5 * len(result["modes"]), 1.4 * predicted)
-    figure = Figure(figsize=(12, height), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    speed_axes(left, result["modes"])
-    cycle_axes(right, result["modes"])
-    figure.savefig(path, format="png", dpi=150)
+    rows = 4 * predicted if times else len(result["modes"]) + result["verdict"].count("\n")
+    figure = Figure(figsize=(8, 1.4 + 0.4 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    (draw_times if times else draw_speeds)(axes, result)
+    figure.supxlabel(conditions(result), fontsize="small", color="0.4", x=1.0, ha="right")
+    return figure
 
 
 def fail(message: str) -> int:
@@ -83,6 +109,7 @@ def main() -> int:
         prog="python3 -m specdec_native.plot", description="Draw the JSON of `specdec bench`."
     )
     parser.add_argument("file", help="the PNG to write")
+    parser.add_argument("--times", action="store_true", help="where the time of a token goes, instead of speeds")
     parser.add_argument("--check", action="store_true", help="only check whether a plot can be drawn there")
     arguments = parser.parse_args()
     try:
@@ -97,7 +124,7 @@ def main() -> int:
     if arguments.check:
         return 0
     try:
-        draw(json.load(sys.stdin), arguments.file)
+        figure_of(json.load(sys.stdin), arguments.times).savefig(arguments.file, format="png", dpi=150)
     except OSError as error:
         return fail(f"{arguments.file}: {error.strerror}")
     return 0
