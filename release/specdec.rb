@@ -25,6 +25,10 @@ class Specdec < Formula
   def install
     libexec.install Dir["*"] # the program finds its models through the link
     bin.install_symlink libexec/"specdec"
+    bash_completion.install libexec/"share/bash-completion/completions/specdec"
+    zsh_completion.install libexec/"share/zsh/site-functions/_specdec"
+    fish_completion.install libexec/"share/fish/vendor_completions.d/specdec.fish"
+    man1.install Dir[libexec/"share/man/man1/*.1"]
   end
 
   test do

@@ -229,11 +229,29 @@ def program(built: pathlib.Path) -> pathlib.Path:
     return path
 
 
+def write_share(built: pathlib.Path, folder: pathlib.Path) -> None:
+    """Completions and manual pages, which are the same everywhere: by the program, or one of another platform that runs
+    here."""
+    others = sorted(ROOT.glob("build/wheels/*/specdec"))
+    for candidate in (program(built), ROOT / "build" / "default" / "specdec", *others):
+        try:
+            command = [candidate, "completions", "--folder", folder]
+            if subprocess.run(command, capture_output=True, timeout=60).returncode == 0:
+                return
+        except OSError:  # of another system or processor
+            continue
+    raise ValueError("no program runs here that could write completions and manual pages; run `make build` first")
+
+
 def pack_archive(name: str, built: pathlib.Path, dist: pathlib.Path) -> pathlib.Path:
-    """The program, the bundled models where it looks for them, and the licences."""
+    """The program, the bundled models where it looks for them, completions and manual pages, and the licences."""
     top = f"specdec-{sbom.project_version()}-{name}"
     files = {program(built).name: program(built)} | licences(PLATFORMS[name])
     files |= {f"models/{path.name}": path for path in (*ROOT.glob("models/*-f16.gguf"), ROOT / "models" / "README.md")}
+    if PLATFORMS[name].system != "Windows":
+        share = built / "share"
+        write_share(built, share)
+        files |= {f"share/{path.relative_to(share)}": path for path in sorted(share.rglob("*")) if path.is_file()}
     if PLATFORMS[name].system == "Windows":
         path = dist / f"{top}.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -268,9 +286,11 @@ def pack_wheel(name: str, version: str, built: pathlib.Path, dist: pathlib.Path)
         (information / "WHEEL").write_text(tags, encoding="utf-8")
         for text, path in licences(PLATFORMS[name]).items():
             shutil.copy(path, information / "licenses" / text)
-        scripts = stage / (information.name.removesuffix(".dist-info") + ".data") / "scripts"
-        scripts.mkdir(parents=True)
-        shutil.copy2(program(built), scripts)
+        data = stage / (information.name.removesuffix(".dist-info") + ".data")
+        (data / "scripts").mkdir(parents=True)
+        shutil.copy2(program(built), data / "scripts")
+        if PLATFORMS[name].system != "Windows":
+            write_share(built, data / "data" / "share")
         pack = [sys.executable, "-m", "wheel", "pack", str(stage), "--dest-dir", str(dist)]
         subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = dist.glob(f"*-{python}-{python}-{name}.whl")

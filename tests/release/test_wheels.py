@@ -155,6 +155,8 @@ def test_a_wheel_holds_what_its_name_says(wheel: pathlib.Path) -> None:
     assert modules == ["specdec_native/_core" + wheels.PLATFORMS[tag].extension.format(python.removeprefix("cp"))]
     assert {"specdec_native/models/stdlib-head-f16.gguf", "specdec_native/py.typed"} <= set(names)
     assert any(name.endswith(".data/scripts/specdec") for name in names)
+    assert any(name.endswith(".data/data/share/man/man1/specdec-chat.1") for name in names)
+    assert any(name.endswith(".data/data/share/bash-completion/completions/specdec") for name in names)
     for text in ["LICENSE", "THIRD_PARTY_LICENSES", "LICENSE-libcxx"]:
         assert any(name.endswith(f".dist-info/licenses/{text}") for name in names)
 
@@ -257,6 +259,29 @@ def test_a_program_works_unpacked(archive: pathlib.Path, specdec: pathlib.Path, 
     (program,) = tmp_path.glob("*/specdec")
     assert (program.parent / "THIRD_PARTY_LICENSES").exists() and (program.parent / "LICENSE-libcxx").exists()
     assert greedy_text(program, tmp_path) == greedy_text(specdec, tmp_path)
+    assert (program.parent / "share" / "zsh" / "site-functions" / "_specdec").exists()
+
+
+def test_completions_come_with_a_program_that_cannot_run_here(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Then another one writes them."""
+    built, root = tmp_path / "built", tmp_path / "root"
+    built.mkdir()
+    (built / "specdec").write_bytes(b"MZ of another system")
+    (built / "specdec").chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wheels, "ROOT", root)
+        patch.setattr(wheels, "licences", lambda _: {})
+        with pytest.raises(ValueError, match="no program runs here that could write completions"):
+            wheels.write_share(built, tmp_path / "share")
+        (root / "build" / "default").mkdir(parents=True)
+        (root / "build" / "default" / "specdec").symlink_to(specdec)
+        wheels.write_share(built, tmp_path / "share")
+        (root / "models").mkdir()
+        (root / "models" / "README.md").write_text("models")
+        archive = wheels.pack_archive("manylinux_2_28_aarch64", built, tmp_path)
+    assert (tmp_path / "share" / "man" / "man1" / "specdec.1").exists()
+    with tarfile.open(archive) as tar:
+        assert any(name.endswith("/share/fish/vendor_completions.d/specdec.fish") for name in tar.getnames())
 
 
 def musl() -> pathlib.Path:
