@@ -16,6 +16,10 @@ class ChatConversation {
 
   bool has_template() const { return generator_->chat().has_template(); }
   bool is_empty() const { return turns_.empty(); }
+  std::size_t num_turns() const { return turns_.size(); }
+  std::size_t num_tokens() const {
+    return turns_.empty() ? 0 : prompt().size();
+  }  // of the next prompt, without a question
   std::size_t num_left_out() const { return left_out_; }  // turns
 
   void clear();

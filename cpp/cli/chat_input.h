@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/terminal/input_history.h"
 #include "cli/terminal/line_editor.h"
@@ -24,6 +25,9 @@ class ChatInput {
   // What is typed while nobody reads is the draft of the next message; to be called often meanwhile. Never waits.
   void keep_typed() {
     if (editor_) editor_->keep_typed();
+  }
+  void set_completer(LineEditor::Completer completer) {
+    if (editor_) editor_->set_completer(std::move(completer));
   }
   void put_back(const std::string& text) {
     if (editor_) editor_->put_back(text);

@@ -1,8 +1,11 @@
 #include "cli/hub_models.h"
 
+#include <optional>
+
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "hub/companions.h"
 #include "hub/download.h"
 #include "hub/model_name.h"
 
@@ -25,6 +28,11 @@ std::string local_model(const std::string& path) {
     note("note: " + sentence + "\n");
   };
   return download_model(parse_hub_name(path), callbacks);
+}
+
+HubName hub_name(const std::string& text) {
+  const std::optional<HubName> known = short_name(text);
+  return known ? *known : parse_hub_name(text);
 }
 
 }  // namespace specdec::cli

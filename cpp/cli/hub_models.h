@@ -3,9 +3,14 @@
 
 #include <string>
 
+#include "hub/model_name.h"
+
 namespace specdec::cli {
 
 // The path itself, or that of the downloaded file if it has the form hf:OWNER/REPOSITORY:QUANT (hub/model_name.h).
 std::string local_model(const std::string& path);
+
+// A short name (hub/companions.h), or OWNER/REPOSITORY and so on, with or without "hf:". Throws std::invalid_argument.
+HubName hub_name(const std::string& text);
 
 }  // namespace specdec::cli

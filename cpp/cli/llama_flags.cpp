@@ -67,7 +67,7 @@ constexpr Flags table[] = {
     {"-hft --hf-token", "the environment variable HF_TOKEN holds the token"},
     {"--offline", "HF_HUB_OFFLINE=1 in the environment uses only models that were downloaded"},
     {"-mu --model-url -dr --docker-repo", "-hf downloads a model from the Hugging Face hub, -m takes a file"},
-    {"-cl --cache-list", "models are in the cache of the Hugging Face hub; its own program `hf` lists them"},
+    {"-cl --cache-list", "`specdec models list` lists the models in the cache of the Hugging Face hub"},
     {"--lora --lora-scaled --control-vector --control-vector-scaled --control-vector-layer-range",
      "adapters are not supported; merge them into the model"},
     {"--override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "

@@ -9,15 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/commands/bench.h"
-#include "cli/commands/chat.h"
-#include "cli/commands/generate.h"
-#include "cli/commands/info.h"
-#include "cli/commands/perplexity.h"
-#include "cli/commands/quantize.h"
-#include "cli/commands/race.h"
-#include "cli/commands/rpc_server.h"
-#include "cli/commands/serve.h"
+#include "cli/command_table.h"
 #include "cli/options.h"
 #include "cli/shared_options.h"
 #include "cli/terminal/output.h"
@@ -29,38 +21,9 @@
 namespace specdec::cli {
 namespace {
 
-struct Command {
-  const char* name;
-  int (*run)(int argc, const char* const* argv);
-  const char* help;
-};
-constexpr Command commands[] = {
-    {"bench", run_bench, "measure tokens per second without and with a draft"},
-    {"chat", run_chat, "chat with a model in the terminal"},
-    {"generate", run_generate, "continue a prompt with speculative decoding"},
-    {"info", run_info, "show the metadata and tensors of a GGUF file"},
-    {"perplexity", run_perplexity, "measure perplexity, and KL divergence from another model"},
-    {"quantize", run_quantize, "quantize a model to MXFP6, 6.25 bits per weight"},
-    {"race", run_race, "show generation without and with a draft, side by side"},
-    {"rpc-server", run_rpc_server, "run layers of a model for another machine (--rpc)"},
-    {"serve", run_serve, "serve the OpenAI API over HTTP"},
-};
-
-const Command* find_command(const std::string& name) {
-  for (const Command& command : commands) {
-    if (name == command.name) return &command;
-  }
-  return nullptr;
-}
-
 std::string overview() {
-  std::string text =
-      "usage: specdec COMMAND [options]\n\n"
-      "Lossless speculative decoding: a small draft model proposes tokens, the target\n"
-      "model verifies all of them in one pass. Faster, and the output is distributed\n"
-      "exactly as the target's.\n\n"
-      "Commands:\n";
-  for (const Command& command : commands) {
+  std::string text = "usage: specdec COMMAND [options]\n\n" + wrap(purpose, 80, 0) + "\n\nCommands:\n";
+  for (const Command& command : commands()) {
     std::string line = std::string("  ") + command.name;
     line.resize(14, ' ');
     text += line + command.help + "\n";
@@ -79,11 +42,10 @@ struct Foreign {
   const char* instead;
 };
 constexpr Foreign foreign[] = {
-    {" run chat-cli cli llama-cli ",
-     "`specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a conversation"},
-    {" pull download get ", "`specdec chat -hf OWNER/REPO` downloads a model before it uses it"},
-    {" list ls ps models rm delete ",
-     "models are files in the cache of the Hugging Face hub; its program `hf` lists and deletes them"},
+    {" run chat-cli cli llama-cli ", "`specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, has a conversation"},
+    {" pull download get ", "`specdec models pull OWNER/REPO` downloads a model"},
+    {" list ls ps ", "`specdec models list` lists the models that were downloaded"},
+    {" rm delete remove ", "`specdec models rm NAME` removes a model that was downloaded"},
     {" show inspect ", "`specdec info FILE.gguf` shows what is in a model's file"},
     {" server start llama-server ", "`specdec serve -m FILE.gguf` serves models over HTTP"},
     {" complete completion prompt ", "`specdec generate -p TEXT` continues a text"},
@@ -93,7 +55,7 @@ constexpr Foreign foreign[] = {
 
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names = {"--help", "--version"};
-  for (const Command& command : commands) names.push_back(command.name);
+  for (const Command& command : commands()) names.push_back(command.name);
   const bool is_option = word[0] == '-';
   std::string hint;
   for (const Foreign& command : foreign) {

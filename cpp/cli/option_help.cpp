@@ -18,24 +18,6 @@ bool is_any_of(const option::Type& type) {
   return (std::holds_alternative<Types>(type) || ...);
 }
 
-// With the default, unless the text has it.
-std::string description(const Option& option) {
-  const std::string& help = option.flags.help;
-  const bool shows_default = is_any_of<option::Whole, option::Number, option::DraftTokens, option::Choice>(option.type);
-  if (!shows_default || help.find("(default") != std::string::npos) return help;
-  const std::string value = option::text(option.initial);
-  return value.empty() ? help : help + " (default: " + value + ")";
-}
-
-// The first part of a description, and the default.
-std::string brief(const std::string& help) {
-  const std::size_t end = std::min(help.find("; "), help.find(". "));
-  const std::size_t standard = help.find(" (default");
-  if (end == std::string::npos || standard < end) return help.substr(0, end);
-  const std::size_t close = help.find(')', standard == std::string::npos ? help.size() : standard);
-  return help.substr(0, end) + (close == std::string::npos ? "" : help.substr(standard, close + 1 - standard));
-}
-
 std::string help_line(const std::vector<std::string>& names, const std::string& placeholder, const std::string& help) {
   std::string left = "  ";
   for (const std::string& name : names) left += (left.size() > 2 ? ", " : "") + name;
@@ -46,6 +28,22 @@ std::string help_line(const std::vector<std::string>& names, const std::string& 
 }
 
 }  // namespace
+
+std::string description(const Option& option) {
+  const std::string& help = option.flags.help;
+  const bool shows_default = is_any_of<option::Whole, option::Number, option::DraftTokens, option::Choice>(option.type);
+  if (!shows_default || help.find("(default") != std::string::npos) return help;
+  const std::string value = option::text(option.initial);
+  return value.empty() ? help : help + " (default: " + value + ")";
+}
+
+std::string brief(const std::string& help) {
+  const std::size_t end = std::min(help.find("; "), help.find(". "));
+  const std::size_t standard = help.find(" (default");
+  if (end == std::string::npos || standard < end) return help.substr(0, end);
+  const std::size_t close = help.find(')', standard == std::string::npos ? help.size() : standard);
+  return help.substr(0, end) + (close == std::string::npos ? "" : help.substr(standard, close + 1 - standard));
+}
 
 std::string help_text(const CommandLine& line, Help help) {
   std::string result = "usage: " + line.command + (line.arguments.empty() ? "" : " " + line.arguments) + "\n";

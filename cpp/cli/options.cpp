@@ -74,8 +74,10 @@ class Parser {
  private:
   const std::string* next() const { return at_ + 1 < arguments_.size() ? &arguments_[at_ + 1] : nullptr; }
 
+  bool takes(const std::string& argument) const { return !line_.takes_positional || line_.takes_positional(argument); }
+
   void add_positional(const std::string& argument) {
-    if (positionals_.size() == line_.num_positionals) {
+    if (positionals_.size() == line_.num_positionals || !takes(argument)) {
       throw UsageError("unexpected argument \"" + argument + "\"" + line_.positional_hint);
     }
     positionals_.push_back(argument);
@@ -121,7 +123,8 @@ class Parser {
       note("note: " + name + " changes nothing: " + flag.instead + "\n");
       static const std::vector<std::string> switches = {"on", "off", "auto", "true", "false", "enabled", "disabled"};
       if (next() == nullptr) return;
-      const bool is_free_word = line_.num_positionals == 0 && !is_option(*next());
+      const bool is_positional = positionals_.size() < line_.num_positionals && takes(*next());
+      const bool is_free_word = !is_positional && !is_option(*next());
       const bool is_switch = std::find(switches.begin(), switches.end(), *next()) != switches.end();
       if (is_free_word || is_switch || real_number(*next())) ++at_;
       return;

@@ -100,6 +100,8 @@ struct CommandLine {
   std::vector<std::string> basics;  // names of the options that --help shows, --help-all shows all; none: both show all
   std::size_t num_positionals = 0;  // at most
   std::string positional_hint;      // for the error when there are more
+  std::function<bool(const std::string&)> takes_positional = {};  // null: anything is one
+  std::vector<std::string> first_words;                           // what the first one must be; empty: anything
 };
 
 // Null if the command has no option of that name.
@@ -118,6 +120,10 @@ Parsed parse(const CommandLine& line, int argc, const char* const* argv);
 
 // At most 80 columns wide. basics: the basic options, which fit a screen, and of each the first part of its text.
 std::string help_text(const CommandLine& line, Help help);
+
+// An option's text in the help, with its default; brief(): its first part, and the default.
+std::string description(const Option& option);
+std::string brief(const std::string& description);
 
 // "; did you mean X?" for the candidate closest to `word`, or "" if none is close.
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);

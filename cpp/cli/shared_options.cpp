@@ -1,10 +1,13 @@
 #include "cli/shared_options.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <system_error>
 
 #include "cli/hub_models.h"
@@ -14,6 +17,7 @@
 #include "cli/terminal/progress.h"
 #include "engine/bundled_models.h"
 #include "engine/request_options.h"
+#include "hub/companions.h"
 #include "hub/model_name.h"
 #include "platform/console.h"
 #include "platform/executable.h"
@@ -23,6 +27,36 @@ namespace specdec::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool ends_with(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// Not a name on the hub, whether it is there or not.
+bool is_file(const std::string& name) {
+  if (is_hub_name(name) || short_name(name)) return false;
+  std::error_code ignored;
+  return fs::exists(name, ignored) || ends_with(name, ".gguf");
+}
+
+bool begins_as_gguf(const std::string& path) {
+  char start[4] = {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start, sizeof start) && std::string(start, sizeof start) == "GGUF";
+}
+
+// Otherwise it may be a prompt that lacks its -p.
+bool names_model(const std::string& text) {
+  if (ends_with(text, ".gguf") || is_hub_name(text) || short_name(text) || begins_as_gguf(text)) return true;
+  std::error_code ignored;
+  if (fs::exists(text, ignored) || std::count(text.begin(), text.end(), '/') != 1) return false;
+  try {
+    (void)parse_hub_name(text);
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
 
 // In the program's own folder (a copy, the build tree), or in the Python package that the program was installed with.
 std::vector<std::string> model_folders() {
@@ -60,13 +94,26 @@ Group model_group(GeneratorOptions& options) {
        "OWNER/REPO[:QUANT]",
        "target model of the Hugging Face hub, downloaded once into its cache; the same as -m hf:OWNER/REPO:QUANT "
        "(default QUANT: Q4_K_M). HF_TOKEN, HF_HOME, HF_ENDPOINT and HF_HUB_OFFLINE are respected",
-       [&options](const std::string& name) { options.target = parse_hub_name(name).text(); }},
+       [&options](const std::string& name) { options.target = hub_name(name).text(); }},
       {{"-hfd", "-hfrd", "--hf-repo-draft"},
        "OWNER/REPO[:QUANT]",
        "draft model of the hub; the same as -md hf:...",
-       [&options](const std::string& name) { options.draft = DraftModel{parse_hub_name(name).text()}; }}};
+       [&options](const std::string& name) { options.draft = DraftModel{hub_name(name).text()}; }}};
   group.options.insert(group.options.begin() + 2, from_hub.begin(), from_hub.end());  // after -m and -md
   return group;
+}
+
+void take_model(CommandLine& line) {
+  line.num_positionals = 1;
+  line.takes_positional = names_model;
+}
+
+void name_model(GeneratorOptions& options, const Parsed& parsed) {
+  if (parsed.positionals.empty()) return;
+  const std::string& name = parsed.positionals.front();
+  if (!options.target.empty()) throw UsageError("give one model: " + name + " or " + options.target);
+  options.target = is_file(name) ? name : hub_name(name).text();
+  if (!has_draft(options.draft)) options.draft = AutomaticDraft{false};
 }
 
 Group sampling_group(Request& request) { return group_of(request_options(), "Sampling", request); }

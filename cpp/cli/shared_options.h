@@ -13,6 +13,11 @@ Group model_group(GeneratorOptions& options);
 Group sampling_group(Request& request);
 Group constraint_group(Request& request);
 
+// The target as the argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h). A draft is then
+// looked for on this machine.
+void take_model(CommandLine& line);
+void name_model(GeneratorOptions& options, const Parsed& parsed);
+
 // -n, at least `low`; -r; -np; --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");
 Option stop_option(Request& request, const std::string& help = "");

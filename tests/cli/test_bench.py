@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.cli.test_quantize import zeros
 from tests.models.mxfp6_files import quantize
+from tests.models.tiny_models import Vocabulary, make
 
 import specdec_native as sd
 
@@ -291,5 +292,39 @@ def test_a_plot_needs_matplotlib(specdec: pathlib.Path, folder: pathlib.Path, tm
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
     path = tmp_path / "plot.png"
     rejected = run(specdec, folder, *QUICK, "--plot", path, env=plot_environment(tmp_path), code=1)
-    assert 'matplotlib is missing; pip install "specdec_native[plot]"' in rejected.stderr
-    assert rejected.stdout == "" and not path.exists()
+    line = 'specdec bench: no plot: python3 has no matplotlib; pip install "specdec_native[plot]"\n'
+    assert (rejected.stdout, rejected.stderr) == ("", line) and not path.exists()
+
+
+def test_one_statistic_with_its_labels_inside(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    """However long the names are and however different the speeds."""
+    pytest.importorskip("matplotlib")
+    from specdec_native import plot
+
+    result = run_json(specdec, folder, *QUICK, "-k", 2, "--repeat", 1)
+    for fastest, slowest, name in ((100.0, 1.0, "F16 + speculation"), (1.0, 1.0, "a-name-of-twenty-let + speculation")):
+        for mode, speed in zip(result["modes"], (slowest, fastest), strict=True):
+            mode["tokens_per_second"] |= {"median": speed, "low": 0.9 * speed, "high": 1.1 * speed}
+        result["modes"][1]["name"] = name
+        figure = plot.figure_of(result)
+        (axes,) = figure.axes
+        figure.draw_without_rendering()
+        area, labels = axes.get_window_extent(), [text.get_window_extent() for text in axes.texts]
+        assert len(labels) == 2
+        assert all(area.x0 <= label.x0 and label.x1 <= area.x1 + 1 for label in labels)
+        assert axes.get_title(loc="left") == result["verdict"]
+    (axes,) = plot.figure_of(result, times=True).axes
+    assert axes.get_xlabel() == "milliseconds per token"
+
+
+def test_questions_for_a_chat_model(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    draft = make("llama", seed=1).write(tmp_path / "draft.gguf")
+    with_template = make("llama", seed=1, vocabulary=Vocabulary(chat_template=template))
+    options = ["-md", draft, "-n", 40, "--repeat", 1, "-l", "0-inf", "-k", 2]
+    plain = run(specdec, folder, "-m", draft, *options)
+    assert "\n4 prompts of at most 40 tokens" in plain.stdout
+    chat = run(specdec, folder, "-m", with_template.write(tmp_path / "chat.gguf"), *options)
+    assert re.match(r"(Use|This|Do) .*\n\n4 questions of at most 40 tokens", chat.stdout)
+    given = run(specdec, folder, "-m", tmp_path / "chat.gguf", *options, "-p", "x", "-p", "y")
+    assert "\n2 prompts of at most 40 tokens" in given.stdout

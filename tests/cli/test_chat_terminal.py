@@ -294,6 +294,94 @@ def test_colours_are_explained_once_and_can_be_turned_off(specdec: pathlib.Path,
         assert "\x1b[32m" not in chat.terminal.text[seen:] and "\x1b[2m" not in chat.terminal.text[seen:]
 
 
+def test_tab_completes_commands_options_and_files(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "notes of today.txt").write_text("import os")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / ".hidden").write_text("")
+    with Chat(specdec, tmp_path, HOME=str(tmp_path)) as chat:
+        chat.terminal.type("/sy\t")
+        chat.terminal.read_until(lambda text: text.endswith("/system "))
+        chat.terminal.type("\x15/set max_t\t7\r")
+        chat.terminal.read_until(lambda text: "max_tokens          7\r\n" in text)
+        chat.terminal.type("/set verification in\t\r")
+        chat.terminal.read_until(lambda text: "verification        invariant\r\n" in text)
+        chat.terminal.type("/read ~/no\t")
+        chat.terminal.read_until(lambda text: text.endswith("/read ~/notes of today.txt"))
+        chat.say("")
+        assert "(read " in chat.terminal.text and "today.txt, 2 tokens; it goes before your next" in chat.terminal.text
+        chat.terminal.type("/save ~/fo\t")
+        chat.terminal.read_until(lambda text: text.endswith("/save ~/folder/"))
+        chat.say("\x15no command\tis a tab")
+        assert chat.asked()[-1] == "no command\tis a tab"
+
+
+def test_tab_lists_what_could_follow(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        chat.terminal.type("/s\t")
+        text = chat.terminal.read_until(lambda text: text.endswith("/s") and "/save" in text)
+        assert re.search(r"> /s\r\n/save +/set +/show +/stats +/system \r\n", text)
+        chat.terminal.type("t\t")
+        chat.terminal.read_until(lambda text: text.endswith("> /stats"))
+        chat.terminal.type("\x15/zzz\t\t/")  # nothing begins so
+        chat.terminal.read_until(lambda text: text.endswith("> /zzz/"))
+
+
+def test_control_r_searches_what_was_typed(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        for text in ("import os", "import sys", "def main():"):
+            chat.say(text)
+        chat.terminal.type("draft\x12impo")
+        chat.terminal.read_until(lambda text: "> import sys\r\n(search: impo)" in text)
+        chat.terminal.type("\x12")
+        chat.terminal.read_until(lambda text: "> import os\r\n(search: impo)" in text)
+        chat.terminal.type("zz")
+        chat.terminal.read_until(lambda text: "> import os\r\n(not found: impozz)" in text)
+        chat.terminal.type("\x07")  # Ctrl-G gives up
+        chat.terminal.read_until(lambda text: text.endswith("> draft"))
+        chat.terminal.type("\x15\x12sys\x05")  # Ctrl-E takes it
+        chat.terminal.read_until(lambda text: text.endswith("> import sys"))
+        chat.say("!")
+        chat.terminal.type("\x12main")
+        chat.say("")  # Enter sends it
+        assert chat.asked() == ["import os", "import sys", "def main():", "import sys!", "def main():"]
+
+
+def test_a_file_that_was_read_goes_before_the_message(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.py").write_text("import os\n")
+    (tmp_path / "b.py").write_text("import sys\n")
+    with Chat(specdec, tmp_path) as chat:
+        chat.say(f"/read {tmp_path}/a.py")
+        chat.say(f"/read {tmp_path}/b.py")
+        chat.say("/show")
+        assert "\r\nread     " in chat.terminal.text
+        chat.say("first")
+        chat.say("second")
+        chat.say(f"/save {tmp_path}/talk.json")
+        asked = [message["content"] for message in json.loads((tmp_path / "talk.json").read_text())][::2]
+        assert asked == ["import os\n\nimport sys\n\nfirst", "second"]
+        assert chat.asked()[2:] == ["/show", "first", "second", f"/save {tmp_path}/talk.json"]
+        chat.say(f"/read {tmp_path}/a.py")
+        chat.say("/clear")
+        chat.say("/read")
+        assert "/read needs the name of a file" in chat.terminal.text
+        chat.say("/read missing.txt")
+        assert "missing.txt: " in chat.terminal.text
+        chat.say("/show")
+        assert "before your next message" not in chat.terminal.text.split("(a new conversation)")[1]
+
+
+def test_show(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path, "-sys", "be brief") as chat:
+        chat.say("import os")
+        chat.say("/set top_k 7")
+        seen = len(chat.terminal.text)
+        chat.say("/show")
+        shown = chat.terminal.text[seen:].replace("\r\n", "\n")
+    assert "model    stdlib-target-f16.gguf\ndraft    stdlib-draft-f16.gguf\n" in shown
+    assert re.search(r"\nused     [1-9]\d* tokens in 1 turn\nsystem   be brief\n", shown)
+    assert re.search(r"\noptions that differ from the defaults:\n(.*\n)*top_k               7\n", shown)
+
+
 def rows(output: str) -> list[str]:
     """What a terminal shows of text in which words are erased from the end of a row."""
     shown = re.sub(r"\x1b\[\d*m", "", output)

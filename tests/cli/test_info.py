@@ -11,6 +11,7 @@ import gguf
 import numpy as np
 import pytest
 from tests.cli.terminal import Terminal
+from tests.models.tiny_models import Vocabulary, deepened, make
 
 from specdec_native import mxfp6
 
@@ -189,3 +190,56 @@ def test_huge_pages_are_told(specdec: pathlib.Path, target_path: pathlib.Path) -
     there = setting.exists() and "[never]" not in setting.read_text()
     assert json.loads(info(specdec, target_path, "--json"))["huge_pages"] is there
     assert re.search(r"^Huge pages +(not )?available:", info(specdec, target_path), re.MULTILINE)
+
+
+# ---- A target and its draft
+
+
+def test_a_pair_that_fits(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    target = deepened(make("llama", seed=1), 12).write(tmp_path / "target.gguf")
+    draft = make("llama", seed=1).write(tmp_path / "draft.gguf")
+    text = info(specdec, target, draft, "-c", 64)
+    assert text.startswith(f"These fit: specdec chat -m {target} -md {draft}\n\n")
+    pair = json.loads(info(specdec, target, draft, "-c", 64, "--json"))
+    assert pair["fits"] and pair["pays"] and pair["problem"] == ""
+    assert pair["cost"] == pytest.approx(pair["pass_bytes"]["draft"] / pair["pass_bytes"]["target"])
+    reader = gguf.GGUFReader(target)
+    head = next(tensor for tensor in reader.tensors if tensor.name == "token_embd.weight")
+    has_output = any(tensor.name == "output.weight" for tensor in reader.tensors)
+    weights = sum(int(tensor.n_bytes) for tensor in reader.tensors)
+    assert pair["pass_bytes"]["target"] == weights - has_output * int(head.n_bytes)
+    for gain in pair["gain"]:  # the formula of hub/draft_gain.h, with the best number of drafts
+        a, k, cost = gain["acceptance"], gain["num_draft_tokens"], pair["cost"]
+        speedups = [sum(a**i for i in range(n + 1)) / (1 + n * (cost + 0.03)) for n in range(1, 17)]
+        assert gain["speedup"] == pytest.approx(max(speedups)) == pytest.approx(speedups[k - 1])
+    assert pair["weight_bytes"] == target.stat().st_size + draft.stat().st_size
+    f16, q8_0 = pair["cache_bytes"]["f16"], pair["cache_bytes"]["q8_0"]
+    assert f16["target"] > 4 * f16["draft"] > 0
+    assert q8_0["target"] / f16["target"] == pytest.approx(8.5 / 16)
+    longer = json.loads(info(specdec, target, draft, "-c", 128, "--json"))["cache_bytes"]["f16"]
+    assert longer["target"] == 2 * f16["target"]
+    assert re.search(r"^gain .* where 50 % are accepted\n .* 70 % are accepted, as usual in a family\n", text, re.M)
+    assert "\nmemory " in text and "and with 64 tokens of context (-c):\n  f16 " in text
+
+
+def test_a_pair_that_does_not_pay(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    target = make("llama", seed=1).write(tmp_path / "target.gguf")
+    draft = deepened(make("llama", seed=1), 8).write(tmp_path / "draft.gguf")
+    text = info(specdec, target, draft)
+    assert text.startswith("These fit, but it would hardly pay: a pass of it takes about ")
+    assert not json.loads(info(specdec, target, draft, "--json"))["pays"]
+
+
+def test_a_pair_of_two_vocabularies(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    target = make("llama", seed=1).write(tmp_path / "target.gguf")
+    draft = make("llama", seed=1, vocabulary=Vocabulary(merges=["a b"])).write(tmp_path / "draft.gguf")
+    text = info(specdec, target, draft)
+    assert re.match(r"These do not fit: it has another vocabulary \(from token \d+ on\)\n", text)
+    assert "gain" not in text and "memory " in text
+    assert not json.loads(info(specdec, target, draft, "--json"))["fits"]
+
+
+def test_a_drafting_head(specdec: pathlib.Path, target_path: pathlib.Path) -> None:
+    head = target_path.with_name("stdlib-head-f16.gguf")
+    assert info(specdec, target_path, head).startswith("These fit: specdec chat -m ")
+    assert info(specdec, target_path.with_name("stdlib-draft-f16.gguf"), head).startswith("These do not fit: ")

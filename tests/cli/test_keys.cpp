@@ -11,26 +11,11 @@ namespace {
 
 // "<enter>" for keys, the text itself for text.
 std::string name(const KeyPress& key) {
-  static const char* const names[] = {"",
-                                      "enter",
-                                      "new_line",
-                                      "backspace",
-                                      "erase",
-                                      "left",
-                                      "right",
-                                      "up",
-                                      "down",
-                                      "home",
-                                      "end",
-                                      "word_left",
-                                      "word_right",
-                                      "erase_word",
-                                      "erase_to_start",
-                                      "erase_to_end",
-                                      "clear_screen",
-                                      "interrupt",
-                                      "end_of_input",
-                                      "suspend"};
+  static const char* const names[] = {
+      "",           "enter",      "new_line",       "backspace",    "erase",        "left",
+      "right",      "up",         "down",           "home",         "end",          "word_left",
+      "word_right", "erase_word", "erase_to_start", "erase_to_end", "clear_screen", "complete",
+      "search",     "cancel",     "interrupt",      "end_of_input", "suspend"};
   return key.key == Key::text ? key.text : "<" + std::string(names[static_cast<int>(key.key)]) + ">";
 }
 
@@ -49,11 +34,12 @@ std::string decoded(const std::string& bytes, std::size_t piece = 1000) {
 TEST(text_and_keys_in_any_pieces) {
   const std::string bytes =
       "a\xC3\xBC\xF0\x9F\x98\x80\tb\r\x7F\x1B[A\x1B[1;5C\x1BOH\x1B[3~\x1B\r\x1B"
-      "b\x17\x03\x04\n\x1B[200~x\r\ny\rz\x1B[0m\n\x07\x1B[201~q";
+      "b\x17\x03\x04\n\x1B[200~x\r\ny\tz\x1B[0m\n\x07\x1B[201~q\x12\x07";
   const std::string keys =
-      "a\xC3\xBC\xF0\x9F\x98\x80\tb<enter><backspace><up><word_right><home><erase><new_line><word_left><erase_word><"
+      "a\xC3\xBC\xF0\x9F\x98\x80<complete>b<enter><backspace><up><word_right><home><erase><new_line><word_left><erase_"
+      "word><"
       "interrupt>"
-      "<end_of_input><enter>x\ny\nz[0m\nq";
+      "<end_of_input><enter>x\ny\tz[0m\nq<search><cancel>";
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) CHECK(decoded(bytes, piece) == keys);
 }
 

@@ -39,6 +39,8 @@ def test_version(specdec: pathlib.Path) -> None:
         ["bench", "--help"],
         ["chat", "--help"],
         ["race", "--help"],
+        ["models", "--help"],
+        ["completions", "--help"],
     ],
 )
 def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
@@ -49,7 +51,20 @@ def test_help(specdec: pathlib.Path, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["generate", "chat", "bench", "race", "info", "quantize", "perplexity", "rpc-server", "serve"]
+    "command",
+    [
+        "generate",
+        "chat",
+        "bench",
+        "race",
+        "info",
+        "quantize",
+        "perplexity",
+        "rpc-server",
+        "serve",
+        "models",
+        "completions",
+    ],
 )
 def test_help_fits_a_screen(specdec: pathlib.Path, command: str) -> None:
     basics, everything = run(specdec, command, "--help").stdout, run(specdec, command, "--help-all").stdout
@@ -116,14 +131,15 @@ def test_no_command_shows_the_help(specdec: pathlib.Path) -> None:
 
 WRONG = {
     "generat": "unknown command generat; did you mean generate?",
-    "run qwen": "unknown command run; `specdec chat -m FILE.gguf`, or `specdec chat -hf OWNER/REPO`, has a "
-    "conversation",
-    "list": "unknown command list; models are files in the cache of the Hugging Face hub",
-    "pull qwen": "unknown command pull; `specdec chat -hf OWNER/REPO` downloads a model before it uses it",
+    "run qwen": "unknown command run; `specdec chat FILE.gguf`, or `specdec chat OWNER/REPO`, has a conversation",
+    "list": "unknown command list; `specdec models list` lists the models that were downloaded",
+    "pull qwen": "unknown command pull; `specdec models pull OWNER/REPO` downloads a model",
+    "rm qwen": "unknown command rm; `specdec models rm NAME` removes a model that was downloaded",
     "--verison": "unknown option --verison; did you mean --version?",
     "": "unknown command",
     "info": "no file given",
-    "info a b": 'unexpected argument "b"',
+    "info a b c": 'unexpected argument "c"',
+    "info a b --tensors": "--metadata, --tensors and --check are for one file",
     "-m model.gguf": "unknown option -m; a command comes first: specdec chat -m ..., specdec generate -m ...",
     "info x -q": "unknown option -q\n",
     "info --tensor a": "unknown option --tensor; did you mean --tensors?",

@@ -32,7 +32,16 @@ namespace {
 constexpr int warm_up_tokens = 16;
 constexpr int pass_repeats = 9;  // in each of the rounds
 
-const std::vector<std::string> default_prompts = {
+// Of models with a chat template: what people ask.
+const std::vector<std::string> questions = {
+    "Write a Python function that returns the longest common subsequence of two strings.",
+    "Explain how a hash table works, and when a sorted array is the better choice.",
+    "Rename the variable in this function to `total` and add a docstring:\n\ndef add(numbers):\n    t = 0\n    for n in "
+    "numbers:\n        t += n\n    return t",
+    "Write a short letter that asks a library to lend me a book for two more weeks.",
+};
+// Of others.
+const std::vector<std::string> beginnings = {
     "def bfs(graph, start):",
     "class LRUCache:\n    def __init__(self, ",
     "import argparse\n\n\ndef main():\n",
@@ -40,6 +49,12 @@ const std::vector<std::string> default_prompts = {
 };
 
 struct Arguments {
+  Arguments() {
+    request.max_tokens = 64;
+    request.verification =
+        Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
+  }
+
   ComparisonOptions comparison;
   Request request;
   std::vector<std::string> texts, files;
@@ -51,7 +66,8 @@ struct Arguments {
 CommandLine command_line(Arguments& arguments) {
   CommandLine line;
   line.command = "specdec bench";
-  line.arguments = "[options]";
+  line.arguments = "[options] [MODEL]";
+  take_model(line);
   line.about =
       "Measures the tokens per second of the target without and with a draft, and compares the speedup with a "
       "prediction from the times of single passes; --mxfp6 adds the target's MXFP6 version. Every round runs all "
@@ -61,7 +77,8 @@ CommandLine command_line(Arguments& arguments) {
   line.groups = {
       {"Text",
        {texts({"-p", "--prompt"}, "TEXT", arguments.texts,
-              "a prompt; repeatable (default: four starts of Python source files)"),
+              "a prompt; repeatable (default: four questions in the model's chat template, or without one four starts of "
+              "Python source files)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(
@@ -79,18 +96,19 @@ CommandLine command_line(Arguments& arguments) {
       {"Output",
        {flag({"--json"}, arguments.json, "one JSON object, times in seconds"),
         text({"--plot"}, "FILE", arguments.plot,
-             "also plot the result as a PNG; needs pip install \"specdec_native[plot]\"")}},
+             "also draw the speeds as a PNG; needs pip install \"specdec_native[plot]\"")}},
   };
   line.basics = {"-p", "-f",     "-n",      "-m",     "-md",      "-hf",    "-hfd",  "-k",
                  "-t", "--temp", "--mxfp6", "--also", "--repeat", "--json", "--plot"};
   return line;
 }
 
-std::vector<std::string> prompts(const Arguments& arguments) {
+// As given; none: the defaults, which depend on the model.
+std::vector<std::string> given_prompts(const Arguments& arguments) {
   std::vector<std::string> all;
   for (const std::string& text : arguments.texts) all.push_back(read_prompt({text, std::nullopt, arguments.escapes}));
   for (const std::string& file : arguments.files) all.push_back(read_prompt({std::nullopt, file, false}));
-  return all.empty() ? default_prompts : all;
+  return all;
 }
 
 // The most drafts of a cycle, seen from the listener of a request, which is called after each piece.
@@ -122,8 +140,7 @@ class Bench {
     std::for_each(comparison_.loads.rbegin(), comparison_.loads.rend(),
                   [this](const auto& files) { measure_together(files); });
     share_draft_time();
-    result_.draft = to_text(arguments_.comparison.generator.draft);
-    result_.num_prompts = prompts_.size();
+    result_.num_prompts = num_prompts();
     result_.max_tokens = arguments_.request.max_tokens;
     result_.temperature = arguments_.request.sampling.temperature;
     result_.seed = *arguments_.request.seed;
@@ -142,6 +159,8 @@ class Bench {
       progress_.begin("loading " + comparison_.files[file].name);
       generators_[file] = std::make_unique<Generator>(comparison_.files[file].options, threads_);
       show_notes(*generators_[file]);
+      result_.draft = to_text(generators_[file]->draft());
+      result_.are_questions = asks(*generators_[file]);
       generators_[file]->set_remembers_outputs(false);  // a draft must not copy what another round wrote
       threads_ = generators_[file]->threads();
     }
@@ -159,7 +178,7 @@ class Bench {
     if (generators_[mode.file] == nullptr) return;
     progress_.begin("warming up: " + mode.name);
     Stats ignored;
-    run_prompt(mode, prompts_.front(), std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
+    run_prompt(mode, 0, std::min(warm_up_tokens, arguments_.request.max_tokens), ignored);
   }
 
   // Does nothing for a mode whose file is not loaded.
@@ -168,7 +187,8 @@ class Bench {
     progress_.begin("round " + std::to_string(round + 1) + " of " + std::to_string(arguments_.rounds) + ": " +
                     mode.name);
     Stats stats;
-    for (const std::string& prompt : prompts_) run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
+    for (std::size_t prompt = 0; prompt < num_prompts(); ++prompt)
+      run_prompt(mode, prompt, arguments_.request.max_tokens, stats);
     if (stats.tokens < min_timed_tokens) {
       throw Error(mode.name + " generated only " + counted(stats.tokens, "token") +
                   " in a round: too few tokens to time; " + "give more prompts, or prompts with longer continuations");
@@ -176,10 +196,19 @@ class Bench {
     mode.rounds.push_back(stats);
   }
 
-  void run_prompt(const BenchResult::Mode& mode, const std::string& prompt, int max_tokens, Stats& stats) {
+  bool asks(const Generator& generator) const { return prompts_.empty() && generator.chat().has_template(); }
+  std::size_t num_prompts() const { return prompts_.empty() ? questions.size() : prompts_.size(); }
+
+  void set_prompt(Request& request, const Generator& generator, std::size_t prompt) const {
+    if (asks(generator)) request.prompt_tokens = generator.chat().tokens(conversation({{"user", questions[prompt]}}));
+    else request.prompt = prompts_.empty() ? beginnings[prompt] : prompts_[prompt];
+  }
+
+  void run_prompt(const BenchResult::Mode& mode, std::size_t prompt, int max_tokens, Stats& stats) {
     Generator& generator = *generators_[mode.file];
     Request request = arguments_.request;
-    request.prompt = prompt;
+    request.prompt.clear();
+    set_prompt(request, generator, prompt);
     request.max_tokens = max_tokens;
     if (!mode.speculation) request.num_draft_tokens = 0;
     const std::shared_ptr<RequestHandle> handle = generator.submit(request, interrupted);
@@ -222,7 +251,7 @@ class Bench {
   }
 
   const Arguments& arguments_;
-  std::vector<std::string> prompts_;
+  std::vector<std::string> prompts_;  // as given
   ProgressLine& progress_;
   Comparison comparison_;
   std::vector<std::unique_ptr<Generator>> generators_;  // [file], null while not loaded
@@ -235,22 +264,26 @@ class Bench {
 
 }  // namespace
 
+CommandLine describe_bench() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
 int run_bench(int argc, const char* const* argv) {
   Arguments arguments;
-  arguments.request.max_tokens = 64;
-  arguments.request.verification =
-      Verification::block;  // the fastest; the seed only makes all modes start with the same numbers
   const CommandLine line = command_line(arguments);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
-  const std::vector<std::string> texts = prompts(arguments);
-  for (const std::string& text : texts) {
+  name_model(arguments.comparison.generator, parsed);
+  const std::vector<std::string> texts = given_prompts(arguments);
+  for (const std::string& text : texts.empty() ? beginnings : texts) {
     arguments.request.prompt = text;
     arguments.request.validate();
   }
-  if (texts.size() * idx(arguments.request.max_tokens) < min_timed_tokens) {
+  if ((texts.empty() ? beginnings : texts).size() * idx(arguments.request.max_tokens) < min_timed_tokens) {
     throw UsageError("too few tokens to time; give a larger -n or more prompts, for at least " +
                      std::to_string(min_timed_tokens) + " in all");
   }

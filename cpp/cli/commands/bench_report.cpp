@@ -101,7 +101,7 @@ std::string milliseconds(double seconds, std::size_t columns) {
 }
 
 std::string heading(const BenchResult& result) {
-  return counted(result.num_prompts, "prompt") +
+  return counted(result.num_prompts, result.are_questions ? "question" : "prompt") +
          (result.max_tokens == INT_MAX ? " without a token limit, "
                                        : " of at most " + counted(result.max_tokens, "token") + ", ") +
          counted(result.modes.front().rounds.size(), "round") + ", " +
@@ -187,6 +187,27 @@ std::string prediction_text(const BenchResult& result, std::size_t at) {
   return text;
 }
 
+// What the table means for a user: whether to draft, and with which file.
+std::string verdict(const BenchResult& result) {
+  constexpr double noticeable = 1.03;  // less is within what the rounds differ
+  const auto slower = [](const BenchResult::Mode& a, const BenchResult::Mode& b) {
+    return speed(a).median < speed(b).median;
+  };
+  const BenchResult::Mode& fastest = *std::max_element(result.modes.begin(), result.modes.end(), slower);
+  const BenchResult::Mode& first = result.modes.front();
+  const double drafted = speed(result.modes[1]).median / speed(first).median;
+  std::string text = drafted >= noticeable
+                         ? "Use this draft: " + format("%.2f times", drafted) + " the speed without it"
+                     : drafted > 1.0 / noticeable
+                         ? "This draft makes no difference: " + format("%.2f times", drafted) + " the speed without it"
+                         : "Do without this draft: " + format("%.2f times", drafted) + " the speed without it";
+  if (result.files.size() > 1) {
+    text += "\nFastest: " + fastest.name + format(", %.2f times ", speed(fastest).median / speed(first).median) +
+            first.name;
+  }
+  return text;
+}
+
 // ---- JSON
 
 Json cycle_json(const Cycle& cycle) {
@@ -226,31 +247,10 @@ Json mode_json(const BenchResult& result, std::size_t at) {
           {"prediction", mode.speculation ? prediction_json(result, at) : Json(nullptr)}};
 }
 
-// What the table means for a user: whether to draft, and with which file.
-std::string verdict(const BenchResult& result) {
-  constexpr double noticeable = 1.03;  // less is within what the rounds differ
-  const auto slower = [](const BenchResult::Mode& a, const BenchResult::Mode& b) {
-    return speed(a).median < speed(b).median;
-  };
-  const BenchResult::Mode& fastest = *std::max_element(result.modes.begin(), result.modes.end(), slower);
-  const BenchResult::Mode& first = result.modes.front();
-  const double drafted = speed(result.modes[1]).median / speed(first).median;
-  std::string text = drafted >= noticeable
-                         ? "Use this draft: " + format("%.2f times", drafted) + " the speed without it"
-                     : drafted > 1.0 / noticeable
-                         ? "This draft makes no difference: " + format("%.2f times", drafted) + " the speed without it"
-                         : "Do without this draft: " + format("%.2f times", drafted) + " the speed without it";
-  if (result.files.size() > 1) {
-    text += "\nFastest: " + fastest.name + format(", %.2f times ", speed(fastest).median / speed(first).median) +
-            first.name;
-  }
-  return text + "\n\n";
-}
-
 }  // namespace
 
 std::string bench_text(const BenchResult& result) {
-  std::string text = verdict(result) + heading(result) + speed_table(result) + sizes(result) + pass_table(result);
+  std::string text = verdict(result) + "\n\n" + heading(result) + speed_table(result) + sizes(result) + pass_table(result);
   for (std::size_t at = 0; at < result.modes.size(); ++at) {
     if (result.modes[at].speculation) text += prediction_text(result, at);
   }
@@ -261,7 +261,8 @@ std::string bench_text(const BenchResult& result) {
 }
 
 nlohmann::ordered_json bench_json(const BenchResult& result) {
-  Json json = {{"prompts", result.num_prompts},
+  Json json = {{"verdict", verdict(result)},
+               {"prompts", result.num_prompts},
                {"max_tokens", result.max_tokens},
                {"rounds", result.modes.front().rounds.size()},
                {"interleaved", result.interleaved},

@@ -1,9 +1,7 @@
 #include "cli/commands/chat.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -15,8 +13,10 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "chat/chat_template.h"
+#include "cli/chat_completion.h"
 #include "cli/chat_conversation.h"
 #include "cli/chat_input.h"
+#include "cli/chat_settings.h"
 #include "cli/options.h"
 #include "cli/piece_source.h"
 #include "cli/piece_style.h"
@@ -25,12 +25,12 @@
 #include "cli/statistics.h"
 #include "cli/template_options.h"
 #include "cli/terminal/color.h"
+#include "cli/terminal/completion.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/screen.h"
 #include "cli/terminal/word_wrap.h"
 #include "engine/generator.h"
-#include "engine/request_json.h"
 #include "platform/file.h"
 #include "platform/interrupt.h"
 
@@ -38,6 +38,8 @@ namespace specdec::cli {
 namespace {
 
 struct Arguments {
+  Arguments() { request.max_tokens = 512; }
+
   GeneratorOptions generator;
   Request request;
   std::optional<ChatTemplate> chat_template;  // null: the model's own
@@ -49,7 +51,8 @@ struct Arguments {
 CommandLine command_line(Arguments& arguments) {
   CommandLine line;
   line.command = "specdec chat";
-  line.arguments = "[options]";
+  line.arguments = "[options] [MODEL]";
+  take_model(line);
   line.about =
       "Answers what is typed or piped to it, using the model's own chat template or another one; without a template "
       "the model continues the text so far. The conversation stays in the KV caches, so that only new messages are "
@@ -89,12 +92,6 @@ CommandLine command_line(Arguments& arguments) {
   return line;
 }
 
-// As a shell would read it.
-std::string with_home(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return home != nullptr && path.compare(0, 2, "~/") == 0 ? home + path.substr(1) : path;
-}
-
 void add_paragraph(std::string& text, const std::string& more) {
   if (!text.empty() && !more.empty()) text += "\n\n";
   text += more;
@@ -114,28 +111,10 @@ constexpr const char* demonstration =
     "model: specdec chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
 constexpr const char* help_hint = "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines";
 
-// Names of an option for /set: in Python, and its flags without dashes.
-std::vector<std::string> names_of(const RequestOption& option) {
-  std::vector<std::string> names = {option.name};
-  for (const std::string& flag : option.flags.names) names.push_back(flag.substr(flag.find_first_not_of('-')));
-  return names;
-}
-
-const RequestOption* find_option(const std::string& given) {
-  const std::string word = given.substr(std::min(given.size(), given.find_first_not_of('-')));
-  for (const RequestOption& option : request_options()) {
-    const std::vector<std::string> names = names_of(option);
-    if (std::find(names.begin(), names.end(), word) != names.end()) return &option;
-  }
-  return nullptr;
-}
-
 class Chat {
  public:
   Chat(const Arguments& arguments, ChatInput& input, bool is_demonstration)
-      : defaults_(arguments.request),
-        request_(arguments.request),
-        color_(use_color(arguments.color)),
+      : settings_(request_of(arguments), use_color(arguments.color)),
         input_(input),
         is_typed_(input.is_typed()),
         is_demonstration_(is_demonstration),
@@ -143,9 +122,9 @@ class Chat {
         generator_(arguments.generator),
         conversation_((set_template(arguments), generator_), arguments.system) {
     show_notes(generator_);
-    defaults_.num_draft_tokens = arguments.generator.num_draft_tokens;
-    request_.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
-    if (is_typed_) note(introduction(arguments));
+    models_ = models(arguments);
+    if (is_typed_) note(introduction());
+    input.set_completer([](const std::string& text) { return complete_chat(text, words()); });
     if (!conversation_.has_template()) {
       note("note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n");
     }
@@ -183,13 +162,24 @@ class Chat {
     const char* help;
     void (Chat::*run)(const std::string& argument);
   };
-  static const Command commands[10];
+  static const Command commands[12];
 
+  static std::vector<ChatWord> words() {
+    std::vector<ChatWord> all = {{"/quit", ""}, {"/exit", ""}};
+    for (const Command& command : commands) all.push_back({command.name, command.argument});
+    return all;
+  }
   // "; did you mean /set?", or "".
   static std::string meant(const std::string& word) {
-    std::vector<std::string> names = {"/quit", "/exit"};
-    for (const Command& command : commands) names.emplace_back(command.name);
+    std::vector<std::string> names;
+    for (const ChatWord& known : words()) names.push_back(known.name);
     return suggestion(word, names);
+  }
+
+  static Request request_of(const Arguments& arguments) {
+    Request request = arguments.request;
+    request.num_draft_tokens = arguments.generator.num_draft_tokens;  // for /set
+    return request;
   }
 
   bool has_ended() const { return single_turn_ && conversation_.has_answer(); }
@@ -198,7 +188,8 @@ class Chat {
     if (arguments.chat_template) generator_.chat().set_template(*arguments.chat_template);
   }
 
-  std::string introduction(const Arguments& arguments) const {
+  // What runs here.
+  std::string models(const Arguments& arguments) const {
     const std::string draft = to_text(generator_.draft());
     const char* of_template = arguments.chat_template        ? "given"
                               : conversation_.has_template() ? "the model's own"
@@ -209,16 +200,21 @@ class Chat {
     text += "template " + std::string(of_template) + "\n";
     text += "context  " + counted(context, "token");
     if (context < trained) text += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
-    const std::size_t width = idx(std::max(20, terminal_size().columns - 1));
-    if (is_demonstration_) text += "\n" + wrap(demonstration, width, 0);
-    return text + "\n" + wrap(help_hint, width, 0) + "\n";
+    return text + "\n";
   }
 
-  void ask(const std::string& question) {
+  std::string introduction() const {
+    const std::size_t width = idx(std::max(20, terminal_size().columns - 1));
+    return models_ + (is_demonstration_ ? wrap(demonstration, width, 0) + "\n" : "") + wrap(help_hint, width, 0) + "\n";
+  }
+
+  void ask(const std::string& typed) {
+    std::string question = read_;
+    add_paragraph(question, typed);
     conversation_.ask(question);
-    if (respond()) return;
+    if (respond()) return read_.clear();
     conversation_.forget_turn();
-    if (has_stopped_) input_.put_back(question);
+    if (has_stopped_) input_.put_back(typed);
   }
 
   // Writes an answer, or more of it, until its end or a Ctrl-C; what was written becomes part of the conversation.
@@ -230,16 +226,16 @@ class Chat {
     has_stopped_ = false;
     try {
       const std::size_t left_out = conversation_.num_left_out();
-      conversation_.prepare(request_, reserve());
+      conversation_.prepare(settings_.request, reserve());
       if (const std::size_t count = conversation_.num_left_out() - left_out; count > 0) {
         note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest " +
              (count == 1 ? "turn is" : std::to_string(count) + " turns are") + " left out from now on)\n");
       }
       last_.reset();
-      last_ = generator_.submit(request_, interrupted);
+      last_ = generator_.submit(settings_.request, interrupted);
       PieceSource pieces(last_, [this] { input_.keep_typed(); });
       while (const std::optional<Piece> piece = pieces.next()) {
-        show(*piece, wrap);
+        put(*piece, wrap);
         answer.text += piece->text;
         answer.tokens.push_back(piece->token);
         reason = piece->finish_reason;
@@ -270,8 +266,8 @@ class Chat {
     if (!is_typed_) return true;
     if (has_stopped_) note("(stopped; /more goes on)\n");
     if (reason == FinishReason::length)
-      note("(cut at -n " + std::to_string(request_.max_tokens) + "; /more goes on)\n");
-    note(styled(summary(), Style::faint, color_));
+      note("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more goes on)\n");
+    note(styled(summary(), Style::faint, settings_.color));
     explain_colors();
     tell_of_drafts();
     warn_of_full_context(answer.tokens.size());
@@ -279,13 +275,13 @@ class Chat {
   }
 
   // Tokens of the context that are kept for an answer.
-  int reserve() const { return std::min(request_.max_tokens, generator_.n_ctx() / 4); }
+  int reserve() const { return std::min(settings_.request.max_tokens, generator_.n_ctx() / 4); }
 
-  void show(const Piece& piece, WordWrap& wrap) const {
+  void put(const Piece& piece, WordWrap& wrap) const {
     const Style style = style_of(piece);
     if (is_typed_ && can_draw() && conversation_.has_template())
-      write(wrap.add(piece.text, style, color_, terminal_size().columns));
-    else write(styled(piece.text, style, color_));
+      write(wrap.add(piece.text, style, settings_.color, terminal_size().columns));
+    else write(styled(piece.text, style, settings_.color));
   }
 
   // What helps if the context cannot hold the last turn.
@@ -312,7 +308,7 @@ class Chat {
 
   // Once, as soon as there is something coloured.
   void explain_colors() {
-    if (!color_ || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
+    if (!settings_.color || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
     note(styled("(", Style::faint, true) + styled("green", Style::green, true) +
          styled(": accepted drafts, ", Style::faint, true) + styled("cyan", Style::cyan, true) +
          styled(": copied text; /set color off)\n", Style::faint, true));
@@ -324,11 +320,12 @@ class Chat {
     if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
         std::exchange(has_told_of_drafts_, true))
       return;
-    note(styled("(drafts are " + drafting + ")\n", Style::faint, color_));
+    note(styled("(drafts are " + drafting + ")\n", Style::faint, settings_.color));
   }
 
   void warn_of_full_context(std::size_t answer) {
-    const std::size_t used = request_.prompt_tokens.size() + answer, all = idx(generator_.n_ctx());
+    const std::size_t used = settings_.request.prompt_tokens.size() + answer,
+                      all = idx(generator_.n_ctx());
     if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
     note("(" + std::to_string(used) + " of " + std::to_string(all) +
          " tokens of context are used; when they are full, the oldest turns are left out)\n");
@@ -346,6 +343,7 @@ class Chat {
   }
   void clear(const std::string&) {
     conversation_.clear();
+    read_.clear();
     has_warned_ = false;
     note("(a new conversation)\n");
   }
@@ -412,75 +410,43 @@ class Chat {
       note(printable(path) + ": " + error.what() + "\n");
     }
   }
-  std::string option_line(const RequestOption& row) const {
-    const std::string value = option::text(row.get(request_));
-    return pad(row.name, 20) + (value.empty() ? "none" : printable(value)) + "\n";
-  }
-  // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
-  void change(Request& request, const RequestOption& option, const std::string& text) const {
-    using Json = nlohmann::ordered_json;
-    if (is_constraint(option))
-      request.grammar.reset(), request.json_schema.reset(), request.regex.reset();  // the last one counts
-    const option::Value absent = option.get(Request{});
-    if (text == none) return option.set(request, option::text(absent).empty() ? absent : option.get(defaults_));
-    if (!option.flags.word.empty() && text == option.flags.word) return option.set(request, option.flags.word_value);
-    const Json json = Json::parse(text, nullptr, false);
-    const bool takes_list = std::holds_alternative<option::Texts>(option.type);
-    const bool takes_text = takes_list || std::holds_alternative<option::String>(option.type);
-    const bool is_json = !json.is_discarded() && (!takes_text || json.is_string() || (takes_list && json.is_array()));
-    set_option(request, option, is_json ? json : Json(text));
-  }
-  std::string color_line() const { return pad(color_name, 20) + (color_ ? "on" : "off") + "\n"; }
-  void set_color(const std::string& text) {
-    if (text != "on" && text != "off") return note("color is \"" + printable(text) + "\"; it must be on or off\n");
-    color_ = text == "on";
-    note(color_line());
-  }
-  // "NAME VALUE": an option of requests, or the colour of answers; without a value, shows it; without either, shows
-  // all.
-  void set(const std::string& text) {
-    const std::size_t space = text.find_first_of(" =");
-    const std::string name = text.substr(0, space);
-    if (name == color_name) return space == std::string::npos ? note(color_line()) : set_color(text.substr(space + 1));
-    const RequestOption* option = find_option(name);
-    if (option == nullptr) {
-      std::string all;
-      std::vector<std::string> names = {color_name};
-      for (const RequestOption& row : request_options()) {
-        all += option_line(row);
-        for (const std::string& known : names_of(row)) names.push_back(known);
-      }
-      const std::string meant = suggestion(name, names);
-      if (!text.empty() && !meant.empty()) return note("there is no option " + printable(name) + meant + "\n");
-      return note((text.empty() ? "" : "/set NAME VALUE, with one of these names:\n") + all + color_line());
-    }
-    if (space == std::string::npos) return note(option_line(*option));
+  void set(const std::string& text) { note(settings_.set(text)); }
+  void read(const std::string& given) {
+    if (given.empty()) return note("/read needs the name of a file\n");
+    const std::string path = with_home(given);
     try {
-      Request changed = request_;
-      change(changed, *option, text.substr(space + 1));
-      changed.prompt = "?";
-      changed.validate();
-      request_ = changed;
-      note(option_line(*option));
-    } catch (const std::invalid_argument& error) {
-      note(printable(error.what()) + "\n");
+      PromptSource source;
+      source.file = path;
+      const std::string text = read_prompt(source);
+      add_paragraph(read_, text);
+      note("(read " + printable(path) + ", " + counted(generator_.tokenize(text, false).size(), "token") +
+           "; it goes before your next message)\n");
+    } catch (const Error& error) {
+      note(std::string(error.what()) + "\n");
     }
+  }
+  void show(const std::string&) {
+    std::string text = models_ + "used     " + counted(conversation_.num_tokens(), "token") + " in " +
+                       counted(conversation_.num_turns(), "turn") + "\n";
+    if (!conversation_.system().empty()) text += "system   " + printable_lines(conversation_.system()) + "\n";
+    if (!read_.empty())
+      text += "read     " + counted(generator_.tokenize(read_, false).size(), "token") + " before your next message\n";
+    const std::string changed = settings_.changed();
+    note(text + (changed.empty() ? "" : "options that differ from the defaults:\n" + changed));
   }
 
   static constexpr const char* none = "none";
-  static constexpr const char* color_name = "color";
   static constexpr const char* no_answer = "there is no answer yet\n";
 
-  Request defaults_;  // as the chat began
-  Request request_;
-  bool color_;
+  ChatSettings settings_;
   ChatInput& input_;
   bool is_typed_, is_demonstration_, single_turn_;
   bool has_stopped_ = false;  // the last answer, by a Ctrl-C
   bool has_warned_ = false;   // of this conversation's full context
   bool has_told_of_drafts_ = false, has_explained_colors_ = false;
-  Stats statistics_;  // of the last answer
-  std::string file_;  // of the last /save or /load
+  Stats statistics_;           // of the last answer
+  std::string models_, read_;  // what runs; files that go before the next message
+  std::string file_;           // of the last /save or /load
   Generator generator_;
   std::shared_ptr<RequestHandle> last_;  // the running or last answer; null: none yet
   ChatConversation conversation_;
@@ -494,6 +460,8 @@ const Chat::Command Chat::commands[] = {
     {"/more", "", "go on with an answer that was cut", &Chat::more},
     {"/undo", "", "forget the last question and its answer", &Chat::undo},
     {"/stats", "", "statistics of the last answer", &Chat::statistics},
+    {"/read", "FILE", "put a text file before the next message", &Chat::read},
+    {"/show", "", "models, context, system prompt, changed options", &Chat::show},
     {"/save", "FILE", "write the conversation as JSON; -f FILE overwrites a file", &Chat::save},
     {"/load", "FILE", "go on with a conversation from such a file", &Chat::load},
     {"/set", "NAME VALUE", "change an option (temp, ...; none takes it back) or color; no name: show all", &Chat::set},
@@ -501,14 +469,20 @@ const Chat::Command Chat::commands[] = {
 
 }  // namespace
 
+CommandLine describe_chat() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
 int run_chat(int argc, const char* const* argv) {
   Arguments arguments;
-  arguments.request.max_tokens = 512;
   const CommandLine line = command_line(arguments);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
+  name_model(arguments.generator, parsed);
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
   const bool is_demonstration = arguments.generator.target.empty();

@@ -28,6 +28,8 @@ namespace specdec::cli {
 namespace {
 
 struct GenerateOptions {
+  GenerateOptions() { generator.max_sequences = 0; }  // not chosen
+
   GeneratorOptions generator;
   Request request;
   PromptSource prompt;
@@ -42,7 +44,8 @@ struct GenerateOptions {
 CommandLine command_line(GenerateOptions& options) {
   CommandLine line;
   line.command = "specdec generate";
-  line.arguments = "[options] [-p TEXT | -f FILE]";
+  line.arguments = "[options] [MODEL] [-p TEXT | -f FILE]";
+  take_model(line);
   line.about =
       "Continues a prompt. With any draft the output is distributed exactly as the target model's; a good draft makes "
       "it faster. Without -p and -f the prompt is read from standard input.";
@@ -224,14 +227,20 @@ bool generate(Generator& generator, const GenerateOptions& options, Sink& sink) 
 
 }  // namespace
 
+CommandLine describe_generate() {
+  static GenerateOptions arguments;
+  return command_line(arguments);
+}
+
 int run_generate(int argc, const char* const* argv) {
   GenerateOptions options;
-  options.generator.max_sequences = 0;  // not chosen
   const CommandLine line = command_line(options);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
+  name_model(options.generator, parsed);
   if (options.many.prompts.empty() != options.many.output.empty())
     throw UsageError("--prompts and --output must be given together");
   if (!options.many.prompts.empty()) {

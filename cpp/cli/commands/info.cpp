@@ -9,6 +9,7 @@
 #include "cli/commands/gguf_summary.h"
 #include "cli/commands/info_json.h"
 #include "cli/commands/info_text.h"
+#include "cli/commands/pair_info.h"
 #include "cli/hub_models.h"
 #include "cli/options.h"
 #include "cli/terminal/format.h"
@@ -24,24 +25,28 @@ constexpr std::uint64_t few_elements = 16;  // of an array in JSON, unless all m
 
 struct InfoOptions {
   bool metadata = false, tensors = false, check = false, json = false;
+  int context = 0;
 };
 
 CommandLine command_line(InfoOptions& options) {
   CommandLine line;
   line.command = "specdec info";
-  line.arguments = "[options] FILE";
+  line.arguments = "[options] FILE [DRAFT]";
   line.about =
       "Shows the metadata and tensors of a GGUF file. Reads only the header (except with --check) and works on any "
       "GGUF file, including models that llama.cpp cannot run. For a model split into several files, give any one of "
-      "them.";
-  line.num_positionals = 1;
-  line.positional_hint = "; give one file (of a model in several files, any one)";
+      "them.\n"
+      "With a second file: whether it can draft for the first one, what it would gain, and the memory that both need.";
+  line.num_positionals = 2;
+  line.positional_hint = "; give one file, or a target and its draft (of a model in several files, any one)";
   line.groups = {
       {"Options",
        {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
         flag({"--tensors"}, options.tensors, "list the tensors; shapes start with the columns, as in ggml"),
         flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
-        flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements")}}};
+        flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements"),
+        integer({"-c", "--ctx-size"}, options.context, 1, 1 << 24,
+                "of a target and its draft: tokens of context (default: 4096, or what the target was trained with)")}}};
   return line;
 }
 
@@ -60,6 +65,11 @@ Parts read(const std::string& path) {
 
 }  // namespace
 
+CommandLine describe_info() {
+  static InfoOptions arguments;
+  return command_line(arguments);
+}
+
 int run_info(int argc, const char* const* argv) {
   InfoOptions options;
   const CommandLine line = command_line(options);
@@ -70,6 +80,14 @@ int run_info(int argc, const char* const* argv) {
   }
   if (parsed.positionals.empty()) throw UsageError("no file given");
   if (default_isa().isa == nullptr) throw Error(default_isa().error);
+  if (parsed.positionals.size() == 2) {
+    if (options.metadata || options.tensors || options.check)
+      throw UsageError("--metadata, --tensors and --check are for one file");
+    const PairInfo pair =
+        pair_info(local_model(parsed.positionals[0]), local_model(parsed.positionals[1]), options.context);
+    write(options.json ? pair_json(pair) : pair_text(pair));
+    return 0;
+  }
   const Parts parts = read(local_model(parsed.positionals[0]));
   const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {

@@ -96,6 +96,11 @@ std::string json_text(const Evaluation& result, int window) {
 
 }  // namespace
 
+CommandLine describe_perplexity() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
 int run_perplexity(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);

@@ -214,6 +214,11 @@ std::unique_ptr<MatrixQuantizer> calibrated_quantizer(const Arguments& arguments
 
 }  // namespace
 
+CommandLine describe_quantize() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
 int run_quantize(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);

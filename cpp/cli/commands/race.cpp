@@ -37,6 +37,11 @@ constexpr const char* separator = " \u2502 ";  // a vertical line; 3 cells
 constexpr int separator_width = 3, min_column_width = 8;
 
 struct Arguments {
+  Arguments() {
+    request.max_tokens = 128;
+    request.verification = Verification::invariant;  // with one seed all modes of a file generate the same text
+  }
+
   ComparisonOptions comparison;
   Request request;
   PromptSource prompt;
@@ -47,7 +52,8 @@ struct Arguments {
 CommandLine command_line(Arguments& arguments) {
   CommandLine line;
   line.command = "specdec race";
-  line.arguments = "[options] [-p TEXT | -f FILE]";
+  line.arguments = "[options] [MODEL] [-p TEXT | -f FILE]";
+  take_model(line);
   line.about =
       "Shows side by side how the target continues a prompt without and with a draft; --mxfp6 adds the target's MXFP6 "
       "version. Each runs alone first; then all are replayed together, every token at its measured time. Accepted "
@@ -260,15 +266,20 @@ void print_in_turn(const std::vector<Runner>& runners, bool color) {
 
 }  // namespace
 
+CommandLine describe_race() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
 int run_race(int argc, const char* const* argv) {
   Arguments arguments;
-  arguments.request.max_tokens = 128;
-  arguments.request.verification = Verification::invariant;  // with one seed all modes of a file generate the same text
   const CommandLine line = command_line(arguments);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
+  name_model(arguments.comparison.generator, parsed);
   if (!arguments.prompt.text && !arguments.prompt.file) arguments.prompt.text = default_prompt;
   arguments.request.prompt = read_prompt(arguments.prompt);
   arguments.request.validate();

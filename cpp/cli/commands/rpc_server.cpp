@@ -10,9 +10,14 @@
 
 namespace specdec::cli {
 
-int run_rpc_server(int argc, const char* const* argv) {
+namespace {
+
+struct Arguments {
   RpcAddress address = {"127.0.0.1", 50052};
   int threads = 0;
+};
+
+CommandLine command_line(Arguments& arguments) {
   CommandLine line;
   line.command = "specdec rpc-server";
   line.arguments = "[options]";
@@ -22,20 +27,34 @@ int run_rpc_server(int argc, const char* const* argv) {
       "There is no authentication and no encryption, and a client has full control of this process: use it only on "
       "trusted networks.";
   line.groups = {{"Server",
-                  {text({"-H", "--host"}, "ADDRESS", address.host,
+                  {text({"-H", "--host"}, "ADDRESS", arguments.address.host,
                         "address to listen on; 0.0.0.0: all addresses of this machine (default: 127.0.0.1)"),
-                   integer({"-p", "--port"}, address.port, 1, 65535, "TCP port (default: 50052)"),
-                   integer({"-t", "--threads"}, threads, 0, 512,
+                   integer({"-p", "--port"}, arguments.address.port, 1, 65535, "TCP port (default: 50052)"),
+                   integer({"-t", "--threads"}, arguments.threads, 0, 512,
                            "threads (default: one per physical core, performance cores only)")}}};
+  return line;
+}
+
+}  // namespace
+
+CommandLine describe_rpc_server() {
+  static Arguments arguments;
+  return command_line(arguments);
+}
+
+int run_rpc_server(int argc, const char* const* argv) {
+  Arguments arguments;
+  const CommandLine line = command_line(arguments);
   if (const Help help = parse(line, argc, argv).help; help != Help::none) {
     write(help_text(line, help));
     return 0;
   }
+  const RpcAddress& address = arguments.address;
   if (!is_loopback(address)) {
     note("warning: " + address.host + " is not a loopback address: anyone who can reach port " +
          std::to_string(address.port) + " controls this process. Use it only on trusted networks\n");
   }
-  serve_rpc(address, threads > 0 ? threads : default_threads());
+  serve_rpc(address, arguments.threads > 0 ? arguments.threads : default_threads());
 }
 
 }  // namespace specdec::cli

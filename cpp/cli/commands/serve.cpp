@@ -32,6 +32,12 @@ using Clock = std::chrono::steady_clock;
 constexpr int automatic_cache = -2;
 
 struct ServeOptions {
+  ServeOptions() {
+    generator.max_sequences = 4;
+    generator.max_queue_size = 64;
+    defaults.max_tokens = std::numeric_limits<int>::max();
+  }
+
   GeneratorOptions generator;
   Request defaults;
   server::HttpOptions http;
@@ -70,7 +76,8 @@ void add_keys(std::vector<std::string>& keys, const std::vector<std::string>& mo
 CommandLine command_line(ServeOptions& options) {
   CommandLine line;
   line.command = "specdec serve";
-  line.arguments = "[options]";
+  line.arguments = "[options] [MODEL]";
+  take_model(line);
   line.about =
       "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share "
       "the model, its passes and the cache of prompts. A seed gives the same text with any draft or none, alone or "
@@ -180,16 +187,20 @@ void drain(server::Server& server, int seconds) {
 
 }  // namespace
 
+CommandLine describe_serve() {
+  static ServeOptions arguments;
+  return command_line(arguments);
+}
+
 int run_serve(int argc, const char* const* argv) {
   ServeOptions options;
-  options.generator.max_sequences = 4;
-  options.generator.max_queue_size = 64;
-  options.defaults.max_tokens = std::numeric_limits<int>::max();
   const CommandLine line = command_line(options);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
+  const Parsed parsed = parse(line, argc, argv);
+  if (parsed.help != Help::none) {
+    write(help_text(line, parsed.help));
     return 0;
   }
+  name_model(options.generator, parsed);
   resolve_models(options.generator);
   const int capacity = options.generator.max_sequences + options.generator.max_queue_size;
   options.http.num_threads = options.num_threads > 0 ? options.num_threads : capacity + spare_threads;

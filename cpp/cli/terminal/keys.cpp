@@ -32,9 +32,13 @@ std::optional<Key> key_of_control(char byte) {
       return Key::end;
     case control('F'):
       return Key::right;
+    case control('G'):
+      return Key::cancel;
     case control('H'):
     case 127:
       return Key::backspace;
+    case '\t':
+      return Key::complete;
     case '\n':
     case '\r':
       return Key::enter;
@@ -46,6 +50,8 @@ std::optional<Key> key_of_control(char byte) {
       return Key::down;
     case control('P'):
       return Key::up;
+    case control('R'):
+      return Key::search;
     case control('U'):
       return Key::erase_to_start;
     case control('W'):
@@ -134,7 +140,7 @@ std::string KeyDecoder::take(std::size_t count) {
 // Takes one key or meaningless sequence off bytes_; false: it is incomplete.
 bool KeyDecoder::decode(std::optional<KeyPress>& key) {
   if (bytes_.front() == '\x1b') return decode_escape(key);
-  const auto is_control = [](char byte) { return (is_between(byte, 0, 31) && byte != '\t') || byte == 127; };
+  const auto is_control = [](char byte) { return is_between(byte, 0, 31) || byte == 127; };
   if (is_control(bytes_.front())) {
     if (const std::optional<Key> found = key_of_control(take(1).front())) key = KeyPress{*found, {}};
     return true;

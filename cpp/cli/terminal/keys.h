@@ -27,6 +27,9 @@ enum class Key {
   erase_to_start,
   erase_to_end,
   clear_screen,
+  complete,      // Tab
+  search,        // Ctrl-R
+  cancel,        // Ctrl-G
   interrupt,     // Ctrl-C
   end_of_input,  // Ctrl-D
   suspend,       // Ctrl-Z

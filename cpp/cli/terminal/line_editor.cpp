@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "base/utf8.h"
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 #include "platform/interrupt.h"
@@ -28,11 +29,18 @@ std::string without_fences(const std::string& text) {
   return inner;
 }
 
+std::size_t last_character(const std::string& text) {
+  std::size_t last = 0;
+  for (std::size_t at = 0; at < text.size(); at += utf8_length(text[at])) last = at;
+  return last;
+}
+
 std::string up(std::size_t rows) { return rows == 0 ? "" : "\x1b[" + std::to_string(rows) + "A"; }
 
 }  // namespace
 
 std::optional<std::string> LineEditor::read(const std::string& prompt, const std::function<void()>& interrupted) {
+  prompt_ = prompt;
   raw_.set_interrupt_key(true);
   keep_typed();
   const std::size_t kept = buffer_.text().find_last_not_of('\n') + 1;  // npos + 1 == 0
@@ -45,9 +53,9 @@ std::optional<std::string> LineEditor::read(const std::string& prompt, const std
     Outcome outcome = Outcome::goes_on;
     const std::optional<KeyPress> key = decoder_.next();
     if (key) {
-      outcome = press(*key);
+      outcome = query_ && press_in_search(*key) ? Outcome::goes_on : press(*key);
     } else {
-      draw(prompt);
+      draw();
       if (!wait_for_input()) {
         outcome = Outcome::interrupted;
       } else {
@@ -58,8 +66,9 @@ std::optional<std::string> LineEditor::read(const std::string& prompt, const std
       }
     }
     if (outcome == Outcome::goes_on) continue;
+    query_.reset();
     buffer_.set(buffer_.text());  // the cursor goes to the end
-    draw(prompt);
+    draw();
     leave_drawing();
     if (outcome == Outcome::done) break;
     if (outcome == Outcome::ended) return std::nullopt;
@@ -81,6 +90,7 @@ void LineEditor::keep_typed() {
   while (true) {
     while (const std::optional<KeyPress> key = decoder_.next()) {
       if (key->key == Key::enter) buffer_.insert("\n");
+      else if (key->key == Key::complete) buffer_.insert("\t");
       else if (key->key == Key::interrupt) interrupt();
       else if (key->key == Key::suspend) raw_.suspend();
       else if (key->key == Key::end_of_input) has_ended_ = true;
@@ -111,6 +121,12 @@ LineEditor::Outcome LineEditor::press(const KeyPress& key) {
     case Key::clear_screen:
       write("\x1b[H\x1b[2J");
       rows_above_ = rows_below_ = 0;
+      return Outcome::goes_on;
+    case Key::complete:
+      complete();
+      return Outcome::goes_on;
+    case Key::search:
+      begin_search();
       return Outcome::goes_on;
     case Key::interrupt:
       return Outcome::interrupted;
@@ -176,22 +192,91 @@ LineEditor::Outcome LineEditor::enter() {
 }
 
 void LineEditor::recall(std::size_t place) {
-  if (place_ == history_.entries().size()) unfinished_ = buffer_.text();
+  if (place_ == history_.entries().size() && !query_) unfinished_ = buffer_.text();
   place_ = place;
   buffer_.set(place == history_.entries().size() ? unfinished_ : history_.entries()[place]);
 }
 
+// Adds what all candidates have in common; lists them where that is nothing.
+void LineEditor::complete() {
+  const std::string typed = buffer_.text().substr(0, buffer_.cursor());
+  const Completion completion = completer_ ? completer_(typed) : Completion();
+  if (completion.candidates.empty()) {
+    if (typed.empty() || typed.front() != '/') buffer_.insert("\t");
+    return;
+  }
+  const std::string more = common_start(completion.candidates).substr(typed.size() - completion.start);
+  if (!more.empty()) return buffer_.insert(more);
+  if (completion.candidates.size() == 1) return;
+  draw();
+  leave_drawing();
+  write(listing(completion.candidates, terminal_size().columns));
+}
+
+void LineEditor::begin_search() {
+  if (place_ == history_.entries().size()) unfinished_ = buffer_.text();
+  place_ = history_.entries().size();
+  query_ = "";
+  has_found_ = true;
+}
+
+// False: the key ends the search and has its usual meaning.
+bool LineEditor::press_in_search(const KeyPress& key) {
+  switch (key.key) {
+    case Key::text:
+      *query_ += key.text;
+      find(place_ + 1);
+      return true;
+    case Key::backspace:
+      query_->erase(last_character(*query_));
+      find(history_.entries().size());
+      return true;
+    case Key::search:
+      find(place_);
+      return true;
+    case Key::cancel:
+    case Key::interrupt:
+      query_.reset();
+      recall(history_.entries().size());
+      return true;
+    default:
+      query_.reset();
+      return false;
+  }
+}
+
+// The latest entry before a place that has the query; else what was found stays.
+void LineEditor::find(std::size_t before) {
+  const std::vector<std::string>& entries = history_.entries();
+  for (std::size_t place = std::min(before, entries.size()); place-- > 0;) {
+    if (entries[place].find(*query_) == std::string::npos) continue;
+    has_found_ = true;
+    return recall(place);
+  }
+  has_found_ = false;
+}
+
+std::string LineEditor::search_status(std::size_t width) const {
+  return shorten((has_found_ ? "(search: " : "(not found: ") + *query_ + ")", width);
+}
+
 // Draws the text in place of what was drawn before. Of text with more rows than the terminal: those around the cursor.
-void LineEditor::draw(const std::string& prompt) {
+void LineEditor::draw() {
   const TerminalSize size = terminal_size();
-  const EditLayout all = layout(buffer_, prompt, std::max(size.columns, static_cast<int>(prompt.size()) + 2));
-  const std::size_t shown = std::min(all.rows.size(), idx(std::max(1, size.rows - 1)));
+  const EditLayout all = layout(buffer_, prompt_, std::max(size.columns, static_cast<int>(prompt_.size()) + 2));
+  const std::string status = query_ ? search_status(idx(std::max(2, size.columns)) - 1) : "";
+  const int free_rows = size.rows - (status.empty() ? 1 : 2);
+  const std::size_t shown = std::min(all.rows.size(), idx(std::max(1, free_rows)));
   const std::size_t first = std::min(all.cursor_row - std::min(all.cursor_row, shown / 2), all.rows.size() - shown);
   std::string text = up(rows_above_) + "\r\x1b[J";
   for (std::size_t row = first; row < first + shown; ++row) text += (row == first ? "" : "\r\n") + all.rows[row];
   rows_above_ = all.cursor_row - first;
   rows_below_ = shown - 1 - rows_above_;
-  if (buffer_.cursor() < buffer_.text().size()) {  // else the cursor is there already
+  if (!status.empty()) {
+    text += "\r\n" + status;
+    ++rows_below_;
+  }
+  if (!status.empty() || buffer_.cursor() < buffer_.text().size()) {  // else the cursor is there already
     text += up(rows_below_) + "\r";
     if (all.cursor_cell > 0) text += "\x1b[" + std::to_string(all.cursor_cell) + "C";
   }

@@ -1,0 +1,118 @@
+#include "cli/chat_settings.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "base/utf8.h"
+#include "cli/options.h"
+#include "cli/terminal/format.h"
+#include "engine/request_json.h"
+
+namespace specdec::cli {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* none = "none";
+constexpr const char* color_name = "color";
+
+// In Python, and its flags without dashes.
+std::vector<std::string> names_of(const RequestOption& option) {
+  std::vector<std::string> names = {option.name};
+  for (const std::string& flag : option.flags.names) names.push_back(flag.substr(flag.find_first_not_of('-')));
+  return names;
+}
+
+const RequestOption* find_option(const std::string& given) {
+  const std::string word = given.substr(std::min(given.size(), given.find_first_not_of('-')));
+  for (const RequestOption& option : request_options()) {
+    const std::vector<std::string> names = names_of(option);
+    if (std::find(names.begin(), names.end(), word) != names.end()) return &option;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string ChatSettings::set(const std::string& text) {
+  const std::size_t space = text.find_first_of(" =");
+  const std::string name = text.substr(0, space), value = space == std::string::npos ? "" : text.substr(space + 1);
+  if (text.empty()) return all();
+  if (name == color_name) {
+    if (space != std::string::npos && value != "on" && value != "off")
+      return "color is \"" + printable(value) + "\"; it must be on or off\n";
+    if (space != std::string::npos) color = value == "on";
+    return color_line();
+  }
+  const RequestOption* option = find_option(name);
+  if (option == nullptr) {
+    const std::string meant = suggestion(name, names());
+    return meant.empty() ? "/set NAME VALUE, with one of these names:\n" + all()
+                         : "there is no option " + printable(name) + meant + "\n";
+  }
+  if (space == std::string::npos) return line(*option);
+  try {
+    Request changed = request;
+    change(changed, *option, value);
+    changed.prompt = "?";
+    changed.validate();
+    request = changed;
+    return line(*option);
+  } catch (const std::invalid_argument& error) {
+    return printable(error.what()) + "\n";
+  }
+}
+
+// text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
+void ChatSettings::change(Request& changed, const RequestOption& option, const std::string& text) const {
+  if (is_constraint(option))
+    changed.grammar.reset(), changed.json_schema.reset(), changed.regex.reset();  // the last one counts
+  const option::Value absent = option.get(Request{});
+  if (text == none) return option.set(changed, option::text(absent).empty() ? absent : option.get(defaults_));
+  if (!option.flags.word.empty() && text == option.flags.word) return option.set(changed, option.flags.word_value);
+  const Json json = Json::parse(text, nullptr, false);
+  const bool takes_list = std::holds_alternative<option::Texts>(option.type);
+  const bool takes_text = takes_list || std::holds_alternative<option::String>(option.type);
+  const bool is_json = !json.is_discarded() && (!takes_text || json.is_string() || (takes_list && json.is_array()));
+  set_option(changed, option, is_json ? json : Json(text));
+}
+
+std::string ChatSettings::line(const RequestOption& row) const {
+  const std::string value = option::text(row.get(request));
+  return pad(row.name, 20) + (value.empty() ? none : printable(value)) + "\n";
+}
+
+std::string ChatSettings::color_line() const { return pad(color_name, 20) + (color ? "on" : "off") + "\n"; }
+
+std::string ChatSettings::all() const {
+  std::string text;
+  for (const RequestOption& row : request_options()) text += line(row);
+  return text + color_line();
+}
+
+std::string ChatSettings::changed() const {
+  std::string text;
+  for (const RequestOption& row : request_options()) {
+    if (option::text(row.get(request)) != option::text(row.get(Request{}))) text += line(row);
+  }
+  return text;
+}
+
+std::vector<std::string> ChatSettings::names() {
+  std::vector<std::string> all = {color_name};
+  for (const RequestOption& row : request_options()) {
+    for (const std::string& name : names_of(row)) all.push_back(name);
+  }
+  return all;
+}
+
+std::vector<std::string> ChatSettings::values_of(const std::string& name) {
+  if (name == color_name) return {"off", "on"};
+  const RequestOption* option = find_option(name);
+  const auto* choice = option == nullptr ? nullptr : std::get_if<option::Choice>(&option->type);
+  return choice == nullptr ? std::vector<std::string>() : choice->names;
+}
+
+}  // namespace specdec::cli

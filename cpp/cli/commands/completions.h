@@ -1,0 +1,11 @@
+// specdec completions: what shells complete, and manual pages.
+#pragma once
+
+#include "cli/options.h"
+
+namespace specdec::cli {
+
+CommandLine describe_completions();
+int run_completions(int argc, const char* const* argv);
+
+}  // namespace specdec::cli

@@ -1,0 +1,35 @@
+// specdec info TARGET DRAFT: do these fit, and what will it cost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/commands/gguf_summary.h"
+#include "hub/companions.h"
+
+namespace specdec::cli {
+
+struct PairInfo {
+  struct Caches {
+    std::string type;
+    std::uint64_t target, draft;  // bytes of a full context
+  };
+
+  std::string target_path, draft_path;
+  std::string target_name, draft_name;
+  std::uint64_t target_tokens, draft_tokens;  // of the vocabularies
+  CompanionFit fit;
+  std::string head_problem;  // of a drafting head; empty: it is none, or one for this target
+  bool is_head = false;
+  int context;            // tokens
+  std::uint64_t weights;  // bytes of both
+  std::vector<Caches> caches;
+};
+
+// context: tokens; 0: as a Generator chooses it. Throws ModelError.
+PairInfo pair_info(const std::string& target, const std::string& draft, int context);
+std::string pair_text(const PairInfo& pair);
+std::string pair_json(const PairInfo& pair);
+
+}  // namespace specdec::cli

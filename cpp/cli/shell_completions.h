@@ -1,0 +1,12 @@
+// Completions of the command line for shells, made of the options' tables.
+#pragma once
+
+#include <string>
+
+namespace specdec::cli {
+
+std::string bash_completions();
+std::string zsh_completions();
+std::string fish_completions();
+
+}  // namespace specdec::cli

@@ -1,0 +1,113 @@
+"""`specdec chat FILE.gguf` without a draft: one that is on this machine is found, or text is copied, and which is
+said."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import pytest
+from tests.cli.terminal import Terminal
+from tests.hub.clients import Client
+from tests.hub.fake_hub import FakeHub
+from tests.models.tiny_models import Vocabulary, deepened, make
+
+COMPANION = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
+
+
+def write_target(path: pathlib.Path) -> pathlib.Path:
+    return deepened(make("llama", seed=1), 12).write(path)
+
+
+def notes(binary: Client, *arguments: object) -> str:
+    command = [binary.specdec, *map(str, arguments), "-c", "64", "-n", "4", "--temp", "0"]
+    result = subprocess.run(
+        command, env=binary.environment, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stderr
+
+
+def test_next_to_the_model(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:
+    """Of those that fit the cheapest one; files that are no models, or of another vocabulary, are passed over."""
+    target = write_target(tmp_path / "target.gguf")
+    (tmp_path / "small.gguf").write_bytes(tiny)
+    deepened(make("llama", seed=1), 4).write(tmp_path / "middle.gguf")
+    deepened(make("llama", seed=1), 20).write(tmp_path / "larger.gguf")
+    make("llama", seed=1, vocabulary=Vocabulary(merges=["a b"])).write(tmp_path / "other.gguf")
+    (tmp_path / "broken.gguf").write_bytes(tiny[:1000])
+    text = notes(binary, "generate", target, "-p", "in the")
+    assert f"note: the draft is {tmp_path}/small.gguf, found next to the model: a pass of it takes about 0." in text
+    assert "times plain decoding\n" in text and text.count("note: ") == 1
+
+
+def test_in_the_cache_of_the_hub(binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path) -> None:
+    hub.add("some/small", {"small-q4_k_m.gguf": tiny})
+    subprocess.run([binary.specdec, "models", "pull", "some/small"], env=binary.environment, check=True, timeout=60)
+    asked = len(hub.requests)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    text = notes(binary, "generate", write_target(folder / "target.gguf"), "-p", "in the")
+    assert "/small-q4_k_m.gguf, found in the hub's cache: a pass of it" in text
+    assert len(hub.requests) == asked
+
+
+def test_otherwise_text_is_copied(binary: Client, hub: FakeHub, tmp_path: pathlib.Path) -> None:
+    """Nothing is downloaded; the note says what would be."""
+    target = write_target(tmp_path / "qwen2.5-coder-7b.gguf")
+    text = notes(binary, "generate", target, "-p", "in the")
+    reason = "no smaller model with this vocabulary is next to it or in the hub's cache"
+    download = f'draft "auto" (--draft auto) downloads hf:{COMPANION}:Q4_K_M'
+    assert f"note: drafts are copied from the text (suffix decoding): {reason}; {download}\n" in text
+    assert hub.requests == []
+
+
+def test_a_draft_that_is_named_is_used(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:
+    target = write_target(tmp_path / "target.gguf")
+    (tmp_path / "small.gguf").write_bytes(tiny)
+    for draft in (["-md", tmp_path / "small.gguf"], ["-md", "ngram"], ["-k", "0"]):
+        assert "the draft is" not in notes(binary, "generate", target, "-p", "in the", *draft)
+    assert "the draft is" not in notes(binary, "generate", "-m", target, "-p", "in the")
+
+
+def test_chat_says_what_it_chose(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:
+    target = write_target(tmp_path / "target.gguf")
+    (tmp_path / "small.gguf").write_bytes(tiny)
+    command = [binary.specdec, "chat", target, "-c", "64", "-n", "1"]
+    with Terminal(command, env={"HOME": str(tmp_path)}, columns=200) as terminal:
+        text = terminal.read_until(lambda text: text.endswith("> "))
+        assert "found next to the model" in text and "draft    small.gguf" in text
+        assert "demonstration" not in text
+
+
+@pytest.mark.parametrize("command", ["bench", "race"])
+def test_comparisons_take_it_too(binary: Client, tiny: bytes, tmp_path: pathlib.Path, command: str) -> None:
+    target = write_target(tmp_path / "target.gguf")
+    (tmp_path / "small.gguf").write_bytes(tiny)
+    more = ["--repeat", "1"] if command == "bench" else []
+    command_line = [binary.specdec, command, target, "-c", "128", "-n", "40", "-p", "in the", "-l", "0-inf", *more]
+    result = subprocess.run(
+        list(map(str, command_line)), env=binary.environment, capture_output=True, text=True, timeout=100
+    )
+    assert result.returncode == 0, result.stderr
+    assert "found next to the model" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["missing.gguf"], 1, "missing.gguf: no such file"),
+        (["prompt"], 2, 'unexpected argument "prompt"'),
+        (["text.txt"], 2, 'unexpected argument "text.txt"'),
+        (["a.gguf", "b.gguf"], 2, 'unexpected argument "b.gguf"'),
+        (["a.gguf", "-m", "b.gguf"], 2, "give one model: a.gguf or b.gguf"),
+    ],
+)
+def test_what_is_no_model(
+    specdec: pathlib.Path, tmp_path: pathlib.Path, arguments: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "text.txt").write_text("not a model")
+    command = [specdec, "generate", "-p", "x", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert message in result.stderr
