@@ -33,7 +33,8 @@ std::string cache_folder() {
 
 Json to_json(const AutoKnowledge::Costs& costs) {
   Json passes = Json::array();
-  for (const AutoKnowledge::PassCost& pass : costs.passes) passes.push_back({pass.tokens, pass.log_seconds, pass.doubt});
+  for (const AutoKnowledge::PassCost& pass : costs.passes)
+    passes.push_back({pass.tokens, pass.log_seconds, pass.doubt});
   return {{"passes", passes}, {"change", costs.change}, {"noise", costs.noise}};
 }
 
@@ -54,8 +55,8 @@ double number(const Json& json, double low, double high) {
 AutoKnowledge::Costs costs_of(const Json& json) {
   AutoKnowledge::Costs costs;
   for (const Json& pass : json.at("passes")) {
-    costs.passes.push_back({std::floor(number(pass.at(0), 1.0, 1e6)), number(pass.at(1), -30.0, 10.0),
-                            number(pass.at(2), 0.0, 10.0)});
+    costs.passes.push_back(
+        {std::floor(number(pass.at(0), 1.0, 1e6)), number(pass.at(1), -30.0, 10.0), number(pass.at(2), 0.0, 10.0)});
   }
   if (costs.passes.size() > most_passes) throw UnusableFile("too many passes");
   std::sort(costs.passes.begin(), costs.passes.end(), [](const auto& a, const auto& b) { return a.tokens < b.tokens; });
@@ -73,7 +74,8 @@ AutoKnowledge::Acceptance acceptance_of(const Json& json) {
 
 AutoKnowledge::Drafts drafts_of(const Json& json) {
   AutoKnowledge::Drafts drafts = {acceptance_of(json.at("by_row")), acceptance_of(json.at("by_draft")), {}, 0.0};
-  for (const Json& confidence : json.at("row_confidences")) drafts.row_confidences.push_back(number(confidence, 0.0, 1.0));
+  for (const Json& confidence : json.at("row_confidences"))
+    drafts.row_confidences.push_back(number(confidence, 0.0, 1.0));
   if (drafts.row_confidences.size() > most_rows) throw UnusableFile("too many rows");
   drafts.rate = number(json.at("rate"), 0.0, 1e3);
   return drafts;

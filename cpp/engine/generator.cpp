@@ -173,15 +173,16 @@ std::string Generator::draft_key() const {
 // Of a pair of models, their kinds of weights and caches, and this machine.
 std::string Generator::auto_key() const {
   const auto key_of = [](const Model* model) {
-    return model == nullptr ? "none"
-                            : std::filesystem::path(model->path()).filename().string() + " " +
-                                  std::to_string(model->weight_bytes());
+    return model == nullptr
+               ? "none"
+               : std::filesystem::path(model->path()).filename().string() + " " + std::to_string(model->weight_bytes());
   };
   const Isa* isa = default_isa().isa;
-  std::string key = "target " + key_of(&models_.target_model()) + ", draft " +
-                    (models_.draft_model() == nullptr ? to_text(models_.draft_source()) : key_of(models_.draft_model())) + ", weights " + options_.draft_weights + ", caches " +
-                    options_.kv_type + ", threads " + std::to_string(n_threads()) + ", " +
-                    (isa == nullptr ? "" : feature_names(isa->usable()));
+  std::string key =
+      "target " + key_of(&models_.target_model()) + ", draft " +
+      (models_.draft_model() == nullptr ? to_text(models_.draft_source()) : key_of(models_.draft_model())) +
+      ", weights " + options_.draft_weights + ", caches " + options_.kv_type + ", threads " +
+      std::to_string(n_threads()) + ", " + (isa == nullptr ? "" : feature_names(isa->usable()));
   for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
   for (const std::string& server : options_.rpc_servers) key += ", " + server;
   return key;

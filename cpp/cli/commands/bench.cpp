@@ -36,7 +36,8 @@ constexpr int pass_repeats = 9;  // in each of the rounds
 const std::vector<std::string> questions = {
     "Write a Python function that returns the longest common subsequence of two strings.",
     "Explain how a hash table works, and when a sorted array is the better choice.",
-    "Rename the variable in this function to `total` and add a docstring:\n\ndef add(numbers):\n    t = 0\n    for n in "
+    "Rename the variable in this function to `total` and add a docstring:\n\ndef add(numbers):\n    t = 0\n    for n "
+    "in "
     "numbers:\n        t += n\n    return t",
     "Write a short letter that asks a library to lend me a book for two more weeks.",
 };
@@ -76,9 +77,10 @@ CommandLine command_line(Arguments& arguments) {
   ComparisonOptions& comparison = arguments.comparison;
   line.groups = {
       {"Text",
-       {texts({"-p", "--prompt"}, "TEXT", arguments.texts,
-              "a prompt; repeatable (default: four questions in the model's chat template, or without one four starts of "
-              "Python source files)"),
+       {texts(
+            {"-p", "--prompt"}, "TEXT", arguments.texts,
+            "a prompt; repeatable (default: four questions in the model's chat template, or without one four starts of "
+            "Python source files)"),
         texts({"-f", "--file"}, "FILE", arguments.files, "a prompt from a file; repeatable"),
         flag({"-e", "--escape"}, arguments.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         predict_option(

@@ -250,7 +250,8 @@ Json mode_json(const BenchResult& result, std::size_t at) {
 }  // namespace
 
 std::string bench_text(const BenchResult& result) {
-  std::string text = verdict(result) + "\n\n" + heading(result) + speed_table(result) + sizes(result) + pass_table(result);
+  std::string text =
+      verdict(result) + "\n\n" + heading(result) + speed_table(result) + sizes(result) + pass_table(result);
   for (std::size_t at = 0; at < result.modes.size(); ++at) {
     if (result.modes[at].speculation) text += prediction_text(result, at);
   }

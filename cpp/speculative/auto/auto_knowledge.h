@@ -1,5 +1,5 @@
-// What "auto" has learnt about a pair of models on a machine, for a later process. It decides how soon drafts pay, never
-// what the text is.
+// What "auto" has learnt about a pair of models on a machine, for a later process. It decides how soon drafts pay,
+// never what the text is.
 #pragma once
 
 #include <vector>

@@ -12,15 +12,15 @@ struct AutoOptions {
     // Per unit of log(tokens): one doubling deviates from the prior by a factor e^0.26. Also that of a change, in units
     // of longest_change.
     double walk_variance = 0.1;
-    double speed_variance = 1e-4;  // per pass, common to all sizes: the machine's speed drifts by 1 %
-    double shape_variance = 5e-5;  // per pass and size: the KV cache grows
-    double first_noise = 0.1;      // mean deviation of log seconds from the prediction, before any was measured
-    double noise_rate = 0.05;      // share of the newest pass in its running mean
-    double outlier = 2.0;          // standard deviations: a slower pass counts as if it were only this much slower
-    double too_fast = 3.0;         // standard deviations: a faster pass raises the variance, so that it is believed
+    double speed_variance = 1e-4;     // per pass, common to all sizes: the machine's speed drifts by 1 %
+    double shape_variance = 5e-5;     // per pass and size: the KV cache grows
+    double first_noise = 0.1;         // mean deviation of log seconds from the prediction, before any was measured
+    double noise_rate = 0.05;         // share of the newest pass in its running mean
+    double outlier = 2.0;             // standard deviations: a slower pass counts as if it were only this much slower
+    double too_fast = 3.0;            // standard deviations: a faster pass raises the variance, so that it is believed
     double speed_between_runs = 0.2;  // standard deviations of log seconds: what an earlier process measured may be off
     double shape_between_runs = 0.05;  // by so much, all sizes alike, and each by so much more
-    double longest_change = 1e-3;  // seconds, roughly: building a graph takes no longer for larger weights
+    double longest_change = 1e-3;      // seconds, roughly: building a graph takes no longer for larger weights
   };
   // Acceptance (acceptance_model.h): log-odds(accepted) = level + slope * log-odds(confidence).
   struct Acceptance {
@@ -29,7 +29,7 @@ struct AutoOptions {
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
     double between_runs = 0.25;  // share of these variances that what an earlier process learnt has
-    double drift = 4e-3;  // share of these variances that is added per cycle; about the last 50 verdicts count
+    double drift = 4e-3;         // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
   Costs costs;
@@ -43,9 +43,9 @@ struct AutoOptions {
   double catch_up_lasts =
       32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
   double other_kind =
-      0.05;             // weight of the cycles without copies in the rate of those with copies, and the other way round
+      0.05;  // weight of the cycles without copies in the rate of those with copies, and the other way round
   double recent_between_runs = 5.0;  // cycles that the rate of an earlier process counts as
-  int plan_lasts = 16;  // plain cycles; for tiny models, making a plan takes as long as a cycle
+  int plan_lasts = 16;               // plain cycles; for tiny models, making a plan takes as long as a cycle
 };
 
 }  // namespace specdec

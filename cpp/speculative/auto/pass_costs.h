@@ -28,7 +28,7 @@ class PassCosts {
   AutoKnowledge::Costs knowledge() const;
   // Before the first pass. The machine may be faster or slower than it was: the first passes tell, for all sizes.
   void begin_with(const AutoKnowledge::Costs& known);
-  int longest() const;                 // the largest remembered size
+  int longest() const;  // the largest remembered size
 
  private:
   // A size interpolated from measured ones: (1 - share) * below + share * above + offset, with variance `variance`.
