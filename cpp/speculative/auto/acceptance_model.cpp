@@ -18,10 +18,11 @@ double AcceptanceModel::probability(double confidence) const {
 }
 
 void AcceptanceModel::begin_with(const AutoKnowledge::Acceptance& known) {
-  level_ = known.level;
-  slope_ = known.slope;
-  level_variance_ = options_.between_runs * options_.level_variance;
-  slope_variance_ = options_.between_runs * options_.slope_variance;
+  const double kept = options_.between_runs;
+  level_ = options_.level + kept * (known.level - options_.level);
+  slope_ = options_.slope + kept * (known.slope - options_.slope);
+  level_variance_ = (1.0 - kept) * options_.level_variance;
+  slope_variance_ = (1.0 - kept) * options_.slope_variance;
   covariance_ = 0.0;
 }
 

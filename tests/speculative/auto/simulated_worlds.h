@@ -77,13 +77,13 @@ struct Comparison {
   int worlds = 0, below_best = 0;
   double least_of_best = 9.0, least_of_plain = 9.0, sum_of_best = 0.0;
 
-  void add(const World& world, double rate) {
-    const double of_best = rate / world.best_fixed();
+  void add(const World& world, double rate) { add_share(rate / world.best_fixed(), rate / world.plain()); }
+  void add_share(double of_best, double of_plain) {
     ++worlds;
     if (of_best < 0.95) ++below_best;
     sum_of_best += of_best;
     least_of_best = std::min(least_of_best, of_best);
-    least_of_plain = std::min(least_of_plain, rate / world.plain());
+    least_of_plain = std::min(least_of_plain, of_plain);
   }
   double mean_of_best() const { return sum_of_best / worlds; }
   void print(const char* what) const {

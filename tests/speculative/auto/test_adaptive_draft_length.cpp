@@ -143,6 +143,64 @@ TEST(a_first_text_of_96_tokens_loses_little) {
   CHECK(first.least_of_plain > 0.92 && first.mean_of_best() > 0.96);
 }
 
+World slower(World world, double factor) {
+  world.target_pass = [pass = world.target_pass, factor](int n) { return factor * pass(n); };
+  if (world.draft_pass) world.draft_pass = [pass = world.draft_pass, factor](int n) { return factor * pass(n); };
+  return world;
+}
+
+// The first 64 tokens of a process compared with later ones: without and with what an earlier process has learnt, on a
+// machine that has become faster or slower since.
+TEST(what_was_learnt_serves_the_next_process) {
+  for (const double factor : {1.0, 1.3, 0.7}) {
+    Comparison fresh, kept;
+    in_every_world([&](const World& world) {
+      AdaptiveDraftLength earlier;
+      Machine earlier_machine(earlier, 7);
+      earlier_machine.cycles(world, 300);
+      const std::optional<AutoKnowledge> known = earlier.knowledge();
+      CHECK(known);
+      const World now = slower(world, factor);
+      Speed first, second;
+      for (std::uint64_t seed = 0; seed < 3; ++seed) {
+        AdaptiveDraftLength without, with;
+        with.begin_with(*known);
+        first += Machine(without, seed).text(now, 64);
+        second += Machine(with, seed).text(now, 64);
+      }
+      AdaptiveDraftLength later;
+      Machine machine(later, 1);
+      machine.cycles(now, 200);
+      const double rate = machine.cycles(now, 600).rate();
+      fresh.add_share(first.rate() / rate, first.rate() / now.plain());
+      kept.add_share(second.rate() / rate, second.rate() / now.plain());
+    });
+    std::printf("speed %.1f of the first 64 tokens, ", 1.0 / factor);
+    fresh.print("anew");
+    kept.print("with what was learnt");
+    CHECK(kept.mean_of_best() > 0.97 && kept.mean_of_best() > fresh.mean_of_best() + 0.005);
+    CHECK(kept.least_of_best > fresh.least_of_best && kept.least_of_plain > 0.94);
+  }
+}
+
+// Of a pair whose drafts have become useless, or useful, since.
+TEST(what_was_learnt_of_other_texts_is_unlearnt) {
+  for (const auto& [before, after] : {std::pair(0.95, 0.2), std::pair(0.2, 0.95)}) {
+    AdaptiveDraftLength earlier;
+    Machine(earlier, 7).cycles(world_of(smooth, 0.14, blind(before)), 300);
+    const World now = world_of(smooth, 0.14, blind(after));
+    Speed speed;
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      AdaptiveDraftLength rule;
+      rule.begin_with(*earlier.knowledge());
+      speed += Machine(rule, seed).text(now, 200);
+    }
+    std::printf("drafts accepted %.2f, then %.2f: %.3f of the best fixed K\n", before, after,
+                speed.rate() / now.best_fixed());
+    CHECK(speed.rate() > 0.85 * now.best_fixed());
+  }
+}
+
 // Negative control of the measure itself.
 TEST(no_single_length_suits_all_worlds) {
   for (const int k : {0, 1, 3, 7}) {
