@@ -324,8 +324,7 @@ class Chat {
   }
 
   void warn_of_full_context(std::size_t answer) {
-    const std::size_t used = settings_.request.prompt_tokens.size() + answer,
-                      all = idx(generator_.n_ctx());
+    const std::size_t used = settings_.request.prompt_tokens.size() + answer, all = idx(generator_.n_ctx());
     if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
     note("(" + std::to_string(used) + " of " + std::to_string(all) +
          " tokens of context are used; when they are full, the oldest turns are left out)\n");

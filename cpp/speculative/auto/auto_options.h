@@ -29,7 +29,7 @@ struct AutoOptions {
     double level = 0.5, slope = 0.6;
     double level_variance = 1.0, slope_variance = 0.1;
     double between_runs = 0.6;  // weight of what an earlier process learnt, of other texts, against this prior
-    double drift = 4e-3;         // share of these variances that is added per cycle; about the last 50 verdicts count
+    double drift = 4e-3;        // share of these variances that is added per cycle; about the last 50 verdicts count
   };
 
   Costs costs;
