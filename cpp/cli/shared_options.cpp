@@ -181,8 +181,8 @@ void resolve_models(GeneratorOptions& options) {
 }
 
 void show_notes(const Generator& generator) {
-  if (!generator.draft_choice().empty()) note("note: " + generator.draft_choice() + "\n");
-  for (const std::string& text : generator.notes()) note("note: " + text + "\n");
+  if (!generator.draft_choice().empty()) tell("note: " + generator.draft_choice());
+  for (const std::string& text : generator.notes()) tell("note: " + text);
 }
 
 void fix_seed(Request& request) {

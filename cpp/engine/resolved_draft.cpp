@@ -1,5 +1,6 @@
 #include "engine/resolved_draft.h"
 
+#include <filesystem>
 #include <optional>
 #include <variant>
 
@@ -44,7 +45,8 @@ void choose_companion(const GeneratorOptions& options, bool downloads, const std
                       ResolvedDraft& draft) {
   if (std::optional<FoundCompanion> found = find_companion(target)) {
     draft.source = DraftModel{found->path};
-    draft.choice = "the draft is " + printable(found->path) + ", " + found->reason;
+    draft.choice =
+        "the draft is " + printable(std::filesystem::path(found->path).filename().string()) + ", " + found->reason;
     draft.parts = std::move(found->parts);
     return;
   }

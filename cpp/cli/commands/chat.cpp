@@ -57,7 +57,8 @@ CommandLine command_line(Arguments& arguments) {
       "Answers what is typed or piped to it, using the model's own chat template or another one; without a template "
       "the model continues the text so far. The conversation stays in the KV caches, so that only new messages are "
       "processed. Ctrl-C stops an answer; /help lists the commands; /quit or the end of input exits.";
-  line.positional_hint = "; write to standard input, or use -p";
+  line.positional_hint =
+      "; a model is FILE.gguf, OWNER/REPO or a short name (specdec models names), a message goes after -p";
   line.groups = {
       {"Text",
        {{{"-p", "--prompt"},
@@ -109,7 +110,8 @@ std::string file_name(const std::string& path) { return printable(std::filesyste
 constexpr const char* demonstration =
     "This is a demonstration: a small model that continues Python code and answers nothing. For a conversation, name a "
     "model: specdec chat -m FILE.gguf, or specdec chat -hf OWNER/REPO to download one.";
-constexpr const char* help_hint = "/help lists the commands; Alt-Enter, a \\ at the end or \"\"\" for several lines";
+constexpr const char* help_hint =
+    "/help lists the commands, Tab completes; Alt-Enter, a \\ at the end or \"\"\" for several lines";
 
 class Chat {
  public:
@@ -126,7 +128,7 @@ class Chat {
     if (is_typed_) note(introduction());
     input.set_completer([](const std::string& text) { return complete_chat(text, words()); });
     if (!conversation_.has_template()) {
-      note("note: this model has no chat template; it continues the text so far (--chat-template gives it one)\n");
+      tell("note: this model has no chat template; it continues the text so far (--chat-template gives it one)");
     }
   }
 
@@ -147,8 +149,7 @@ class Chat {
       if (command != std::end(commands)) {
         (this->*command->run)(argument);
       } else if (word.compare(0, 1, "/") == 0 && (space == std::string::npos || !meant(word).empty())) {
-        note("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)) +
-             "\n");
+        tell("unknown command " + printable(word) + (meant(word).empty() ? "; /help lists the commands" : meant(word)));
       } else if (!line->empty()) {
         ask(*line);
       }
@@ -195,11 +196,13 @@ class Chat {
                               : conversation_.has_template() ? "the model's own"
                                                              : "none";
     const int context = generator_.n_ctx(), trained = generator_.trained_context();
+    std::string size = counted(context, "token");
+    if (context < trained) size += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
+    const std::size_t width = idx(std::max(30, terminal_size().columns - 1)), label = 9;
     std::string text = "model    " + file_name(arguments.generator.target) + "\n";
     text += "draft    " + (draft.empty() ? "none" : file_name(draft)) + "\n";
     text += "template " + std::string(of_template) + "\n";
-    text += "context  " + counted(context, "token");
-    if (context < trained) text += " of the " + std::to_string(trained) + " that the model was trained for (-c)";
+    text += "context  " + wrap(size, width - label, label);
     return text + "\n";
   }
 
@@ -228,8 +231,8 @@ class Chat {
       const std::size_t left_out = conversation_.num_left_out();
       conversation_.prepare(settings_.request, reserve());
       if (const std::size_t count = conversation_.num_left_out() - left_out; count > 0) {
-        note("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest " +
-             (count == 1 ? "turn is" : std::to_string(count) + " turns are") + " left out from now on)\n");
+        tell("(the context of " + std::to_string(generator_.n_ctx()) + " tokens is full: the oldest " +
+             (count == 1 ? "turn is" : std::to_string(count) + " turns are") + " left out from now on)");
       }
       last_.reset();
       last_ = generator_.submit(settings_.request, interrupted);
@@ -246,28 +249,27 @@ class Chat {
       if (!is_typed_) throw;  // input from a script: end with the error
       clear_interrupt();
     } catch (const ContextFull& error) {
-      note(std::string(error.what()) + remedy() + "\n");
+      tell(std::string(error.what()) + remedy());
       return false;
     } catch (const std::invalid_argument& error) {  // of what /set gave, a grammar perhaps
-      note(printable(error.what()) + "; /set changes it\n");
+      tell(printable(error.what()) + "; /set changes it");
       return false;
     }
     answer.is_complete = reason == FinishReason::stop;
     if (has_stopped_ && answer.is_empty()) {
       const PromptProgress progress = last_ ? last_->prompt_progress() : PromptProgress();
-      note("(stopped while reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token") +
-           ")\n");
+      tell("(stopped while reading: " + std::to_string(progress.read) + " of " + counted(progress.all, "token") + ")");
       return false;
     }
     conversation_.add_to_answer(answer);
     statistics_ = last_->stats();
     if (has_stopped_ || answer.text.empty() || answer.text.back() != '\n') write("\n");
-    if (reason == FinishReason::context) note("(the context is full (-c); /clear starts a new conversation)\n");
+    if (reason == FinishReason::context) tell("(the context is full (-c); /clear starts a new conversation)");
     if (!is_typed_) return true;
-    if (has_stopped_) note("(stopped; /more goes on)\n");
+    if (has_stopped_) tell("(stopped; /more goes on)");
     if (reason == FinishReason::length)
       note("(cut at -n " + std::to_string(settings_.request.max_tokens) + "; /more goes on)\n");
-    note(styled(summary(), Style::faint, settings_.color));
+    note(styled(told(summary()) + "\n", Style::faint, settings_.color));
     explain_colors();
     tell_of_drafts();
     warn_of_full_context(answer.tokens.size());
@@ -303,15 +305,21 @@ class Chat {
     const bool is_timed = stats.tokens >= min_timed_tokens && plain > 0.0;
     if (stats.drafted > 0 && is_timed)
       text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
-    return text + "\n";
+    return text;
   }
 
   // Once, as soon as there is something coloured.
   void explain_colors() {
     if (!settings_.color || statistics_.accepted == 0 || std::exchange(has_explained_colors_, true)) return;
-    note(styled("(", Style::faint, true) + styled("green", Style::green, true) +
-         styled(": accepted drafts, ", Style::faint, true) + styled("cyan", Style::cyan, true) +
-         styled(": copied text; /set color off)\n", Style::faint, true));
+    WordWrap wrap;
+    const auto part = [&](const char* text, Style style) {
+      note(wrap.add(text, style, true, terminal_size().columns));
+    };
+    part("(", Style::faint);
+    part("green", Style::green);
+    part(": accepted drafts, ", Style::faint);
+    part("cyan", Style::cyan);
+    part(": copied text; /set color off)\n", Style::faint);
   }
 
   // Once, as soon as it is measured.
@@ -320,25 +328,27 @@ class Chat {
     if (!has_draft(generator_.draft()) || drafting.compare(0, 3, "off") != 0 ||
         std::exchange(has_told_of_drafts_, true))
       return;
-    note(styled("(drafts are " + drafting + ")\n", Style::faint, settings_.color));
+    note(styled(told("(drafts are " + drafting + ")") + "\n", Style::faint, settings_.color));
   }
 
   void warn_of_full_context(std::size_t answer) {
     const std::size_t used = settings_.request.prompt_tokens.size() + answer, all = idx(generator_.n_ctx());
     if (used * 4 < all * 3 || std::exchange(has_warned_, true)) return;
-    note("(" + std::to_string(used) + " of " + std::to_string(all) +
-         " tokens of context are used; when they are full, the oldest turns are left out)\n");
+    tell("(" + std::to_string(used) + " of " + std::to_string(all) +
+         " tokens of context are used; when they are full, the oldest turns are left out)");
   }
 
   // Commands.
 
   void help(const std::string&) {
+    constexpr std::size_t label = 18;
+    const std::size_t width = idx(std::max(40, terminal_size().columns - 1)) - label;
     std::string text;
     for (const Command& command : commands) {
-      text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, 20) +
-              command.help + "\n";
+      text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, label) +
+              wrap(command.help, width, label) + "\n";
     }
-    note(text + pad("/quit, exit, Ctrl-D", 20) + "leave; Ctrl-C stops an answer\n");
+    note(text + pad("/quit, Ctrl-D", label) + wrap("leave; Ctrl-C stops an answer", width, label) + "\n");
   }
   void clear(const std::string&) {
     conversation_.clear();
@@ -362,7 +372,7 @@ class Chat {
   }
   void more(const std::string&) {
     if (!conversation_.has_answer()) note(no_answer);
-    else if (conversation_.answer().is_complete) note("the answer is complete; /regen gives another one\n");
+    else if (conversation_.answer().is_complete) tell("the answer is complete; /regen gives another one");
     else respond();
   }
   void undo(const std::string&) {
@@ -404,7 +414,7 @@ class Chat {
       has_warned_ = false;
       note("(loaded " + printable(path) + ")\n");
     } catch (const Error& error) {
-      note(std::string(error.what()) + "\n");
+      tell(error.what());
     } catch (const std::invalid_argument& error) {
       note(printable(path) + ": " + error.what() + "\n");
     }
@@ -418,10 +428,10 @@ class Chat {
       source.file = path;
       const std::string text = read_prompt(source);
       add_paragraph(read_, text);
-      note("(read " + printable(path) + ", " + counted(generator_.tokenize(text, false).size(), "token") +
-           "; it goes before your next message)\n");
+      tell("(read " + printable(path) + ", " + counted(generator_.tokenize(text, false).size(), "token") +
+           "; it goes before your next message)");
     } catch (const Error& error) {
-      note(std::string(error.what()) + "\n");
+      tell(error.what());
     }
   }
   void show(const std::string&) {

@@ -82,7 +82,7 @@ CommandLine command_line(ServeOptions& options) {
       "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share "
       "the model, its passes and the cache of prompts. A seed gives the same text with any draft or none, alone or "
       "with other requests. SIGTERM or Ctrl-C ends it after the running requests, a second one at once.";
-  line.positional_hint = "; the model goes after -m";
+  line.positional_hint = "; a model is FILE.gguf, OWNER/REPO or a short name (specdec models names)";
   const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
   const auto read_keys = [&options](const std::string& path) {
     add_keys(options.http.api_keys, parts(File::open(path).read_all(), '\n'));

@@ -1,10 +1,12 @@
 #include "cli/terminal/output.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "platform/console.h"
 
 namespace specdec::cli {
@@ -22,6 +24,13 @@ void write(std::string_view text) {
 }
 
 void note(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+
+std::string told(const std::string& sentence) {
+  if (!is_terminal(StandardStream::error)) return sentence;
+  return wrap(sentence, idx(std::max(20, terminal_size().columns - 1)), 0);
+}
+
+void tell(const std::string& sentence) { note(told(sentence) + "\n"); }
 
 bool output_is_terminal() { return is_terminal(StandardStream::output); }
 bool input_is_terminal() { return is_terminal(StandardStream::input); }

@@ -22,6 +22,10 @@ void write(std::string_view text);
 // For notes and warnings; never throws.
 void note(std::string_view text);
 
+// A sentence for standard error: where that is a terminal, broken between words. tell(): writes it, and a newline.
+std::string told(const std::string& sentence);
+void tell(const std::string& sentence);
+
 bool output_is_terminal();
 bool input_is_terminal();
 
