@@ -169,7 +169,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
     inputs.add_generation_prompt = conversation.add_generation_prompt;
     inputs.parallel_tool_calls = tool_use.is_parallel;
-    for (const auto& [name, value] : common_json::parse(conversation.variables).items()) {
+    const common_json variables = common_json::parse(conversation.variables);  // the loop keeps a reference
+    for (const auto& [name, value] : variables.items()) {
       if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
       inputs.chat_template_kwargs[name] = value.dump();
     }
