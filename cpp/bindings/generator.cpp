@@ -1,6 +1,7 @@
 // Generator for Python: convert, validate, release the GIL, call.
 #include "engine/generator.h"
 
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
@@ -19,6 +20,7 @@
 #include "engine/bundled_models.h"
 #include "engine/generator_options.h"
 #include "engine/prefix_file.h"
+#include "engine/prompt.h"
 #include "engine/request_options.h"
 #include "sampling/derived_seed.h"
 
@@ -238,6 +240,25 @@ void register_generator(py::module_& m) {
           },
           "path"_a,
           "Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.")
+      .def(
+          "embed",
+          [](StoppedAtExit& self, const py::object& text) {
+            const bool is_text = py::isinstance<py::str>(text);
+            const std::string string = is_text ? string_from("texts", text) : "";
+            std::vector<specdec::Token> tokens;
+            if (!is_text) tokens = tokens_from("texts", text);
+            const std::vector<float> row = without_gil([&] {
+              Generator& generator = self.get();
+              if (is_text)
+                tokens = specdec::tokenize_prompt(generator.vocabulary(), string, generator.n_ctx(), SignalCheck());
+              return generator.embed(tokens);
+            });
+            return py::array_t<float>(static_cast<py::ssize_t>(row.size()), row.data());
+          },
+          "text"_a, "The embedding of a str or token ids, of length 1.")
+      .def_property_readonly(
+          "pooling", [](StoppedAtExit& self) { return specdec::name(self.get().pooling()); },
+          "How embeddings are pooled: \"mean\", \"first\", \"last\" or \"rank\" (not at all).")
       .def(
           "tokenize",
           [](StoppedAtExit& self, const py::object& object, bool special) {

@@ -104,6 +104,7 @@ class Executor {
   // forked process, where the worker does not exist, it does nothing.
   void close() noexcept;
   bool is_in_its_process() const { return queue_->is_in_its_process(); }
+  bool is_closed() const { return queue_->is_closed(); }
 
  private:
   using Unfinished = std::map<std::int64_t, std::shared_ptr<RequestHandle>>;  // by the request's id

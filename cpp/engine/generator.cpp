@@ -38,6 +38,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       decoder_(models_.target(), models_.proposer(), &draft_length_),
       states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
+      embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
   Executor::Options run;
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
@@ -186,6 +187,16 @@ std::string Generator::auto_key() const {
   for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
   for (const std::string& server : options_.rpc_servers) key += ", " + server;
   return key;
+}
+
+std::vector<float> Generator::embed(const std::vector<Token>& tokens, const CancelCheck& cancelled) {
+  if (tokens.empty()) throw std::invalid_argument("a text to embed has no tokens");
+  for (const Token token : tokens) check_range("a token", token, token_ids());
+  if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
+  std::vector<float> row;
+  const auto is_over = [&] { return executor_->is_closed() || (cancelled && cancelled()); };
+  executor_->run([&] { row = embedder_.embed(tokens, is_over); });
+  return row;
 }
 
 int Generator::save_prefix(const RequestHandle& request, const std::string& path) {

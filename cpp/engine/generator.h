@@ -14,6 +14,7 @@
 #include "engine/auto_cache.h"
 #include "engine/chat.h"
 #include "engine/drafting_report.h"
+#include "engine/embedder.h"
 #include "engine/executor.h"
 #include "engine/generator_options.h"
 #include "engine/loaded_models.h"
@@ -79,6 +80,11 @@ class Generator {
   };
   void keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note);
 
+  // The embedding of a text, of length 1, pooled as the target's file says (embedding_context.h), in a context of its
+  // own: requests keep their caches. Throws std::invalid_argument, ContextFull, ModelError.
+  std::vector<float> embed(const std::vector<Token>& tokens, const CancelCheck& cancelled = {});
+  Pooling pooling() const { return pooling_of(models_.target_model()); }
+
   // Its parts.
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
@@ -130,6 +136,7 @@ class Generator {
   Decoder decoder_;
   ModelStates states_;
   std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept
+  Embedder embedder_;
   Scheduler scheduler_;
   std::atomic<std::int64_t> num_requests_{0};
   std::unique_ptr<Executor> executor_;  // last: its thread uses the others

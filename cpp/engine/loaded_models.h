@@ -24,6 +24,7 @@ class LoadedModels {
   LoadedModels(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads);
 
   const Model& target_model() const { return *target_model_; }
+  std::shared_ptr<const Model> shared_target() const { return target_model_; }
   // Null: there is none, or it is the target's own head.
   const Model* draft_model() const { return draft_model_.get(); }
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }

@@ -127,6 +127,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
   if (setup.runs_prediction_layers) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+  params.embeddings = setup.makes_embeddings;
+  if (setup.makes_embeddings) params.pooling_type = LLAMA_POOLING_TYPE_NONE;
   if (setup.target != nullptr) params.ctx_other = setup.target->context_.get();
   take_backend_errors();
   {
@@ -139,7 +141,7 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
     if (!absent.empty()) fail_file(model_->path(), absent, convert_again);
     throw ModelError(model_->path() + ": llama.cpp cannot create a context: " + errors);
   }
-  if (llama_get_memory(context_.get()) == nullptr) {
+  if (llama_get_memory(context_.get()) == nullptr && !setup.makes_embeddings) {
     throw ModelError(model_->path() + ": architecture " + model_->architecture() +
                      " has no KV cache: it is not an autoregressive model; only those can generate here");
   }
@@ -300,9 +302,11 @@ void Context::truncate(int slot, int new_length) {
     cached = recurrent_->truncate(slot, cached, new_length);
     return;
   }
-  if (!llama_memory_seq_rm(llama_get_memory(context_.get()), slot, new_length, -1)) {
-    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, -1,
-                        -1);  // a memory that cannot keep a prefix is cleared
+  llama_memory_t memory = llama_get_memory(context_.get());
+  if (memory == nullptr) {  // an encoder, which reads a text in one pass
+    new_length = 0;
+  } else if (!llama_memory_seq_rm(memory, slot, new_length, -1)) {
+    llama_memory_seq_rm(memory, slot, -1, -1);  // a memory that cannot keep a prefix is cleared
     new_length = 0;
   }
   cached = new_length;

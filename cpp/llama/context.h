@@ -57,6 +57,7 @@ class Context : public virtual LanguageModel {
     bool is_recurrent;          // some layers have a state that cannot be truncated
     int max_made_rows;          // of logits, in a pass
     bool runs_prediction_layers = false;
+    bool makes_embeddings = false;  // of every token of a pass that has rows; then it may lack a cache
     const Context* target =
         nullptr;  // whose embeddings, output matrix, keys and values stand in for those that the file lacks
   };

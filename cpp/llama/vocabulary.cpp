@@ -115,6 +115,11 @@ Token Vocabulary::bos() const { return llama_vocab_bos(vocab_); }
 
 Token Vocabulary::eos() const { return llama_vocab_eos(vocab_); }
 
+Vocabulary::InfillTokens Vocabulary::infill_tokens() const {
+  return {llama_vocab_fim_pre(vocab_), llama_vocab_fim_suf(vocab_), llama_vocab_fim_mid(vocab_),
+          llama_vocab_fim_rep(vocab_), llama_vocab_fim_sep(vocab_)};
+}
+
 std::vector<Token> Vocabulary::tokenize(const std::string& text, bool special, Part part) const {
   std::vector<Token> tokens = tokens_of(text, part != Part::middle, special);
   if (part == Part::middle) return tokens;

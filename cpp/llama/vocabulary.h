@@ -24,8 +24,14 @@ class Vocabulary {
   bool is_end_of_generation(Token token) const;
   bool adds_bos() const;
   bool adds_eos() const;
-  Token bos() const;                                                                   // -1: none
-  Token eos() const;                                                                   // -1: none
+  Token bos() const;  // -1: none
+  Token eos() const;  // -1: none
+  // Tokens that mark the parts of a text to be completed in the middle; -1: the model has none.
+  struct InfillTokens {
+    Token before, after, middle;  // of the cursor
+    Token repository, file;       // before the name of a repository, and of a file
+  };
+  InfillTokens infill_tokens() const;
   std::string name(Token token) const { return token < 0 ? "" : piece(token, true); }  // with those of control tokens
 
   // A text begins with the model's BOS token and ends with its EOS token if it uses them; a BOS written at the start is

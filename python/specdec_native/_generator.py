@@ -13,6 +13,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import numpy as np
+
 from . import _core, _progress
 from ._chat import Answer, Message, Tool, conversation
 from ._core import ChatPrompt as _ChatPrompt
@@ -35,6 +37,7 @@ from ._results import (
 from ._streams import ChatStream, EventStream, Run, Stream
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from typing_extensions import Self, Unpack
 
 _AnyRun = TypeVar("_AnyRun", bound=Run[Any])
@@ -408,6 +411,19 @@ class Generator:
         with await asyncio.to_thread(self.submit_score, text, top_logprobs=top_logprobs) as handle:
             await handle.aresult()
             return handle.score()
+
+    def embed(self, texts: str | Sequence[str | Sequence[int]]) -> npt.NDArray[np.float32]:
+        """Embeddings of texts by the target: float32, shape [number of texts, width], rows of length 1.
+
+        texts: one text, or several; each is a string (special tokens in it are recognised) or token ids, of at most
+        n_ctx tokens. Rows after the last norm are pooled as the target's file says (`pooling_type`): their mean, the
+        first or the last; the mean if it does not say, as generative models do not. Texts are read in a context of
+        their own, between the passes of requests, which keep their caches.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        if not several:
+            raise ValueError("texts is empty; it must have at least one text")
+        return np.stack([self._core.embed(text) for text in several])
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
         """Start a request that runs together with others, and return its handle at once; arguments and errors as for

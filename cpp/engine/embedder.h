@@ -1,0 +1,29 @@
+// Embeddings of texts by a loaded model.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "llama/embedding_context.h"
+
+namespace specdec {
+
+// Of one thread at a time. Its context is made with the first text, and made again for longer ones.
+class Embedder {
+ public:
+  // n_ctx: tokens of the longest text.
+  Embedder(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, int n_ctx)
+      : model_(std::move(model)), threads_(std::move(threads)), n_ctx_(n_ctx) {}
+
+  // At least one token, and at most n_ctx. Of length 1. cancelled: asked during passes. Throws ModelError, Cancelled.
+  std::vector<float> embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled);
+
+ private:
+  const std::shared_ptr<const Model> model_;
+  const std::shared_ptr<ThreadPool> threads_;
+  const int n_ctx_;
+  std::unique_ptr<EmbeddingContext> context_;
+};
+
+}  // namespace specdec

@@ -1,0 +1,26 @@
+// Completion in the middle: the prompt of a model that was trained for it, of what stands before and after the cursor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "llama/vocabulary.h"
+
+namespace specdec {
+
+struct Infill {
+  std::string before, after;  // the cursor
+  struct File {
+    std::string name, text;
+  };
+  std::vector<File> files;  // others of the repository
+};
+
+// <PRE>before<SUF>after<MID>, in the model's own tokens. With files, a repository in the form of llama-server comes
+// first: <REP>myproject, each file as <SEP>name and its text, and <SEP>filename for the file of the cursor; the texts
+// alone where the model has no <SEP>. Texts have no control tokens. Throws std::invalid_argument if the
+// model lacks one of the first three.
+std::vector<Token> infill_tokens(const Vocabulary& vocabulary, const Infill& infill);
+bool has_infill(const Vocabulary& vocabulary);
+
+}  // namespace specdec
