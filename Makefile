@@ -189,7 +189,7 @@ build/%-venv/.ready: requirements/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# Clients that others wrote (lm-eval, llm, langchain-openai) against `specdec serve`, in an environment of their own.
+# Clients that others wrote (lm-eval, llm, langchain's for OpenAI, Anthropic and Ollama) against `specdec serve`, in an environment of their own.
 CLIENTS_VENV := build/clients-venv
 clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready
 	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py

@@ -102,8 +102,9 @@ constexpr Flags table[] = {
      "--timeout -to --threads-http --cors-origins",
      "`specdec serve` has this option"},
     {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
-    {"--embedding --embeddings --rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
-     "models generate text; there are no embeddings, ranks or infills"},
+    {"--embedding --embeddings", "`specdec serve` has /v1/embeddings, always"},
+    {"--rerank --reranking --pooling --embd-normalize --spm-infill --embd-gemma-default",
+     "models rank no texts; embeddings are pooled as the file says, and the text before the cursor comes first"},
     {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
      "-mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
      "models read text only"},

@@ -8,6 +8,51 @@
 
 namespace specdec::server {
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json openai_json(const ApiError& error) {
+  Json json;
+  json["message"] = error.what();
+  json["type"] = error.type;
+  json["param"] = error.param.empty() ? Json(nullptr) : Json(error.param);
+  json["code"] = error.status;
+  if (error.full) {
+    json["n_prompt_tokens"] = error.full->num_tokens;
+    json["n_ctx"] = error.full->n_ctx;
+  }
+  return {{"error", json}};
+}
+
+const char* anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+Json anthropic_json(const ApiError& error) {
+  std::string message = error.what();
+  if (error.full) {  // in the words by which agents know that a conversation must be shortened
+    message = "prompt is too long: " + std::to_string(error.full->num_tokens) + " tokens > " +
+              std::to_string(error.full->n_ctx) + " maximum";
+  }
+  return {{"type", "error"}, {"error", {{"type", anthropic_type(error.status)}, {"message", message}}}};
+}
+
+}  // namespace
+
 ApiError invalid_request(const std::string& field, const std::string& message) {
   return ApiError(400, "invalid_request_error", message, field);
 }
@@ -41,17 +86,17 @@ ApiError to_api_error(const std::exception_ptr& error) {
   }
 }
 
-nlohmann::ordered_json to_json(const ApiError& error) {
-  nlohmann::ordered_json json;
-  json["message"] = error.what();
-  json["type"] = error.type;
-  json["param"] = error.param.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(error.param);
-  json["code"] = error.status;
-  if (error.full) {
-    json["n_prompt_tokens"] = error.full->num_tokens;
-    json["n_ctx"] = error.full->n_ctx;
-  }
-  return {{"error", json}};
+nlohmann::ordered_json to_json(const ApiError& error, ErrorForm form) {
+  if (form == ErrorForm::anthropic) return anthropic_json(error);
+  if (form == ErrorForm::ollama) return {{"error", error.what()}};
+  return openai_json(error);
+}
+
+ErrorForm error_form(const std::string& path) {
+  const auto begins_with = [&](const std::string& prefix) { return path.compare(0, prefix.size(), prefix) == 0; };
+  if (begins_with("/v1/messages")) return ErrorForm::anthropic;
+  if (begins_with("/api/")) return ErrorForm::ollama;
+  return ErrorForm::openai;
 }
 
 }  // namespace specdec::server

@@ -1,4 +1,4 @@
-// Errors as clients see them: an HTTP status and OpenAI's JSON, with llama-server's names of the types.
+// Errors as clients see them: an HTTP status and JSON in the form of the API that they use.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,13 @@ struct ClientGone : std::runtime_error {
 // rest 500.
 ApiError to_api_error(const std::exception_ptr& error);
 
-// {"error": {"message", "type", "param", "code"}}; the code is the status, and a prompt that does not fit has
-// "n_prompt_tokens" and "n_ctx", as llama-server has them.
-nlohmann::ordered_json to_json(const ApiError& error);
+// openai: {"error": {"message", "type", "param", "code"}} with llama-server's names of the types; the code is the
+// status, and a prompt that does not fit has "n_prompt_tokens" and "n_ctx", as llama-server has them.
+// anthropic: {"type": "error", "error": {"type", "message"}} with Anthropic's names.
+// ollama: {"error": message}.
+enum class ErrorForm { openai, anthropic, ollama };
+nlohmann::ordered_json to_json(const ApiError& error, ErrorForm form = ErrorForm::openai);
+
+ErrorForm error_form(const std::string& path);  // of the API that an endpoint belongs to
 
 }  // namespace specdec::server

@@ -7,6 +7,7 @@
 #include "server/endpoints.h"
 #include "server/event_stream.h"
 #include "server/generation.h"
+#include "server/infill.h"
 #include "server/prompts.h"
 #include "server/replies.h"
 #include "server/request_fields.h"
@@ -29,7 +30,8 @@ Options read_reply_options(const Fields& body) {
   const Json* logprobs = body.find("logprobs");
   options.has_logprobs = logprobs != nullptr && *logprobs != false;
   if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
-  if (!body.text("suffix", "").empty()) throw invalid_request("suffix", "suffix is not supported");
+  if (options.echo && !body.text("suffix", "").empty())
+    throw invalid_request("echo", "echo cannot be used with suffix, whose prompt has marks of the model's own");
   return options;
 }
 
@@ -88,6 +90,19 @@ class Logprobs {
   Json tokens_ = Json::array(), logprobs_ = Json::array(), offsets_ = Json::array(), top_ = Json::array();
   std::size_t offset_ = 0;  // in characters, from the beginning of the choice's text
 };
+
+// With "suffix" the prompt and the suffix are around what is completed.
+Prompts read_prompts_of(const Service& service, const Fields& body, int answers_each) {
+  Prompts prompts = read_prompts(service, body, answers_each);
+  const std::string suffix = body.text("suffix", "");
+  if (suffix.empty()) return prompts;
+  for (Prompt& prompt : prompts.prompts) {
+    if (!prompt.tokens.empty())
+      throw invalid_request("prompt", "prompt must be a string or strings if there is a suffix");
+    prompt = infill_prompt(service, "suffix", {prompt.text, suffix, {}});
+  }
+  return prompts;
+}
 
 class Reply {
  public:
@@ -209,7 +224,7 @@ HttpReply completions(Service& service, const HttpRequest& http) {
     throw invalid_request("best_of", "best_of must be equal to n");
   options.choices_per_prompt = idx(num_choices);
   std::vector<Request> requests;
-  for (const Prompt& prompt : read_prompts(service, fields, num_choices).prompts) {
+  for (const Prompt& prompt : read_prompts_of(service, fields, num_choices).prompts) {
     prompt.put_into(request);
     for (Request& one : choices_of(request, num_choices)) requests.push_back(std::move(one));
     if (options.echo)

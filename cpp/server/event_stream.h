@@ -1,4 +1,4 @@
-// Server-sent events: a reply whose parts the client gets as they are made.
+// Replies whose parts the client gets as they are made: server-sent events, and lines of JSON.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,20 @@ class EventStream {
   const Write& write_;
 };
 
-// A reply of events that body() sends. What it throws is sent as a last event, {"error": ...}.
-HttpReply event_reply(std::function<void(EventStream&)> body);
+// A reply of events that body() sends. What it throws is sent as a last event, {"error": ...}; in Anthropic's form the
+// event "error".
+HttpReply event_reply(std::function<void(EventStream&)> body, ErrorForm form = ErrorForm::openai);
+
+// JSON values, one a line, as Ollama has them. The same holds for clients that are slow, and for errors.
+class LineStream {
+ public:
+  explicit LineStream(const Write& write) : write_(write) {}
+
+  void send(const Json& line);  // throws ClientGone
+
+ private:
+  const Write& write_;
+};
+HttpReply line_reply(std::function<void(LineStream&)> body);
 
 }  // namespace specdec::server

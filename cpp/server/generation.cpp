@@ -1,10 +1,12 @@
 #include "server/generation.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
+#include "engine/text_stream.h"
 #include "sampling/derived_seed.h"
 #include "server/api_error.h"
 
@@ -103,6 +105,23 @@ void Answer::add(Piece piece) {
   text += piece.text;
   finish_reason = piece.finish_reason;
   pieces.push_back(std::move(piece));
+}
+
+std::optional<std::string> stop_string(const Generator& generator, const Request& request, const Answer& answer) {
+  const bool has_stopped = answer.finish_reason == FinishReason::stop;
+  if (!has_stopped || generator.vocabulary().is_end_of_generation(answer.pieces.back().token)) return std::nullopt;
+  const std::vector<Token>& named = request.control_tokens;
+  TextStream stream({});
+  std::string whole;
+  for (const Piece& piece : answer.pieces) {
+    const bool is_named = std::find(named.begin(), named.end(), piece.token) != named.end();
+    whole += stream.push(generator.vocabulary().piece(piece.token, is_named));
+  }
+  whole += stream.finish();
+  for (const std::string& stop : request.stop) {
+    if (whole.compare(answer.text.size(), stop.size(), stop) == 0) return stop;
+  }
+  return "";
 }
 
 std::vector<Answer> collect(Generation& generation) {

@@ -73,6 +73,9 @@ struct Answer {
   void add(Piece piece);
 };
 
+// The stop string that ended an answer to `request`; nullopt: something else did.
+std::optional<std::string> stop_string(const Generator& generator, const Request& request, const Answer& answer);
+
 // All pieces of all choices.
 std::vector<Answer> collect(Generation& generation);
 

@@ -29,10 +29,11 @@ constexpr int drain_ms = 100;
 constexpr double min_rate = 1024;  // bytes per second at which a reply must be accepted
 constexpr std::size_t part_size = 16u << 10;
 
-HttpReply error_reply(const ApiError& error) {
+// path: of the request, whose API says how errors are written.
+HttpReply error_reply(const ApiError& error, const std::string& path) {
   HttpReply reply;
   reply.status = error.status;
-  reply.body = to_text(to_json(error));
+  reply.body = to_text(to_json(error, error_form(path)));
   if (error.status == 503) reply.headers.emplace_back("Retry-After", "1");
   if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   return reply;
@@ -259,7 +260,7 @@ struct HttpServer::Implementation {
     });
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return httplib::Server::HandlerResponse::Unhandled;
-      HttpReply reply = error_reply(library_error(response.status, request));
+      HttpReply reply = error_reply(library_error(response.status, request), request.path);
       response.set_content(std::move(reply.body), reply.content_type);
       return httplib::Server::HandlerResponse::Handled;
     });
@@ -329,9 +330,9 @@ struct HttpServer::Implementation {
     if (options.api_keys.empty() || public_paths.count(request.path) > 0 ||
         is_one_of(key_of(request), options.api_keys))
       return false;
-    send(error_reply(
-             {401, "authentication_error", "the API key is missing or wrong; send it as Authorization: Bearer KEY"}),
-         options.patience, response, on_failure);
+    const ApiError error(401, "authentication_error",
+                         "the API key is missing or wrong; send it as Authorization: Bearer KEY, or as X-Api-Key: KEY");
+    send(error_reply(error, request.path), options.patience, response, on_failure);
     return true;
   }
 
@@ -343,7 +344,7 @@ struct HttpServer::Implementation {
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       if (error.status >= 500 && error.status != 503) on_failure(request.path + ": " + error.what());
-      reply = error_reply(error);
+      reply = error_reply(error, request.path);
     }
     send(std::move(reply), options.patience, response, on_failure);
   }
@@ -352,7 +353,8 @@ struct HttpServer::Implementation {
   bool read_body(const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader,
                  std::string& body) const {
     const auto refuse = [&](int status, const std::string& message) {
-      send(error_reply({status, "invalid_request_error", message}), options.patience, response, on_failure);
+      send(error_reply({status, "invalid_request_error", message}, request.path), options.patience, response,
+           on_failure);
       return false;
     };
     if (request.is_multipart_form_data()) return refuse(415, "the body must be JSON, not a form");

@@ -1,4 +1,4 @@
-// POST /completion, as llama-server has it.
+// POST /completion and /infill, as llama-server has them.
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "server/endpoints.h"
 #include "server/event_stream.h"
 #include "server/generation.h"
+#include "server/infill.h"
 #include "server/prompts.h"
 #include "server/replies.h"
 #include "server/request_fields.h"
@@ -54,15 +55,9 @@ Json selected(const Json& reply, const std::vector<std::string>& names) {
 
 // What ended the text: {stop_type, stopping_word}.
 std::pair<std::string, std::string> end_of(const Generator& generator, const Request& request, const Answer& answer) {
-  if (!answer.finish_reason || *answer.finish_reason != FinishReason::stop) return {"limit", ""};
-  if (generator.vocabulary().is_end_of_generation(answer.pieces.back().token)) return {"eos", ""};
-  std::vector<Token> tokens;
-  for (const Piece& piece : answer.pieces) tokens.push_back(piece.token);
-  const std::string whole = generator.detokenize(tokens);
-  for (const std::string& stop : request.stop) {
-    if (whole.compare(answer.text.size(), stop.size(), stop) == 0) return {"word", stop};
-  }
-  return {"word", ""};
+  if (answer.finish_reason != FinishReason::stop) return {"limit", ""};
+  const std::optional<std::string> stop = stop_string(generator, request, answer);
+  return stop ? std::pair<std::string, std::string>("word", *stop) : std::pair<std::string, std::string>("eos", "");
 }
 
 class Reply {
@@ -154,7 +149,10 @@ class Reply {
   const Options& options_;
 };
 
-Options read(Service& service, const Fields& body) {
+// read_prompts: that of the endpoint.
+using ReadPrompts = Prompts (*)(const Service&, const Fields&, int answers_each);
+
+Options read(Service& service, const Fields& body, ReadPrompts read_prompts) {
   Options options;
   options.stream = body.flag("stream", false);
   options.return_tokens = body.flag("return_tokens", false);
@@ -177,15 +175,22 @@ Options read(Service& service, const Fields& body) {
   return options;
 }
 
-}  // namespace
+Prompts read_infill_prompt(const Service& service, const Fields& body, int /*answers_each*/) {
+  return {{infill_prompt(service, "input_suffix", read_infill(body))}, false};
+}
 
-HttpReply llama_completion(Service& service, const HttpRequest& http) {
+HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
   const Json body = parse_body(http.body);
-  const auto options = std::make_shared<const Options>(read(service, Fields(body)));
+  const auto options = std::make_shared<const Options>(read(service, Fields(body), read_prompts));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   if (!options->stream) return Reply(service, *generation, *options).collected();
   return event_reply(
       [&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
 }
+
+}  // namespace
+
+HttpReply llama_completion(Service& service, const HttpRequest& http) { return answer(service, http, read_prompts); }
+HttpReply llama_infill(Service& service, const HttpRequest& http) { return answer(service, http, read_infill_prompt); }
 
 }  // namespace specdec::server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 #include <random>
 
@@ -35,6 +36,23 @@ std::string new_id(const std::string& prefix) {
   std::string id = prefix;
   for (int i = 0; i < 32; ++i) id += letters[index(random)];
   return id;
+}
+
+// Not std::gmtime, whose result all threads share. Years begin in March here, so that a leap day is the last one.
+std::string rfc3339(std::int64_t unix_time) {
+  constexpr std::int64_t day_seconds = 24 * 60 * 60, days_of_400_years = 146097, days_to_1970 = 719468;
+  const std::int64_t time = std::max<std::int64_t>(unix_time, 0), second = time % day_seconds;
+  const std::int64_t days = time / day_seconds + days_to_1970;  // since March of the year 0
+  const std::int64_t era = days / days_of_400_years, day_of_era = days % days_of_400_years;
+  const std::int64_t year = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const std::int64_t day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+  const std::int64_t month = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * month + 2) / 5 + 1;
+  const auto part = [](std::int64_t value) { return static_cast<int>(value); };
+  char text[64];
+  std::snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02dZ", part(400 * era + year + (month > 9 ? 1 : 0)),
+                part(month > 9 ? month - 9 : month + 3), part(day), part(second / 3600), part(second / 60 % 60),
+                part(second % 60));
+  return text;
 }
 
 std::int64_t unix_time() { return static_cast<std::int64_t>(std::time(nullptr)); }

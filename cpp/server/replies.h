@@ -15,7 +15,8 @@ HttpReply json_reply(const Json& json);
 
 // "chatcmpl-" and 32 random letters and digits.
 std::string new_id(const std::string& prefix);
-std::int64_t unix_time();  // seconds
+std::int64_t unix_time();                     // seconds
+std::string rfc3339(std::int64_t unix_time);  // "2026-01-31T23:59:59Z"
 
 // What chats and completions begin with: id, object, created, model, system_fingerprint.
 Json reply_heading(const Service& service, const std::string& id_prefix, const char* object);

@@ -20,6 +20,8 @@ struct OtherName {
 constexpr OtherName other_names[] = {
     {"max_completion_tokens", "max_tokens"},
     {"n_predict", "max_tokens"},
+    {"num_predict", "max_tokens"},  // Ollama's
+    {"stop_sequences", "stop"},     // Anthropic's
     {"max_output_tokens", "max_tokens"},
     {"repeat_last_n", "penalty_last_n"},
     {"speculative.n_max", "num_draft_tokens"},
@@ -190,13 +192,13 @@ void set_choices(const Service& service, Request& request, const std::string& pa
   set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
 }
 
+}  // namespace
+
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema) {
   if (!schema.is_object()) throw wrong_value(path, schema, "a JSON schema, an object");
   const Json wrapped = {{"json_schema", schema}};
   set(service, request, *option::find(request_options(), "json_schema"), Fields(wrapped), "json_schema");
 }
-
-}  // namespace
 
 void read_format(const Service& service, Request& request, const Fields& format) {
   const std::string type = format.required_text("type");

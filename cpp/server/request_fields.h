@@ -13,6 +13,9 @@ Request read_options(const Service& service, const Fields& body);
 // Which text an answer may be: OpenAI's response_format, or the format of a response's text.
 void read_format(const Service& service, Request& request, const Fields& format);
 
+// A JSON schema that the text must match; path: of the field, for errors.
+void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema);
+
 // Of the OpenAI API: "stream" and "stream_options".
 struct StreamOptions {
   bool is_on = false, include_usage = false;

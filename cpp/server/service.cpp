@@ -36,6 +36,11 @@ std::shared_ptr<RequestHandle> Service::submit(const Request& request, const std
   }
 }
 
+std::vector<float> Service::embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled) {
+  if (is_closed_) throw ApiError(503, "unavailable_error", "the server is shutting down");
+  return generator_.embed(tokens, cancelled);
+}
+
 std::size_t Service::num_processing() const { return std::min(num_unfinished(), num_slots()); }
 
 }  // namespace specdec::server

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/index.h"
 #include "engine/generator.h"
@@ -35,6 +36,9 @@ class Service {
   // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue()
   // was called.
   std::shared_ptr<RequestHandle> submit(const Request& request, const std::function<bool()>& cancelled);
+
+  // The same for Generator::embed.
+  std::vector<float> embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled);
 
   std::size_t num_slots() const { return idx(generator_.max_sequences()); }
   std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait

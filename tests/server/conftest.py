@@ -1,4 +1,4 @@
-"""One server with the bundled pair for all tests that change nothing about it, and a browser for its page."""
+"""Servers for all tests that change nothing about them, and a browser for the page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.models.chain_model import HESITANT, HESITANT_CONTROL, PIECES, chain, write_chain
 from tests.server.running import Server, serving
 from tests.server.scripted import ScriptedServer, scripted
 
@@ -17,12 +18,31 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def server(specdec: pathlib.Path) -> Iterator[Server]:
+    """The bundled pair."""
     with serving(specdec, "-np", 4) as running:
         yield running
         assert running.process.poll() is None, "the server died"
         assert running.num_unfinished() == 0
         code, error = running.stop()
         assert code == 0, error
+
+
+@pytest.fixture(scope="session")
+def caller(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A model that always reasons, writes a line, and calls a tool."""
+    path = tmp_path_factory.mktemp("chain") / "chain.gguf"
+    write_chain(path, chain(PIECES))
+    with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hesitant(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A model that would rather end its text than call, and rather call `weather` than `forecast`."""
+    path = tmp_path_factory.mktemp("hesitant") / "chain.gguf"
+    write_chain(path, HESITANT, HESITANT_CONTROL)
+    with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as running:
+        yield running
 
 
 @pytest.fixture

@@ -19,14 +19,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 LLAMA_CPP = ROOT / "third_party" / "llama.cpp"
-FILES = (
-    "basic chat_completion completion compat_oai_responses ctx_shift ignore_eos metrics security speculative template"
-)
+FILES = "basic chat_completion compat_anthropic completion compat_oai_responses ctx_shift ignore_eos metrics security speculative template"
 FILES += " tokenize tool_call"
 FILES_NOT_RUN = {
-    "compat_anthropic, compat_gcp": "other APIs",
-    "embedding, rerank": "no embeddings",
-    "infill": "no fill-in-the-middle",
+    "compat_gcp": "another API",
+    "embedding": "their model is an encoder (here: tests/server/test_embeddings.py)",
+    "infill": "their model has marks for it, the bundled one has none (here: tests/server/test_infill.py)",
+    "rerank": "no ranks",
     "kv_keep_only_active, slot_save": "slots are the engine's; they are not saved, chosen or cleared by clients",
     "lora": "no adapters",
     "mcp_servers, tools_builtin, proxy": "the server runs no tools",
@@ -47,7 +46,10 @@ SKIPPED = {
     "no proxy": "test_cors_proxy_only_forwards_explicit_proxy_headers",
     "an image is to be read": "test_local_media_file[../../../tools-file://mtmd/test-1.jpeg-True] "
     "test_local_media_file[../../../tools-file:////mtmd//test-1.jpeg-True]",
-    "no embeddings": "test_metrics_embedding_prompt_is_counted",
+    "/metrics count the prompts of requests that generate": "test_metrics_embedding_prompt_is_counted",
+    "images are a 400, not a 500": "test_anthropic_tool_result_with_image test_anthropic_vision_format_accepted "
+    "test_anthropic_vision_base64_with_multimodal_model",
+    "a conversation has at least one message": "test_anthropic_empty_messages",
     "the context is not shifted: the text ends": "test_ctx_shift_enabled test_with_ctx_shift",
     "numbers of another tokenizer's tokens are in the test itself": "test_chat_completion_cached_tokens "
     "test_completion_prompt_cache",

@@ -165,7 +165,6 @@ def test_prompts(server: Server, prompt: tuple[Any, str], path: str) -> None:
 
 OTHERS: list[tuple[str, dict[str, Any], str]] = [
     (TEXT, {"prompt": "a", "best_of": 2}, "best_of"),
-    (TEXT, {"prompt": "a", "suffix": "b"}, "suffix"),
     (TEXT, {"prompt": "a", "logprobs": "x"}, "logprobs"),
     (TEXT, {"prompt": "a", "logprobs": 21}, "logprobs"),
     (TEXT, {"prompt": "a", "echo": 1}, "echo"),

@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.server.running import PROMPT, Server
 
@@ -122,3 +123,26 @@ def test_langchain(server: Server, generator: sd.Generator) -> None:
     assert answer["tokens"] == 16
     assert answer["structured"]["name"] in ("a", "b") and 0 <= answer["structured"]["count"] <= 9
     assert answer["response"] == generator.generate(PROMPT, max_tokens=16, temperature=0).text
+
+
+def run_client(name: str, server: Server) -> Any:
+    script = pathlib.Path(__file__).parent / "clients" / name
+    return json.loads(run(script, server.url, PROMPT).splitlines()[-1])
+
+
+def test_langchain_anthropic(server: Server) -> None:
+    answer = run_client("langchain_anthropic_client.py", server)
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    chat = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 16, "temperature": 0}).json
+    assert answer["text"] == answer["streamed"] == chat["choices"][0]["message"]["content"]
+    assert answer["tokens"] == 16 and answer["with tools"]
+    counted = server.post("/v1/chat/completions/input_tokens", {"messages": messages[1:]}).json
+    assert answer["counted"] == counted["input_tokens"]
+
+
+def test_langchain_ollama(server: Server, generator: sd.Generator) -> None:
+    answer = run_client("langchain_ollama_client.py", server)
+    expected = generator.generate(PROMPT, max_tokens=16, seed=5, temperature=0.8).text
+    assert [answer[name] for name in ("text", "streamed", "with tools", "generated")] == [expected] * 4
+    assert answer["structured"]["name"] in ("a", "b") and 0 <= answer["structured"]["count"] <= 9
+    assert (np.array(answer["rows"], np.float32) == generator.embed([PROMPT, "import os"])).all()

@@ -80,4 +80,4 @@ def test_errors(client: openai.OpenAI) -> None:
         client.chat.completions.create(model="any", messages=[{"role": "user", "content": "a"}], temperature=-1)
     assert raised.value.param == "temperature"
     with pytest.raises(openai.NotFoundError):
-        client.embeddings.create(model="any", input="a")
+        client.moderations.create(model="any", input="a")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -13,23 +11,11 @@ from tests.models.chain_model import (
     ARGUMENTS,
     FORECAST,
     FUNCTION,
-    HESITANT,
-    HESITANT_CONTROL,
     MESSAGES,
     PIECES,
     TOOLS,
-    chain,
-    write_chain,
 )
-from tests.server.running import Server, serving
-
-
-@pytest.fixture(scope="module")
-def caller(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    path = tmp_path_factory.mktemp("chain") / "chain.gguf"
-    write_chain(path, chain(PIECES))
-    with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as server:
-        yield server
+from tests.server.running import Server
 
 
 def chat(server: Server, **body: Any) -> Any:
@@ -91,6 +77,11 @@ def test_without_tools_it_is_content(caller: Server) -> None:
         assert "<tool_call>" in choice["message"]["content"]
 
 
+def test_variables_of_the_template(caller: Server) -> None:
+    choice = chat(caller, tools=TOOLS, chat_template_kwargs={"enable_thinking": True, "level": "a string, not short"})
+    assert choice["finish_reason"] == "tool_calls"
+
+
 def test_a_call_that_is_cut(caller: Server) -> None:
     choice = chat(caller, tools=TOOLS, max_tokens=11)
     assert choice["finish_reason"] == "length"
@@ -140,15 +131,6 @@ def test_the_openai_package(caller: Server) -> None:
         client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0].finish_reason
         == "tool_calls"
     )
-
-
-@pytest.fixture(scope="module")
-def hesitant(specdec: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A model that would rather end its text than call, and rather call `weather` than `forecast`."""
-    path = tmp_path_factory.mktemp("hesitant") / "chain.gguf"
-    write_chain(path, HESITANT, HESITANT_CONTROL)
-    with serving(specdec, "-m", path, "-md", "suffix", "-np", 2, "--temp", "0") as server:
-        yield server
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ CommandLine command_line(ServeOptions& options) {
   line.arguments = "[options] [MODEL]";
   take_model(line);
   line.about =
-      "Serves the OpenAI API over HTTP (docs/server.md): chat and text completions, streamed or not. Requests share "
-      "the model, its passes and the cache of prompts. A seed gives the same text with any draft or none, alone or "
-      "with other requests. SIGTERM or Ctrl-C ends it after the running requests, a second one at once.";
+      "Serves the APIs of OpenAI, Anthropic and Ollama over HTTP (docs/server.md): chats, completions, embeddings. "
+      "Requests share the model, its passes and the cache of prompts. A seed gives the same text with any draft or "
+      "none, alone or with other requests. SIGTERM or Ctrl-C ends it after the running requests, a second one at once.";
   line.positional_hint = "; a model is FILE.gguf, OWNER/REPO or a short name (specdec models names)";
   const auto set_keys = [&options](const std::string& text) { add_keys(options.http.api_keys, parts(text, ',')); };
   const auto read_keys = [&options](const std::string& path) {
@@ -124,7 +124,7 @@ CommandLine command_line(ServeOptions& options) {
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "requests with a body that are served at once (default: enough for -np and --queue)"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
-        flag({"--metrics", "--slots", "--props", "--webui", "--ui"}, options.accepted,
+        flag({"--metrics", "--embeddings", "--embedding", "--slots", "--props", "--webui", "--ui"}, options.accepted,
              "accepted because llama-server has them; always on"),
         flag({"-cb", "--cont-batching", "--cache-prompt", "--no-context-shift", "--no-warmup"}, options.accepted,
              "accepted because llama-server has them; always so")}},

@@ -1,0 +1,216 @@
+#include "server/anthropic_input.h"
+
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace specdec::server {
+namespace {
+
+// Anthropic's fields that change what a model reads or writes, and that only its own servers have.
+constexpr const char* unsupported[] = {"container", "mcp_servers"};
+
+void reject(const Fields& fields, const std::string& name) {
+  throw invalid_request(fields.path(name), fields.path(name) + " is not supported by this server; leave it out");
+}
+
+// Edits of the conversation before it is read. Which earlier reasoning is kept is the template's choice anyway.
+void check_context_management(const Fields& body) {
+  const Json* given = body.find("context_management");
+  if (given == nullptr) return;
+  const Fields management(*given, body.path("context_management"));
+  const Json* edits = management.find("edits");
+  if (edits == nullptr || !edits->is_array()) return;
+  for (std::size_t i = 0; i < edits->size(); ++i) {
+    const Fields edit((*edits)[i], management.path("edits[" + std::to_string(i) + "]"));
+    const std::string type = edit.required_text("type");
+    if (type.compare(0, 14, "clear_thinking") != 0) reject(edit, "type");
+  }
+}
+
+void check_supported(const Fields& body) {
+  for (const char* name : unsupported) {
+    const Json* value = body.find(name);
+    if (value != nullptr && !value->empty()) reject(body, name);
+  }
+  check_context_management(body);
+}
+
+[[noreturn]] void fail_block_type(const Fields& block, const std::string& type, const std::string& known) {
+  throw wrong_value(block.path("type"), type, known + "; only text is supported");
+}
+
+// A string, or blocks of text, as one text.
+std::string read_text(const std::string& path, const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) throw wrong_value(path, content, "a string or a list of text blocks");
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const Fields block(content[i], path + "[" + std::to_string(i) + "]");
+    const std::string type = block.required_text("type");
+    if (type != "text") fail_block_type(block, type, "\"text\"");
+    text += (i == 0 ? "" : "\n") + block.required_text("text");
+  }
+  return text;
+}
+
+void append(std::string& text, const std::string& more) { text += (text.empty() ? "" : "\n") + more; }
+
+// Text of the user and results of tools, in their order.
+void add_user_blocks(Json& messages, const std::string& path, const Json& blocks) {
+  Json text = nullptr;
+  const auto end_text = [&] {
+    if (!text.is_null()) messages.push_back({{"role", "user"}, {"content", std::exchange(text, nullptr)}});
+  };
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Fields block(blocks[i], path + "[" + std::to_string(i) + "]");
+    const std::string type = block.required_text("type");
+    if (type == "text") {
+      text = (text.is_null() ? "" : text.get<std::string>() + "\n") + block.required_text("text");
+    } else if (type == "tool_result") {
+      end_text();
+      const Json* content = block.find("content");
+      Json result = {{"role", "tool"},
+                     {"tool_call_id", block.required_text("tool_use_id")},
+                     {"content", content == nullptr ? "" : read_text(block.path("content"), *content)}};
+      if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that know it
+      messages.push_back(std::move(result));
+    } else {
+      fail_block_type(block, type, "\"text\" or \"tool_result\"");
+    }
+  }
+  end_text();
+}
+
+Json assistant_message(const std::string& path, const Json& blocks) {
+  std::string text, reasoning;
+  Json calls = Json::array();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Fields block(blocks[i], path + "[" + std::to_string(i) + "]");
+    const std::string type = block.required_text("type");
+    if (type == "text") {
+      append(text, block.required_text("text"));
+    } else if (type == "thinking") {
+      append(reasoning, block.required_text("thinking"));
+    } else if (type == "tool_use") {
+      const Json& input = block.required("input");
+      if (!input.is_object()) throw wrong_value(block.path("input"), input, "an object");
+      const Json function = {{"name", block.required_text("name")}, {"arguments", to_text(input)}};
+      calls.push_back({{"id", block.required_text("id")}, {"type", "function"}, {"function", function}});
+    } else if (type != "redacted_thinking") {  // which only Anthropic's models can read
+      fail_block_type(block, type, R"("text", "thinking" or "tool_use")");
+    }
+  }
+  Json message = {{"role", "assistant"}, {"content", text}};
+  if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+  if (!calls.empty()) message["tool_calls"] = std::move(calls);
+  return message;
+}
+
+void add_message(Json& messages, const Fields& message) {
+  const std::string role = message.required_text("role"), path = message.path("content");
+  if (role != "user" && role != "assistant" && role != "system")
+    throw wrong_value(message.path("role"), role, R"("user", "assistant" or "system")");
+  const Json& content = message.required("content");
+  if (role == "system" || content.is_string()) {
+    messages.push_back({{"role", role}, {"content", read_text(path, content)}});
+  } else if (!content.is_array()) {
+    throw wrong_value(path, content, "a string or a list of blocks");
+  } else if (role == "user") {
+    add_user_blocks(messages, path, content);
+  } else {
+    messages.push_back(assistant_message(path, content));
+  }
+}
+
+Json read_messages(const Fields& body) {
+  Json messages = Json::array();
+  if (const Json* system = body.find("system")) {
+    const std::string text = read_text("system", *system);
+    if (!text.empty()) messages.push_back({{"role", "system"}, {"content", text}});
+  }
+  const Json& given = body.required("messages");
+  if (!given.is_array() || given.empty()) throw wrong_value("messages", given, "a list of at least one message");
+  for (std::size_t i = 0; i < given.size(); ++i)
+    add_message(messages, Fields(given[i], "messages[" + std::to_string(i) + "]"));
+  return messages;
+}
+
+Json read_tools(const Fields& body) {
+  const Json* tools = body.find("tools");
+  if (tools == nullptr) return nullptr;
+  if (!tools->is_array()) throw wrong_value("tools", *tools, "a list");
+  Json result = Json::array();
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    const Fields tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    const std::string type = tool.text("type", "custom");
+    if (type != "custom") {
+      throw wrong_value(tool.path("type"), type,
+                        "\"custom\": this server runs no tools, and knows those only that have an input_schema");
+    }
+    if (tool.flag("defer_loading", false)) reject(tool, "defer_loading");
+    const Json& schema = tool.required("input_schema");
+    if (!schema.is_object()) throw wrong_value(tool.path("input_schema"), schema, "a JSON schema, an object");
+    Json function = {{"name", tool.required_text("name")}};
+    if (tool.find("description") != nullptr) function["description"] = tool.required_text("description");
+    function["parameters"] = schema;
+    for (const char* name : {"strict", "input_examples"}) {
+      if (const Json* value = tool.find(name)) function[name] = *value;
+    }
+    result.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  return result;
+}
+
+void read_tool_choice(const Fields& body, Json& chat) {
+  const Json* given = body.find("tool_choice");
+  if (given == nullptr) return;
+  const Fields choice(*given, "tool_choice");
+  chat["parallel_tool_calls"] = !choice.flag("disable_parallel_tool_use", false);
+  const std::string type = choice.required_text("type");
+  if (type == "auto" || type == "none") chat["tool_choice"] = type;
+  else if (type == "any") chat["tool_choice"] = "required";
+  else if (type == "tool")
+    chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", choice.required_text("name")}}}};
+  else throw wrong_value(choice.path("type"), type, R"("auto", "any", "tool" or "none")");
+}
+
+// Whether the model reasons, and how much, in the names that templates have for it.
+Json read_template_variables(const Fields& body) {
+  Json variables = Json::object();
+  if (const Json* given = body.find("thinking")) {
+    const Fields thinking(*given, "thinking");
+    const std::string type = thinking.required_text("type");
+    if (type != "enabled" && type != "adaptive" && type != "disabled")
+      throw wrong_value(thinking.path("type"), type, R"("enabled", "adaptive" or "disabled")");
+    variables["enable_thinking"] = type != "disabled";
+    (void)thinking.whole("budget_tokens", 1024, 1, std::numeric_limits<int>::max());
+  }
+  if (const Json* config = body.find("output_config")) {
+    const std::string effort = Fields(*config, "output_config").text("effort", "");
+    if (!effort.empty()) variables["reasoning_effort"] = effort;
+  }
+  if (const Json* more = body.find("chat_template_kwargs")) {
+    if (!more->is_object()) throw wrong_value("chat_template_kwargs", *more, "an object");
+    variables.update(*more);
+  }
+  return variables;
+}
+
+}  // namespace
+
+Json read_anthropic_chat(const Fields& body) {
+  check_supported(body);
+  Json chat = {{"messages", read_messages(body)},
+               {"tools", read_tools(body)},
+               {"chat_template_kwargs", read_template_variables(body)}};
+  read_tool_choice(body, chat);
+  const Json& messages = chat["messages"];
+  if (!messages.empty() && messages.back()["role"] == "assistant") {  // the answer goes on with it
+    chat["continue_final_message"] = true;
+    chat["add_generation_prompt"] = false;
+  }
+  return chat;
+}
+
+}  // namespace specdec::server

@@ -1,0 +1,125 @@
+// POST /v1/embeddings, as the OpenAI API has it, and what it shares with Ollama's.
+#include "server/embeddings.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "engine/prompt.h"
+#include "server/endpoints.h"
+#include "server/replies.h"
+#include "server/tokens.h"
+
+namespace specdec::server {
+namespace {
+
+std::vector<Token> read_text(const Service& service, const std::string& path, const Json& json, bool is_cut) {
+  const Generator& generator = service.generator();
+  std::vector<Token> tokens;
+  if (json.is_array()) {
+    for (std::size_t i = 0; i < json.size(); ++i)
+      tokens.push_back(read_token(generator, path + "[" + std::to_string(i) + "]", json[i]));
+  } else if (!json.is_string()) {
+    throw wrong_value(path, json, "a string or a list of token ids");
+  } else if (is_cut) {
+    tokens = generator.tokenize(json.get<std::string>());
+  } else if (!json.get_ref<const std::string&>().empty()) {
+    tokens = tokenize_prompt(generator.vocabulary(), json.get<std::string>(), generator.n_ctx(), {});
+  }
+  if (tokens.empty()) throw invalid_request(path, path + " is empty; it must have at least one character or token");
+  const auto most = static_cast<std::size_t>(generator.n_ctx());
+  if (is_cut && tokens.size() > most) tokens.resize(most);
+  return tokens;
+}
+
+void shorten(std::vector<float>& row, std::size_t dimensions) {
+  row.resize(dimensions);
+  double sum = 0;
+  for (const float value : row) sum += static_cast<double>(value) * static_cast<double>(value);
+  for (float& value : row) value = sum > 0 ? static_cast<float>(static_cast<double>(value) / std::sqrt(sum)) : value;
+}
+
+// The bytes of F32 numbers, little-endian, as text.
+std::string base64(const std::vector<float>& row) {
+  static constexpr char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes(row.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), row.data(), bytes.size());
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = i; j < i + 3; ++j)
+      group = group << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0u);
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    for (std::size_t j = 0; j < 4; ++j) text += j <= count ? letters[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+bool read_is_base64(const Fields& body) {
+  const std::string format = body.text("encoding_format", "float");
+  if (format != "float" && format != "base64") throw wrong_value("encoding_format", format, R"("float" or "base64")");
+  return format == "base64";
+}
+
+}  // namespace
+
+EmbeddingInputs read_embedding_inputs(const Service& service, const Fields& body, const std::string& field,
+                                      bool is_cut) {
+  const Json& json = body.required(field);
+  const std::string path = body.path(field);
+  EmbeddingInputs inputs;
+  const bool is_tokens = json.is_array() && !json.empty() && json[0].is_number();
+  inputs.is_list = json.is_array() && !is_tokens;
+  if (!inputs.is_list) {
+    inputs.texts.push_back(read_text(service, path, json, is_cut));
+    return inputs;
+  }
+  for (std::size_t i = 0; i < json.size(); ++i)
+    inputs.texts.push_back(read_text(service, path + "[" + std::to_string(i) + "]", json[i], is_cut));
+  return inputs;
+}
+
+Embeddings embed_all(Service& service, const Fields& body, const EmbeddingInputs& inputs, const HttpRequest& http) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const int limit = service.options().request_seconds;
+  const int dimensions = body.whole("dimensions", 0, 1, std::numeric_limits<int>::max());
+  Embeddings result;
+  for (const std::vector<Token>& text : inputs.texts) {
+    if (http.is_gone()) throw ClientGone();
+    if (limit > 0 && Clock::now() - start > std::chrono::seconds(limit))
+      throw ApiError(504, "timeout_error", "the request took longer than " + std::to_string(limit) + " seconds");
+    std::vector<float> row = service.embed(text, http.is_gone);
+    if (dimensions > static_cast<int>(row.size())) {
+      throw invalid_request("dimensions", "dimensions is " + std::to_string(dimensions) + "; the model's rows have " +
+                                              std::to_string(row.size()));
+    }
+    if (dimensions > 0) shorten(row, static_cast<std::size_t>(dimensions));
+    result.rows.push_back(std::move(row));
+    result.num_tokens += static_cast<std::int64_t>(text.size());
+  }
+  return result;
+}
+
+HttpReply embeddings(Service& service, const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  const Fields fields(body);
+  const bool is_base64 = read_is_base64(fields);
+  const EmbeddingInputs inputs = read_embedding_inputs(service, fields, "input", false);
+  if (inputs.texts.empty()) throw wrong_value("input", body["input"], "at least one text");
+  const Embeddings found = embed_all(service, fields, inputs, http);
+  Json data = Json::array();
+  for (const std::vector<float>& row : found.rows) {
+    data.push_back(
+        {{"object", "embedding"}, {"index", data.size()}, {"embedding", is_base64 ? Json(base64(row)) : Json(row)}});
+  }
+  return json_reply({{"object", "list"},
+                     {"data", std::move(data)},
+                     {"model", service.options().model_name},
+                     {"usage", {{"prompt_tokens", found.num_tokens}, {"total_tokens", found.num_tokens}}}});
+}
+
+}  // namespace specdec::server

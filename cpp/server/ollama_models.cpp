@@ -1,0 +1,103 @@
+// /api/tags, /api/ps, /api/show and /api/version, as Ollama has them.
+#include <cstdio>
+
+#include "engine/infill.h"
+#include "engine/model_card.h"
+#include "server/endpoints.h"
+#include "server/replies.h"
+
+namespace specdec::server {
+namespace {
+
+// "7.3M", "1.5B"
+std::string parameter_size(std::uint64_t parameters) {
+  char text[32];
+  const auto count = static_cast<double>(parameters);
+  if (count >= 1e9) std::snprintf(text, sizeof text, "%.1fB", count / 1e9);
+  else std::snprintf(text, sizeof text, "%.1fM", count / 1e6);
+  return text;
+}
+
+Json details_json(const ModelCard& card) {
+  return {{"parent_model", ""},
+          {"format", "gguf"},
+          {"family", card.architecture},
+          {"families", Json::array({card.architecture})},
+          {"parameter_size", parameter_size(card.parameters)},
+          {"quantization_level", card.weight_type}};
+}
+
+// Of a list of models.
+Json entry_json(Service& service, const ModelCard& card) {
+  return {{"name", service.options().model_name},
+          {"model", service.options().model_name},
+          {"size", card.file_bytes},
+          {"digest", card.fingerprint},
+          {"details", details_json(card)}};
+}
+
+ModelCard card_of(const Service& service) { return read_model_card(service.options().model_path); }
+
+bool has_tool_calls(const Chat& chat) {
+  Conversation call = conversation({{"user", "Hello"}});
+  call.tools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])";
+  Request request;
+  try {
+    return chat.prepare_answer(call, {false, true}, request) != nullptr;
+  } catch (const std::exception&) {  // the template has no calls, or fails
+    return false;
+  }
+}
+
+bool has_reasoning(const Chat& chat) {
+  Request request;
+  return chat.prepare_answer(conversation({{"user", "Hello"}}), {}, request) != nullptr;
+}
+
+Json capabilities_json(const Generator& generator) {
+  Json list = Json::array({"completion"});
+  if (has_tool_calls(generator.chat())) list.push_back("tools");
+  if (has_reasoning(generator.chat())) list.push_back("thinking");
+  if (has_infill(generator.vocabulary())) list.push_back("insert");
+  list.push_back("embedding");
+  return list;
+}
+
+}  // namespace
+
+HttpReply ollama_tags(Service& service) {
+  const ModelCard card = card_of(service);
+  Json entry = entry_json(service, card);
+  entry["modified_at"] = rfc3339(card.modified);
+  return json_reply({{"models", Json::array({entry})}});
+}
+
+HttpReply ollama_ps(Service& service) {
+  Json entry = entry_json(service, card_of(service));
+  entry["expires_at"] = "9999-12-31T23:59:59Z";  // it stays loaded
+  entry["size_vram"] = 0;
+  entry["context_length"] = service.generator().n_ctx();
+  return json_reply({{"models", Json::array({entry})}});
+}
+
+HttpReply ollama_show(Service& service, const HttpRequest& http) {
+  (void)parse_body(http.body);
+  const ModelCard card = card_of(service);
+  Json metadata = Json::parse(card.metadata);
+  const Json chat_template = metadata.value("tokenizer.chat_template", "");
+  metadata.erase("tokenizer.chat_template");
+  return json_reply({{"modelfile", ""},
+                     {"parameters", ""},
+                     {"template", chat_template},
+                     {"details", details_json(card)},
+                     {"model_info", std::move(metadata)},
+                     {"capabilities", capabilities_json(service.generator())},
+                     {"modified_at", rfc3339(card.modified)}});
+}
+
+HttpReply ollama_version(Service& service) {
+  const std::string& build = service.options().build;
+  return json_reply({{"version", build.substr(0, build.find(','))}});
+}
+
+}  // namespace specdec::server
