@@ -19,8 +19,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 LLAMA_CPP = ROOT / "third_party" / "llama.cpp"
-FILES = "basic chat_completion compat_anthropic completion compat_oai_responses ctx_shift ignore_eos metrics security speculative template"
-FILES += " tokenize tool_call"
+FILES = "basic chat_completion compat_anthropic completion compat_oai_responses ctx_shift ignore_eos metrics"
+FILES += " security speculative template tokenize tool_call"
 FILES_NOT_RUN = {
     "compat_gcp": "another API",
     "embedding": "their model is an encoder (here: tests/server/test_embeddings.py)",
