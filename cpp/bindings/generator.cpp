@@ -280,20 +280,24 @@ void register_generator(py::module_& m) {
           "Whether the target has a template of conversations.")
       .def(
           "chat_prompt",
-          [](StoppedAtExit& self, std::string messages, std::string tools, bool add_generation_prompt) {
-            const specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
+          [](StoppedAtExit& self, std::string messages, std::string tools, bool add_generation_prompt,
+             bool continues_answer) {
+            specdec::Conversation conversation{std::move(messages), std::move(tools), add_generation_prompt};
+            conversation.continues_answer = continues_answer;
             const WithoutGil without_gil;
             return self.get().chat().prompt(conversation).text;
           },
-          "messages"_a, "tools"_a, "add_generation_prompt"_a,
-          "A conversation in the target's chat template. messages and tools are JSON; tools may be null.")
+          "messages"_a, "tools"_a, "add_generation_prompt"_a, "continues_answer"_a,
+          "A conversation in the target's chat template. messages and tools are JSON; tools may be null. "
+          "continues_answer: the last message is the beginning of the answer.")
       .def(
           "chat",
           [](StoppedAtExit& self, std::string messages, std::string tools, std::string callable, bool is_required,
-             bool is_parallel, const Options& options) {
+             bool is_parallel, bool continues_answer, const Options& options) {
             specdec::Request request;
             set_options(specdec::request_options(), request, options);
             specdec::Conversation conversation{std::move(messages), std::move(tools), true};
+            conversation.continues_answer = continues_answer;
             const specdec::ToolUse tool_use{is_parallel, is_required};
             return without_gil([&] {
               const specdec::Chat& chat = self.get().chat();
@@ -304,7 +308,7 @@ void register_generator(py::module_& m) {
               return ChatPrompt{std::move(request), std::move(parser)};
             });
           },
-          "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a,
+          "messages"_a, "tools"_a, "callable"_a, "is_required"_a, "is_parallel"_a, "continues_answer"_a,
           "chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are "
           "ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more "
           "than one may be.")

@@ -219,7 +219,26 @@ ChatOutputParser::PlainText ChatOutputParser::plain_text(const std::string& text
   return plain;
 }
 
+ChatOutputParser ChatOutputParser::after(const std::string& beginning) const {
+  ChatOutputParser parser;
+  parser.parser_ = parser_;
+  parser.beginning_ = beginning;
+  parser.begun_ = parse_whole(beginning, true);
+  return parser;
+}
+
 ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) const {
+  if (beginning_.empty()) return parse_whole(text, is_partial);
+  ChatOutput output = parse_whole(beginning_ + text, is_partial);
+  for (std::string ChatOutput::* part : {&ChatOutput::content, &ChatOutput::reasoning_content}) {
+    const std::string& begun = begun_.*part;
+    if ((output.*part).compare(0, begun.size(), begun) != 0) return {text, "", {}};
+    (output.*part).erase(0, begun.size());
+  }
+  return output;
+}
+
+ChatOutput ChatOutputParser::parse_whole(const std::string& text, bool is_partial) const {
   ChatOutput output;
   output.content = text;
   if (!parser_->is_understood || depth_of(text) > max_depth) return output;

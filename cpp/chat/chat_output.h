@@ -62,13 +62,21 @@ class ChatOutputParser {
   };
   PlainText plain_text(const std::string& text, std::size_t from) const;
 
+  // The same for answers that continue this beginning, which is no part of their outputs.
+  ChatOutputParser after(const std::string& beginning) const;
+
   // The whole output, or (is_partial) its beginning. Text that does not match the template is content. Throws only
   // bad_alloc.
   ChatOutput parse(const std::string& text, bool is_partial) const;
 
  private:
   struct Parser;
-  std::unique_ptr<const Parser> parser_;  // not null
+  ChatOutputParser() = default;
+  ChatOutput parse_whole(const std::string& text, bool is_partial) const;
+
+  std::shared_ptr<const Parser> parser_;  // not null
+  std::string beginning_;                 // of answers, which is not in the texts
+  ChatOutput begun_;                      // its output
 };
 
 // What an output has more than an earlier one of the same text.

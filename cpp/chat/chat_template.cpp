@@ -129,6 +129,39 @@ Conversation as_expected(const Conversation& given, const std::string& template_
   return conversation;
 }
 
+// What stands where an answer is to be continued, until the template has been run.
+constexpr const char* end_mark = "[end-of-the-beginning-8d1f63a0]";
+
+// The list of messages with the mark at the end of the last one, of its text or else of its reasoning.
+std::string with_end_mark(const std::string& messages) {
+  common_json list = json_argument("messages", messages);
+  const auto fail = [](const char* problem) {
+    throw std::invalid_argument(std::string("an answer can be continued only if the last message is ") + problem);
+  };
+  if (!list.is_array() || list.empty()) fail("one of the assistant");
+  common_json& last = list[list.size() - 1];
+  const auto has = [&](const char* field) {
+    return last.contains(field) && last.at(field).is_string() && !last.at(field).get<std::string>().empty();
+  };
+  if (!last.is_object() || !last.contains("role") || last.at("role") != "assistant") fail("one of the assistant");
+  if (last.contains("tool_calls") && !last.at("tool_calls").empty()) fail("one without tool calls");
+  if (last.contains("content") && !last.at("content").is_string() && !last.at("content").is_null()) fail("one text");
+  const char* const field = !has("content") && has("reasoning_content") ? "reasoning_content" : "content";
+  last[field] = (has(field) ? last.at(field).get<std::string>() : std::string()) + end_mark;
+  return list.dump_safe();
+}
+
+// The same without the last one.
+Conversation without_last(const Conversation& given) {
+  common_json list = json_argument("messages", given.messages);
+  if (list.is_array() && !list.empty()) list.erase(list.size() - 1);
+  Conversation conversation = given;
+  conversation.messages = list.dump_safe();
+  conversation.continues_answer = false;
+  conversation.add_generation_prompt = true;
+  return conversation;
+}
+
 }  // namespace
 
 Conversation conversation(const std::vector<ChatMessage>& messages) {
@@ -168,6 +201,22 @@ ChatTemplate::ChatTemplate(const std::string& name_or_text, std::string where) :
 }
 
 MarkedText ChatTemplate::render(const Conversation& conversation, const ChatTexts& model) const {
+  if (!conversation.continues_answer) return render_whole(conversation, model);
+  Conversation marked = conversation;
+  marked.messages = with_end_mark(conversation.messages);
+  marked.add_generation_prompt = false;
+  MarkedText prompt = render_whole(marked, model);
+  const std::size_t end = prompt.text.rfind(end_mark);
+  if (end == std::string::npos) {
+    throw std::invalid_argument("the answer cannot be continued: the chat template does not write the end of it");
+  }
+  prompt.text.resize(end);
+  while (!prompt.input.empty() && prompt.input.back().first >= end) prompt.input.pop_back();
+  if (!prompt.input.empty()) prompt.input.back().second = std::min(prompt.input.back().second, end);
+  return prompt;
+}
+
+MarkedText ChatTemplate::render_whole(const Conversation& conversation, const ChatTexts& model) const {
   if (!name_.empty()) return built_in(name_, conversation);
   const std::string& text = text_for(!json_argument("tools", conversation.tools).empty());
   TemplateVariables variables;
@@ -186,6 +235,14 @@ MarkedText ChatTemplate::render(const Conversation& conversation, const ChatText
 
 std::shared_ptr<const ChatOutputParser> ChatTemplate::output_parser(const Conversation& conversation, ToolUse tool_use,
                                                                     const ChatTexts& model) const {
+  if (conversation.continues_answer) {
+    const Conversation before = without_last(conversation);
+    const std::shared_ptr<const ChatOutputParser> parser = output_parser(before, tool_use, model);
+    if (!parser) return nullptr;
+    const std::string start = render_whole(before, model).text, whole = render(conversation, model).text;
+    const bool is_answer = whole.compare(0, start.size(), start) == 0;
+    return is_answer ? std::make_shared<const ChatOutputParser>(parser->after(whole.substr(start.size()))) : nullptr;
+  }
   const bool has_tools = !json_argument("tools", conversation.tools).empty();
   const std::string& text = text_for(has_tools);
   // Templates that know reasoning have this word, as in <think> and enable_thinking.

@@ -23,6 +23,9 @@ struct Conversation {
   std::string tools = "null";         // a list of functions' JSON schemas; null: none
   bool add_generation_prompt = true;  // ends with the start of the assistant's answer
   std::string variables = "{}";       // what else the template may know, by name: {"enable_thinking": false}
+  // The last message is the beginning of the assistant's answer, which goes on where it ends; instead of
+  // add_generation_prompt.
+  bool continues_answer = false;
 };
 
 Conversation conversation(const std::vector<ChatMessage>& messages);
@@ -46,8 +49,10 @@ class ChatTemplate {
   // or the text of a Jinja template. where: what errors call it. Throws std::invalid_argument.
   ChatTemplate(const std::string& name_or_text, std::string where);
 
+  const std::string& text() const { return name_.empty() ? text_ : name_; }
+
   // Throws ModelError that names the template, if it cannot be parsed, raises an exception or exceeds a limit
-  // (jinja_template.h); std::invalid_argument for bad JSON.
+  // (jinja_template.h); std::invalid_argument for bad JSON, and for an answer that cannot be continued.
   MarkedText render(const Conversation& conversation, const ChatTexts& model) const;
 
   // For the answers to a conversation; null if everything in them is content, as far as is known: the template cannot
@@ -57,6 +62,7 @@ class ChatTemplate {
 
  private:
   ChatTemplate() = default;
+  MarkedText render_whole(const Conversation& conversation, const ChatTexts& model) const;
   const std::string& text_for(bool has_tools) const {
     return has_tools && !text_for_tools_.empty() ? text_for_tools_ : text_;
   }

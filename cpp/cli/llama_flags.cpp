@@ -86,7 +86,7 @@ constexpr Flags table[] = {
     {"-cb --cont-batching", "requests share passes; -np sets how many", everywhere},
     {"-nocb --no-cont-batching", "requests share passes; -np 1 runs them one by one"},
     {"--cache-prompt", "a prompt reuses what any slot holds of its beginning", everywhere},
-    {"--no-cache-prompt --cache-reuse --slot-save-path -sps --slot-prompt-similarity -cram --cache-ram "
+    {"--no-cache-prompt --cache-reuse -sps --slot-prompt-similarity -cram --cache-ram "
      "--cache-idle-slots --no-cache-idle-slots -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step",
      "a prompt reuses what any slot holds of its beginning"},
     {"-kvu --kv-unified -no-kvu --no-kv-unified --kv-unified-per-slot",
@@ -99,7 +99,8 @@ constexpr Flags table[] = {
      "--mcp-servers-json -ag --agent -no-ag --no-agent",
      "the page of `specdec serve` is fixed (--no-webui: none), and a reverse proxy can change paths"},
     {"--ui --webui --no-ui --no-webui --metrics --props --slots --api-key --api-key-file --host --port --alias -a "
-     "--timeout -to --threads-http --cors-origins",
+     "--timeout -to --threads-http --cors-origins --slot-save-path --sse-ping-interval --models-dir --models-max "
+     "--models-autoload --no-models-autoload --prefill-assistant --no-prefill-assistant",
      "`specdec serve` has this option"},
     {"--no-slots", "`specdec serve` always has /slots; --api-key keeps others out"},
     {"--embedding --embeddings", "`specdec serve` has /v1/embeddings, always"},
@@ -108,10 +109,8 @@ constexpr Flags table[] = {
     {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
      "-mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --media-path",
      "models read text only"},
-    {"--models-dir --models-preset --models-max --models-autoload --no-models-autoload --tags",
-     "a server has one model, -m or -hf"},
-    {"--prefill-assistant --no-prefill-assistant", "an answer is a message of its own"},
-    {"--sleep-idle-seconds --sse-ping-interval --reuse-port --lora-init-without-apply --log-prompts-dir",
+    {"--models-preset --tags", "a server has one model, -m or -hf, or those of a folder, --models-dir"},
+    {"--sleep-idle-seconds --reuse-port --lora-init-without-apply --log-prompts-dir",
      "`specdec serve --help-all` lists what can be set"},
     // Threads and passes
     {"-tb --threads-batch -td --threads-draft -tbd --threads-batch-draft",

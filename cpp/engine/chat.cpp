@@ -42,6 +42,8 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
   std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
   if (!tool_use.is_required) return parser;
+  if (conversation.continues_answer)
+    throw std::invalid_argument("tool_choice requires a call, which cannot continue a message");
   if (!parser || parser->grammar().text.empty()) {
     throw std::invalid_argument(
         "tool_choice requires a call, but the model's chat template does not say how it writes one");

@@ -20,6 +20,7 @@ class Chat {
   Chat(const Model& target, const std::optional<std::string>& given, int n_ctx);
 
   bool has_template() const { return template_.has_value(); }
+  std::string template_text() const { return template_ ? template_->text() : ""; }         // or its name
   void set_template(ChatTemplate chat_template) { template_ = std::move(chat_template); }  // before the first request
 
   // The conversation as a prompt, and the tokens of that prompt. Throw ModelError, std::invalid_argument; tokens()

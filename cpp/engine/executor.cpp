@@ -247,7 +247,8 @@ void Executor::report_progress() {
   const ScheduledRequest* const request = scheduler_.reading();
   if (request == nullptr) return;
   const auto found = unfinished_.find(request->id());
-  if (found != unfinished_.end()) found->second->set_prompt_read(scheduler_.num_cached(*request));
+  if (found != unfinished_.end())
+    found->second->set_prompt_progress(scheduler_.num_cached(*request), request->sequence().stats);
 }
 
 // Before the handle says that it is done: whoever sees that may submit the next request.

@@ -69,6 +69,7 @@ std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const C
 std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, const CancelCheck& cancelled) {
   request.validate();
   check_bias(request.sampling.logit_bias);
+  if (request.slot) check_range("slot", *request.slot, whole_numbers(0, max_sequences() - 1));
   const bool has_drafts = models_.proposer() != nullptr && (request.max_tokens > 0 || request.read_prompt);
   const int num_draft_tokens = has_drafts ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
@@ -206,6 +207,10 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
     const int count = scheduler_.is_cached(saved) ? scheduler_.num_cached(saved) : 0;
     if (count > 0) prefix = states_.save(saved.sequence().slot, saved.sequence().tokens, count);
   });
+  return write_prefix(std::move(prefix), path);
+}
+
+int Generator::write_prefix(PrefixFile prefix, const std::string& path) const {
   if (prefix.tokens.empty())
     throw Error("no prompt is cached that could be saved to " + path + "; generate from one first");
   prefix.target_key = cache_key(options_.target);
@@ -214,7 +219,35 @@ int Generator::save_prefix(const RequestHandle& request, const std::string& path
   return static_cast<int>(prefix.tokens.size());
 }
 
-int Generator::load_prefix(const std::string& path) {
+const ScheduledRequest* Generator::idle_in(int slot) const {
+  const ScheduledRequest* const request = scheduler_.in_slot(slot);
+  if (request == nullptr || !request->has_slot()) return request;
+  throw SlotBusy("slot " + std::to_string(slot) + " is in use; wait for its request to end");
+}
+
+int Generator::save_slot(int slot, const std::string& path) {
+  check_range("slot", slot, whole_numbers(0, max_sequences() - 1));
+  PrefixFile prefix;
+  executor_->run([&] {
+    const ScheduledRequest* const saved = idle_in(slot);
+    const int count = saved == nullptr ? 0 : scheduler_.num_cached(*saved);
+    if (count > 0) prefix = states_.save(saved->sequence().slot, saved->sequence().tokens, count);
+  });
+  return write_prefix(std::move(prefix), path);
+}
+
+int Generator::erase_slot(int slot) {
+  check_range("slot", slot, whole_numbers(0, max_sequences() - 1));
+  int count = 0;
+  executor_->run([&] {
+    (void)idle_in(slot);
+    count = scheduler_.erase(slot);
+  });
+  return count;
+}
+
+int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
+  if (slot) check_range("slot", *slot, whole_numbers(0, max_sequences() - 1));
   PrefixFile prefix = read_prefix_file(path);
   if (prefix.target_key != cache_key(options_.target))
     throw UnusableFile(path + ": is of another model, kind of cache or processor");
@@ -225,11 +258,13 @@ int Generator::load_prefix(const std::string& path) {
   for (const Token token : prefix.tokens) check_range("a token of " + path, token, token_ids());
   const bool has_draft_state = models_.draft() != nullptr && prefix.draft_key == draft_key();
   if (!has_draft_state) prefix.num_draft_tokens = 0;  // the draft reads the prompt
-  const auto holder = std::make_shared<ScheduledRequest>(num_requests_++, Request(), prefix.tokens, 0, 0);
+  Request holding;
+  holding.slot = slot;
+  const auto holder = std::make_shared<ScheduledRequest>(num_requests_++, holding, prefix.tokens, 0, 0);
   executor_->run([&] {
-    const int slot = scheduler_.adopt(holder);
-    if (slot < 0) throw Error(path + " cannot be loaded while requests use all slots; wait for one to end");
-    if (states_.restore(slot, prefix)) return;
+    const int place = scheduler_.adopt(holder);
+    if (place < 0) throw SlotBusy(path + " cannot be loaded while requests use all slots; wait for one to end");
+    if (states_.restore(place, prefix)) return;
     throw UnusableFile(path +
                        ": lacks tokens that had left a sliding window of this model, or is of another kind of cache");
   });

@@ -30,6 +30,10 @@
 
 namespace specdec {
 
+struct SlotBusy : Error {
+  using Error::Error;
+};
+
 class Generator {
  public:
   // Loads the models. Throws std::invalid_argument, ModelError, VocabularyMismatch or Cancelled. threads: may be shared
@@ -67,10 +71,14 @@ class Generator {
   // Writes what is cached of a request: of its prompt, and of its output so far. Returns the number of tokens. Throws
   // Error.
   int save_prefix(const RequestHandle& request, const std::string& path);
-  // Fills the caches of a free slot from a file; a request that begins with its tokens does not read them again, and
-  // its output has the same bits. Returns the number of tokens. Throws UnusableFile for a file that is damaged or of
-  // other models or options, Error while no slot is free.
-  int load_prefix(const std::string& path);
+  // Fills the caches of a free slot (slot: this one) from a file; a request that begins with its tokens does not read
+  // them again, and its output has the same bits. Returns the number of tokens. Throws UnusableFile for a file that is
+  // damaged or of other models or options, SlotBusy while no slot is free.
+  int load_prefix(const std::string& path, std::optional<int> slot = std::nullopt);
+  // The caches of a slot (Request::slot), as save_prefix() and load_prefix(path, slot) do it; and emptied. Return the
+  // number of tokens. Throw Error; SlotBusy while a request runs there.
+  int save_slot(int slot, const std::string& path);
+  int erase_slot(int slot);
   // Keeps prefixes of idle conversations once their slot is needed (engine/prefix_cache.h). note: what could not be
   // kept, on any thread. Throws Error if there is no such folder and none can be made.
   struct KeptPrefixes {
@@ -123,6 +131,8 @@ class Generator {
   void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   DraftingState drafting_state(const ScheduledRequest* request) const;
   Range token_ids() const;
+  int write_prefix(PrefixFile prefix, const std::string& path) const;
+  const ScheduledRequest* idle_in(int slot) const;
   std::string cache_key(const std::string& path) const;
   std::string draft_key() const;
   std::string auto_key() const;

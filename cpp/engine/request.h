@@ -23,6 +23,7 @@ struct Request {
   int top_logprobs = 0;                 // most likely tokens to report with each token, see Piece and Score
   std::vector<Token> control_tokens;    // control tokens rendered by name; all others are omitted
   bool score_prompt = false;  // also the log-probabilities of the prompt's tokens, see ScheduledRequest::prompt_score()
+  std::optional<int> slot;    // runs in this slot and no other; its number does not change while it is cached
   bool read_prompt = false;   // also with max_tokens 0: the prompt is read into the caches and stays there
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;

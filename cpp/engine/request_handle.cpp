@@ -58,7 +58,16 @@ Stats RequestHandle::stats() const {
 PromptProgress RequestHandle::prompt_progress() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool is_read = !pieces_.empty() || (is_done_ && !error_);
-  return {is_read ? stats_.prompt_tokens : prompt_read_.load(), stats_.prompt_tokens};
+  return {is_read ? stats_.prompt_tokens : prompt_read_, stats_.prompt_tokens, stats_.prompt_cached_tokens,
+          stats_.prompt_seconds, slot_};
+}
+
+void RequestHandle::set_prompt_progress(std::int64_t num_read, const Stats& stats) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  prompt_read_ = num_read;
+  stats_ = stats;
+  slot_ = request_->slot();
+  notify(std::move(lock));
 }
 
 std::string RequestHandle::drafting() const {
@@ -95,6 +104,7 @@ void RequestHandle::add(Piece piece, const Stats& stats) {
   const bool is_last = piece.finish_reason.has_value();
   pieces_.push_back(std::move(piece));
   stats_ = stats;
+  slot_ = request_->slot();
   prompt_score_ = request_->prompt_score();
   if (is_last) is_done_ = true;
   notify(std::move(lock));
@@ -106,6 +116,7 @@ void RequestHandle::end(std::exception_ptr error, const Stats& stats) {
   is_done_ = true;
   error_ = std::move(error);
   stats_ = stats;
+  slot_ = request_->slot();
   prompt_score_ = request_->prompt_score();
   notify(std::move(lock));
 }

@@ -23,6 +23,9 @@ class ExecutorQueue;
 // How far a prompt is read, in tokens; those that were cached count as read.
 struct PromptProgress {
   std::int64_t read = 0, all = 0;
+  std::int64_t cached = 0;
+  double seconds = 0.0;  // of reading, so far
+  int slot = -1;         // Request::slot; -1: it waits for one
 };
 
 class RequestHandle {
@@ -71,7 +74,7 @@ class RequestHandle {
   void add(Piece piece, const Stats& stats);
   void end(std::exception_ptr error, const Stats& stats);  // allocates nothing
   void set_drafting(std::string drafting);
-  void set_prompt_read(std::int64_t count) { prompt_read_ = count; }
+  void set_prompt_progress(std::int64_t num_read, const Stats& stats);
   bool is_cancelled() const { return is_cancelled_; }
   void notify(std::unique_lock<std::mutex> lock);
 
@@ -82,7 +85,6 @@ class RequestHandle {
   const Verification verification_;
   const bool is_repeatable_;
   std::atomic<bool> is_cancelled_{false};
-  std::atomic<std::int64_t> prompt_read_{0};
 
   mutable std::mutex mutex_;  // of the members below
   mutable std::condition_variable changed_, ended_;
@@ -90,6 +92,8 @@ class RequestHandle {
   bool is_done_ = false;
   std::exception_ptr error_;
   Stats stats_;
+  std::int64_t prompt_read_ = 0;
+  int slot_ = -1;
   std::string drafting_;
   std::shared_ptr<const Score> prompt_score_;
   std::shared_ptr<const std::function<void()>> listener_;

@@ -41,6 +41,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
       stream_(request.stop),
       control_tokens_(request.control_tokens),
       seed_(seed),
+      wanted_slot_(request.slot),
       is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
       reads_prompt_(request.score_prompt || request.read_prompt),
       num_delivered_(static_cast<int>(prompt.size())) {
@@ -91,9 +92,10 @@ Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
   return piece;
 }
 
-void ScheduledRequest::begin_reading(int slot) {
+void ScheduledRequest::begin_reading(int place, int slot) {
   advance(State::waiting, State::reading);
-  sequence_.slot = slot;
+  sequence_.slot = place;
+  slot_ = slot;
 }
 
 void ScheduledRequest::begin_running() { advance(State::reading, State::running); }

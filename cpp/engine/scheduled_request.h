@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ class ScheduledRequest {
   // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order
   // throw std::logic_error.
   enum class State { waiting, reading, running, over };  // waiting for a slot; reading its prompt; generating
-  void begin_reading(int slot);
+  void begin_reading(int place, int slot);
   void begin_running();
   void end();                           // tokens that were generated but not delivered are dropped
   void fail(std::exception_ptr error);  // ends it early
@@ -48,6 +49,11 @@ class ScheduledRequest {
   // Whether the same request with seed() and verification() gives the same output: not if the output depends on draft
   // lengths that depend on measured times.
   bool is_repeatable() const { return is_repeatable_; }
+
+  // Request::slot, and the slot that it has or had; -1: none so far. Where in the caches that is,
+  // sequence().slot, may change.
+  const std::optional<int>& wanted_slot() const { return wanted_slot_; }
+  int slot() const { return slot_; }
 
   // Whether its prompt is read although it generates nothing.
   bool reads_prompt() const { return reads_prompt_; }
@@ -71,6 +77,8 @@ class ScheduledRequest {
   TextStream stream_;
   std::vector<Token> control_tokens_;
   std::uint64_t seed_;
+  std::optional<int> wanted_slot_;
+  int slot_ = -1;
   bool is_repeatable_;
   bool reads_prompt_;
   std::size_t next_ = 0;     // index into the sequence's `emitted` of the next piece

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -23,7 +24,13 @@ int num_usable(const ScheduledRequest& request) {
 }  // namespace
 
 Scheduler::Scheduler(Decoder& decoder, Vocabulary vocabulary, int num_slots)
-    : decoder_(decoder), vocabulary_(vocabulary), slots_(idx(num_slots)), slot_choice_(num_slots) {}
+    : decoder_(decoder),
+      vocabulary_(vocabulary),
+      slots_(idx(num_slots)),
+      numbers_(idx(num_slots)),
+      slot_choice_(num_slots) {
+  std::iota(numbers_.begin(), numbers_.end(), 0);
+}
 
 void Scheduler::add(std::shared_ptr<ScheduledRequest> request) {
   if (request->sequence().remaining == 0 && !request->reads_prompt()) {
@@ -107,21 +114,33 @@ std::optional<SlotChoice::Chosen> Scheduler::choose_slot(const ScheduledRequest&
   std::vector<SlotChoice::Slot> slots;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const std::shared_ptr<ScheduledRequest>& cached = slots_[i];
-    slots.push_back({!is_active(cached), cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
+    const bool is_free = !is_active(cached) && request.wanted_slot().value_or(numbers_[i]) == numbers_[i];
+    slots.push_back({is_free, cached ? &cached->sequence().tokens : nullptr, num_cached(i)});
   }
   return slot_choice_.choose(request.sequence().tokens, num_usable(request), slots, stored);
 }
 
+std::size_t Scheduler::place_of(int slot) const {
+  return idx(std::find(numbers_.begin(), numbers_.end(), slot) - numbers_.begin());
+}
+
+bool Scheduler::can_begin(const ScheduledRequest& request) const {
+  if (const std::optional<int> wanted = request.wanted_slot()) return !is_active(slots_[place_of(*wanted)]);
+  return !std::all_of(slots_.begin(), slots_.end(), is_active);
+}
+
+// A request that waits for its own slot lets later ones pass.
 void Scheduler::begin_next_request() {
-  if (waiting_.empty() || std::all_of(slots_.begin(), slots_.end(), is_active)) return;
-  const std::shared_ptr<ScheduledRequest> request = waiting_.front();
+  const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](const auto& r) { return can_begin(*r); });
+  if (next == waiting_.end()) return;
+  const std::shared_ptr<ScheduledRequest> request = *next;
   const std::vector<Token>& prompt = request->sequence().tokens;
   const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*request)) : 0;
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
   if (!chosen) return;
-  waiting_.pop_front();
+  waiting_.erase(next);
   const int slot = chosen->slot;
-  request->begin_reading(slot);
+  request->begin_reading(slot, numbers_[idx(slot)]);
   keep_what_is_lost(idx(slot), chosen->prefix);
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
   if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
@@ -210,6 +229,7 @@ void Scheduler::close_gaps() {
     decoder_.move((*last)->sequence(), static_cast<int>(gap));
     slots_[gap] = std::move(*last);
     last->reset();
+    std::swap(numbers_[gap], numbers_[slot]);
     slot_choice_.move(static_cast<int>(slot), static_cast<int>(gap));
   }
 }
@@ -223,6 +243,7 @@ void Scheduler::keep_elsewhere(std::size_t gap) {
     decoder_.copy_prefix(static_cast<int>(gap), static_cast<int>(i), num_cached(gap));
     slots_[gap]->sequence().slot = static_cast<int>(i);
     slots_[i] = std::move(slots_[gap]);
+    std::swap(numbers_[gap], numbers_[i]);
     slot_choice_.move(static_cast<int>(gap), static_cast<int>(i));
     return;
   }
@@ -269,13 +290,21 @@ bool Scheduler::is_cached(const ScheduledRequest& request) const {
 int Scheduler::adopt(std::shared_ptr<ScheduledRequest> request) {
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, 0);
   if (!chosen) return -1;
-  request->begin_reading(chosen->slot);
+  request->begin_reading(chosen->slot, numbers_[idx(chosen->slot)]);
   request->end();
   keep_what_is_lost(idx(chosen->slot), chosen->prefix);
   decoder_.keep_prefix(chosen->slot, 0);
   slots_[idx(chosen->slot)] = std::move(request);
   slot_choice_.use(chosen->slot);
   return chosen->slot;
+}
+
+int Scheduler::erase(int slot) {
+  const std::size_t place = place_of(slot);
+  const int count = num_cached(place);
+  decoder_.keep_prefix(static_cast<int>(place), 0);
+  slots_[place].reset();
+  return count;
 }
 
 void Scheduler::cancel_all() {

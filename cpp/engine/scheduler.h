@@ -51,9 +51,13 @@ class Scheduler {
 
   // Whether its slot's cache is still that of this request, which may have ended.
   bool is_cached(const ScheduledRequest& request) const;
-  // Gives a free slot to a request that is over at once, so that its tokens can be put into the slot's cache from
-  // outside: the slot's caches are emptied first. Returns the slot; -1: none is free.
+  // Gives a free slot (the wanted one) to a request that is over at once, so that its tokens can be put into the slot's
+  // cache from outside: the slot's caches are emptied first. Returns the place; -1: none is free.
   int adopt(std::shared_ptr<ScheduledRequest> request);
+  // The request that runs in a slot, or was the last one there; null: none.
+  const ScheduledRequest* in_slot(int slot) const { return slots_[place_of(slot)].get(); }
+  // Empties the caches of a slot in which nothing runs. Returns the number of tokens.
+  int erase(int slot);
 
   // Keeps what slots cache before it is overwritten; outlives the scheduler. Null: nothing does.
   void set_prefix_store(PrefixStore* store) { store_ = store; }
@@ -68,6 +72,8 @@ class Scheduler {
 
  private:
   void begin_next_request();
+  bool can_begin(const ScheduledRequest& request) const;
+  std::size_t place_of(int slot) const;
   std::optional<SlotChoice::Chosen> choose_slot(const ScheduledRequest& request, int stored);
   void keep_what_is_lost(std::size_t slot, int num_kept);
   int num_cached(std::size_t slot) const;
@@ -86,7 +92,8 @@ class Scheduler {
   Vocabulary vocabulary_;
   std::deque<std::shared_ptr<ScheduledRequest>> waiting_;
   std::vector<std::shared_ptr<ScheduledRequest>>
-      slots_;  // the running request, or the last one, whose tokens are still cached; or null
+      slots_;                 // the running request, or the last one, whose tokens are still cached; or null
+  std::vector<int> numbers_;  // of the slots, by place: what a place caches keeps its number when it moves
   SlotChoice slot_choice_;
   PrefixStore* store_ = nullptr;
   std::deque<std::shared_ptr<ScheduledRequest>> ended_;  // ended without a last piece, not reported yet

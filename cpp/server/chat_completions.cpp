@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   StreamOptions stream;
-  bool has_logprobs = false, timings_per_token = false;
+  bool has_logprobs = false, timings_per_token = false, return_progress = false;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
 
@@ -32,6 +32,7 @@ Options read_reply_options(const Fields& body) {
   options.stream = read_stream_options(body);
   options.has_logprobs = body.flag("logprobs", false);
   options.timings_per_token = body.flag("timings_per_token", false);
+  options.return_progress = body.flag("return_progress", false);
   const Json* top_logprobs = body.find("top_logprobs");
   if (top_logprobs != nullptr && *top_logprobs != 0 && !options.has_logprobs) {
     throw invalid_request("top_logprobs", "top_logprobs needs logprobs: true");
@@ -88,6 +89,9 @@ class Chunks {
     for (std::size_t i = 0; i < generation_.num_choices(); ++i)
       send(i, {{"role", "assistant"}, {"content", nullptr}}, nullptr, nullptr);
     std::vector<bool> is_finished(generation_.num_choices());
+    generation_.keep_alive(events_);
+    if (options_.return_progress)
+      generation_.report_progress([this](std::size_t i, const PromptProgress& progress) { send(i, progress); });
     while (const std::optional<Generation::Item> item = generation_.next()) {
       add(*item);
       if (item->piece.finish_reason) is_finished[item->choice] = true;
@@ -124,6 +128,15 @@ class Chunks {
     if (options_.stream.include_usage) chunk["usage"] = nullptr;
     const bool has_begun = messages_[index].num_tokens() > 0;
     if (is_last || (options_.timings_per_token && has_begun)) chunk["timings"] = timings_json(generation_.stats(index));
+    events_.send(chunk);
+  }
+
+  void send(std::size_t index, const PromptProgress& progress) {
+    Json chunk = heading_;
+    const Json delta = {{"role", "assistant"}, {"content", nullptr}};
+    chunk["choices"] = Json::array({{{"index", index}, {"delta", delta}, {"finish_reason", nullptr}}});
+    if (options_.stream.include_usage) chunk["usage"] = nullptr;
+    chunk["prompt_progress"] = to_json(progress);
     events_.send(chunk);
   }
 

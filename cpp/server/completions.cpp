@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   StreamOptions stream;
-  bool has_logprobs = false, echo = false;
+  bool has_logprobs = false, echo = false, return_progress = false;
   int num_top_logprobs = 0;
   std::size_t choices_per_prompt = 1;
   std::vector<std::string> echoed;  // the text of each prompt, if echo
@@ -27,6 +27,7 @@ Options read_reply_options(const Fields& body) {
   Options options;
   options.stream = read_stream_options(body);
   options.echo = body.flag("echo", false);
+  options.return_progress = body.flag("return_progress", false);
   const Json* logprobs = body.find("logprobs");
   options.has_logprobs = logprobs != nullptr && *logprobs != false;
   if (options.has_logprobs) options.num_top_logprobs = body.whole("logprobs", 0, 0, 20);
@@ -138,6 +139,16 @@ class Reply {
       add_prompt(index);
       send(events, choice(index, echoed(index), nullptr));
     };
+    generation_.keep_alive(events);
+    if (options_.return_progress) {
+      generation_.report_progress([&](std::size_t index, const PromptProgress& progress) {
+        Json chunk = heading_;
+        chunk["choices"] =
+            Json::array({{{"text", ""}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", nullptr}}});
+        chunk["prompt_progress"] = to_json(progress);
+        events.send(chunk);
+      });
+    }
     while (const std::optional<Generation::Item> item = generation_.next()) {
       const Piece& piece = item->piece;
       ++num_tokens_;

@@ -1,7 +1,9 @@
-// The endpoints that generate text, one file each, and those that say how the server is.
+// The endpoints that generate text, one file each, and those that say how the server and its models are.
 #pragma once
 
 #include "server/http_server.h"
+#include "server/model_pool.h"
+#include "server/model_requests.h"
 #include "server/service.h"
 
 namespace specdec::server {
@@ -26,12 +28,16 @@ HttpReply ollama_tags(Service& service);
 HttpReply ollama_ps(Service& service);
 HttpReply ollama_version(Service& service);
 
-HttpReply page(Service& service);  // for browsers
-HttpReply health(Service& service);
-HttpReply models(Service& service);
-HttpReply model(Service& service, const HttpRequest& http);
-HttpReply props(Service& service);
-HttpReply slots(Service& service);
-HttpReply metrics(Service& service);
+HttpReply slot_action(Service& service, const HttpRequest& http);  // /slots/N?action=save, restore or erase
+
+HttpReply page(ModelPool& pool, const HttpRequest& http);  // for browsers
+HttpReply health(ModelPool& pool, const HttpRequest& http);
+HttpReply models(ModelPool& pool, const HttpRequest& http);
+HttpReply model(ModelPool& pool, const HttpRequest& http);
+HttpReply load_model(ModelPool& pool, const HttpRequest& http);  // /models/load and /models/unload
+HttpReply unload_model(ModelPool& pool, const HttpRequest& http);
+HttpReply props(ModelPool& pool, const HttpRequest& http);
+HttpReply slots(Service& service, const HttpRequest& http);
+HttpReply metrics(ModelPool& pool, const HttpRequest& http);
 
 }  // namespace specdec::server

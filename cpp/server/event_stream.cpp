@@ -35,8 +35,13 @@ void EventStream::send(const std::string& event, const Json& data) {
 
 void EventStream::send_done() { put("data: [DONE]\n\n"); }
 
+void EventStream::keep_alive(std::chrono::seconds interval, const std::string& comment) {
+  if (interval.count() > 0 && std::chrono::steady_clock::now() - last_ >= interval) put(":" + comment + "\n\n");
+}
+
 void EventStream::put(const std::string& text) {
   if (!write_(text)) throw ClientGone();
+  last_ = std::chrono::steady_clock::now();
 }
 
 void LineStream::send(const Json& line) {

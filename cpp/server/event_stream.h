@@ -1,6 +1,7 @@
 // Replies whose parts the client gets as they are made: server-sent events, and lines of JSON.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -19,11 +20,15 @@ class EventStream {
   void send(const Json& data);                            // data: {...}
   void send(const std::string& event, const Json& data);  // event: ...; data: {...}
   void send_done();                                       // data: [DONE]
+  // A comment, which readers ignore, if nothing was sent for so long; 0 or less: never.
+  void keep_alive(std::chrono::seconds interval, const std::string& comment = "");
+  const Write& write() const { return write_; }  // for events that are text already
 
  private:
   void put(const std::string& text);
 
   const Write& write_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 // A reply of events that body() sends. What it throws is sent as a last event, {"error": ...}; in Anthropic's form the

@@ -18,20 +18,20 @@ constexpr std::chrono::milliseconds poll_interval(25);
 
 }  // namespace
 
-Generation::Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone)
+Generation::Generation(Service& service, const std::vector<Request>& requests, Client client)
     : service_(service),
-      is_gone_(std::move(is_gone)),
+      client_(std::move(client)),
       start_(std::chrono::steady_clock::now()),
       arrivals_(std::make_shared<Arrivals>()) {
   choices_.reserve(requests.size());
   try {
     for (const Request& request : requests) {
-      choices_.push_back({service_.submit(request, is_gone_)});
+      choices_.push_back({service_.submit(request, client_)});
       choices_.back().handle->set_listener([arrivals = arrivals_] { arrivals->tell(); });
     }
   } catch (...) {
     for (Choice& choice : choices_) end(choice, true);
-    if (is_gone_()) throw ClientGone();
+    if (client_()) throw ClientGone();
     throw;
   }
 }
@@ -45,11 +45,13 @@ Generation::~Generation() {
 void Generation::end(Choice& choice, bool is_cancelled) {
   choice.is_over = true;
   if (is_cancelled) choice.handle->cancel();
-  service_.metrics().add(choice.handle->stats(), is_cancelled);
+  const Stats stats = choice.handle->stats();
+  service_.metrics().add(stats, is_cancelled);
+  client_.record->stats += stats;
 }
 
 void Generation::check() const {
-  if (is_gone_()) throw ClientGone();
+  if (client_()) throw ClientGone();
   const int limit = service_.options().request_seconds;
   if (limit > 0 && std::chrono::steady_clock::now() - start_ > std::chrono::seconds(limit)) {
     throw ApiError(504, "timeout_error", "the request took longer than " + std::to_string(limit) + " seconds");
@@ -74,6 +76,21 @@ std::optional<Piece> Generation::take(Choice& choice) {
   return piece;
 }
 
+// The first report has nothing but what was cached, the last one all of the prompt.
+void Generation::report(std::size_t index) {
+  Choice& choice = choices_[index];
+  PromptProgress progress = choice.handle->prompt_progress();
+  if (progress.slot < 0 || progress.read == choice.num_read) return;
+  if (choice.num_read < 0 && progress.read > progress.cached) {
+    PromptProgress first = progress;
+    first.read = first.cached;
+    first.seconds = 0.0;
+    on_progress_(index, first);
+  }
+  choice.num_read = progress.read;
+  on_progress_(index, progress);
+}
+
 std::optional<Generation::Item> Generation::next() {
   while (true) {
     check();
@@ -82,6 +99,7 @@ std::optional<Generation::Item> Generation::next() {
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const std::size_t index = (turn_ + i) % choices_.size();
       if (choices_[index].is_over) continue;
+      if (on_progress_ && choices_[index].num_taken == 0) report(index);
       if (std::optional<Piece> piece = take(choices_[index])) {
         turn_ = index + 1;
         return Item{index, std::move(*piece)};
@@ -90,6 +108,7 @@ std::optional<Generation::Item> Generation::next() {
     }
     if (is_over) return std::nullopt;
     arrivals_->wait_beyond(seen, poll_interval);
+    if (events_ != nullptr) events_->keep_alive(service_.options().ping_interval);
   }
 }
 

@@ -11,20 +11,26 @@
 
 #include "engine/arrivals.h"
 #include "engine/request_handle.h"
+#include "server/event_stream.h"
 #include "server/service.h"
 
 namespace specdec::server {
 
 class Generation {
  public:
-  // Queues them. is_gone: whether the client has left; from then on they are cancelled, wherever they are. Throws as
-  // Service does.
-  Generation(Service& service, const std::vector<Request>& requests, std::function<bool()> is_gone);
+  // Queues them. Once the client has left they are cancelled, wherever they are. Throws as Service does.
+  Generation(Service& service, const std::vector<Request>& requests, Client client);
   ~Generation();  // cancels those that run
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
   std::size_t num_choices() const { return choices_.size(); }
+
+  // Keeps the stream alive while next() waits: for a slot, for a long prompt, for a slow model.
+  void keep_alive(EventStream& events) { events_ = &events; }
+  // Called by next() with each choice's progress, from its slot on until its first piece.
+  using OnProgress = std::function<void(std::size_t choice, const PromptProgress& progress)>;
+  void report_progress(OnProgress on_progress) { on_progress_ = std::move(on_progress); }
 
   // The next piece of any of them; nullopt once all have ended. Throws ClientGone, ApiError when the time is over, and
   // what ended one of them early.
@@ -40,25 +46,30 @@ class Generation {
   std::shared_ptr<const Score> prompt_score(std::size_t choice) const {
     return choices_[choice].handle->prompt_score();
   }
+  int slot(std::size_t choice) const { return choices_[choice].handle->prompt_progress().slot; }
   std::uint64_t seed(std::size_t choice) const { return choices_[choice].handle->seed(); }
 
  private:
   struct Choice {
     std::shared_ptr<RequestHandle> handle;
-    std::size_t num_taken = 0;  // pieces
+    std::size_t num_taken = 0;   // pieces
+    std::int64_t num_read = -1;  // of the prompt's tokens, as reported last; -1: nothing yet
     bool is_over = false;
   };
 
   std::optional<Piece> take(Choice& choice);
+  void report(std::size_t choice);
   void end(Choice& choice, bool is_cancelled);
   void check() const;
 
   Service& service_;
-  const std::function<bool()> is_gone_;
+  const Client client_;
   const std::chrono::steady_clock::time_point start_;
   const std::shared_ptr<Arrivals> arrivals_;
   std::vector<Choice> choices_;
-  std::size_t turn_ = 0;  // the choice whose piece is taken next, if it has one
+  EventStream* events_ = nullptr;  // null: nothing is kept alive
+  OnProgress on_progress_;         // null: nobody is told
+  std::size_t turn_ = 0;           // the choice whose piece is taken next, if it has one
 };
 
 // Requests for `count` answers to `request`. With a seed, each has its own, the first one that seed.

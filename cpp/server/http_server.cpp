@@ -188,7 +188,8 @@ class Handover final : public httplib::TaskQueue {
   const std::function<void()> end_;
 };
 
-// After what the client still sends, for a moment: a reply would be lost if unread bytes reset the connection.
+// After what the client still sends, for a moment: a reply would be lost if unread bytes reset the connection. Where
+// nothing more is to come it must not wait, or two clients that do not close their side delay /health.
 void close_after(socket_t socket, int patience_ms) {
   constexpr int sending = 1;  // SHUT_WR, SD_SEND
   shutdown(socket, sending);
@@ -241,6 +242,7 @@ struct HttpServer::Implementation {
   HttpOptions options;
   std::function<void(const std::string&)> on_failure;
   std::set<std::string> public_paths;
+  static inline thread_local std::shared_ptr<RequestRecord> record;  // of the request that this thread serves
   std::unique_ptr<Workers> workers, quick_workers;
   std::unique_ptr<WaitingRoom> room;
   RoomServer server;
@@ -257,6 +259,11 @@ struct HttpServer::Implementation {
     server.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return is_settled(request, response) ? httplib::Server::HandlerResponse::Handled
                                            : httplib::Server::HandlerResponse::Unhandled;
+    });
+    server.set_logger([](const httplib::Request& request, const httplib::Response& response) {
+      record->method = request.method;
+      record->path = request.path;
+      record->status = response.status;
     });
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return httplib::Server::HandlerResponse::Unhandled;
@@ -299,11 +306,24 @@ struct HttpServer::Implementation {
     const auto shared = std::make_shared<ArrivedRequest>(std::move(request));
     const auto serve = [this, socket, shared] {
       ArrivedStream stream(socket, std::move(shared->bytes), options.patience);
-      if (server.serve(stream) && shared->is_whole && !is_stopping)
+      const bool goes_on = serve_one(stream);
+      if (goes_on && shared->is_whole && !is_stopping)
         room->add_again(static_cast<std::intptr_t>(socket), stream.rest());
-      else close_after(socket, drain_ms);
+      else close_after(socket, shared->is_whole && stream.rest().empty() ? 0 : drain_ms);
     };
     if (!free.enqueue(serve)) close_after(socket, 0);
+  }
+
+  // One request, and its line in the log. False: the connection is to be closed.
+  bool serve_one(ArrivedStream& stream) {
+    const auto begin = Clock::now();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    record = std::make_shared<RequestRecord>();
+    record->unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+    const bool goes_on = server.serve(stream);
+    record->seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (options.log && is_worth_logging(*record)) options.log(*record);
+    return goes_on;
   }
 
   // All replies are sent before it returns.
@@ -340,7 +360,9 @@ struct HttpServer::Implementation {
               httplib::Response& response) const {
     HttpReply reply;
     try {
-      reply = handler({request.method, request.path, std::move(body), request.is_connection_closed});
+      HttpRequest arrived{request.method, request.path, std::move(body), {request.is_connection_closed, record}, {}};
+      for (const auto& [name, value] : request.params) arrived.query.emplace(name, value);
+      reply = handler(arrived);
     } catch (...) {
       const ApiError error = to_api_error(std::current_exception());
       if (error.status >= 500 && error.status != 503) on_failure(request.path + ": " + error.what());

@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "server/request_log.h"
 
 namespace specdec::server {
 
@@ -17,13 +20,29 @@ struct HttpOptions {
   int num_threads = 64;              // requests with a body that are served at once; others wait
   std::size_t max_body = 32u << 20;  // bytes
   int patience = 20;  // seconds that a client may take to send all headers, or to send or accept the next bytes
-  std::vector<std::string> api_keys;      // none: everyone may use the server
-  std::vector<std::string> cors_origins;  // see is_allowed_origin()
+  std::vector<std::string> api_keys;              // none: everyone may use the server
+  std::vector<std::string> cors_origins;          // see is_allowed_origin()
+  std::function<void(const RequestRecord&)> log;  // called after each reply, on any thread; null: nothing is logged
+};
+
+// Who waits for a reply: whether the connection was closed, at any time until the reply is sent.
+struct Client {
+  std::function<bool()> is_gone;
+  std::shared_ptr<RequestRecord> record;  // what the log will say; never null
+
+  bool operator()() const { return is_gone(); }
 };
 
 struct HttpRequest {
   std::string method, path, body;
-  std::function<bool()> is_gone;  // whether the client has closed the connection. Any time until the reply is sent
+  Client is_gone;
+  std::map<std::string, std::string> query;  // the first value of each name
+
+  // Empty: it is not there.
+  std::string query_value(const std::string& name) const {
+    const auto found = query.find(name);
+    return found == query.end() ? "" : found->second;
+  }
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;

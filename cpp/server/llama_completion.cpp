@@ -17,7 +17,7 @@ namespace specdec::server {
 namespace {
 
 struct Options {
-  bool stream = false, return_tokens = false, timings_per_token = false;
+  bool stream = false, return_tokens = false, timings_per_token = false, return_progress = false;
   std::vector<std::string> response_fields;  // "generation_settings/seed"; none: all
   std::vector<Request> requests;
   std::vector<std::string> prompts;  // the text of each
@@ -74,6 +74,16 @@ class Reply {
 
   void stream(EventStream& events) {
     std::vector<Answer> answers(generation_.num_choices());
+    generation_.keep_alive(events);
+    if (options_.return_progress) {
+      generation_.report_progress([&](std::size_t index, const PromptProgress& progress) {
+        Json json = part(index, Piece(), answers[index]);
+        json["tokens"] = Json::array();
+        json.erase("completion_probabilities");
+        json["prompt_progress"] = to_json(progress);
+        events.send(json);
+      });
+    }
     while (std::optional<Generation::Item> item = generation_.next()) {
       Answer& answer = answers[item->choice];
       answer.add(item->piece);
@@ -91,7 +101,7 @@ class Reply {
                  {"content", piece.text},
                  {"tokens", Json::array({piece.token})},
                  {"stop", false},
-                 {"id_slot", -1},
+                 {"id_slot", generation_.slot(index)},
                  {"tokens_predicted", answer.pieces.size()},
                  {"tokens_evaluated", generation_.stats(index).prompt_tokens}};
     if (options_.timings_per_token) json["timings"] = timings_json(generation_.stats(index));
@@ -121,7 +131,7 @@ class Reply {
     Json json = {{"index", index},
                  {"content", answer.text},
                  {"tokens", tokens},
-                 {"id_slot", -1},
+                 {"id_slot", generation_.slot(index)},
                  {"stop", true},
                  {"model", service_.options().model_name},
                  {"tokens_predicted", answer.pieces.size()},
@@ -157,6 +167,7 @@ Options read(Service& service, const Fields& body, ReadPrompts read_prompts) {
   options.stream = body.flag("stream", false);
   options.return_tokens = body.flag("return_tokens", false);
   options.timings_per_token = body.flag("timings_per_token", false);
+  options.return_progress = body.flag("return_progress", false);
   options.response_fields = read_response_fields(body);
   if (body.flag("post_sampling_probs", false))
     throw invalid_request("post_sampling_probs", "post_sampling_probs is not supported");

@@ -20,6 +20,22 @@ Json read_message(const Fields& message, Json json) {
   return json;
 }
 
+// vLLM's "continue_final_message"; without it, llama-server's rule.
+bool continues_answer(const Service& service, const Fields& body, const Json& last) {
+  const bool is_answer = last["role"] == "assistant" && (!last.contains("tool_calls") || last["tool_calls"].empty());
+  if (body.find("continue_final_message") == nullptr) {
+    return is_answer && service.options().continues_answers && body.find("add_generation_prompt") == nullptr;
+  }
+  if (!body.flag("continue_final_message", false)) return false;
+  if (body.flag("add_generation_prompt", false))
+    throw invalid_request("continue_final_message",
+                          "continue_final_message and add_generation_prompt exclude each other");
+  if (!is_answer)
+    throw invalid_request("continue_final_message",
+                          "continue_final_message needs a message of the assistant without tool calls at the end");
+  return true;
+}
+
 }  // namespace
 
 std::string read_role(const Fields& message) {
@@ -53,11 +69,8 @@ Conversation read_conversation(const Service& service, const Fields& body, const
   Conversation conversation;
   conversation.messages = to_text(messages);
   conversation.tools = tools.json;
-  if (body.flag("continue_final_message", false)) {
-    throw invalid_request("continue_final_message",
-                          "continue_final_message is not supported: an answer is a message of its own");
-  }
-  conversation.add_generation_prompt = body.flag("add_generation_prompt", true);
+  conversation.continues_answer = continues_answer(service, body, messages.back());
+  conversation.add_generation_prompt = !conversation.continues_answer && body.flag("add_generation_prompt", true);
   conversation.variables = service.options().template_variables;
   if (const Json* more = body.find("chat_template_kwargs")) {
     if (!more->is_object()) throw wrong_value("chat_template_kwargs", *more, "an object");

@@ -13,8 +13,9 @@
 
 namespace specdec::server {
 
-// "messages", "add_generation_prompt" and "chat_template_kwargs". The role "developer" is "system", as templates know
-// it; a list of text parts is one text.
+// "messages", "add_generation_prompt", "continue_final_message" and "chat_template_kwargs". A message of the assistant
+// at the end is continued unless the request or the server says otherwise. The role "developer" is "system", as
+// templates know it; a list of text parts is one text.
 Conversation read_conversation(const Service& service, const Fields& body, const Tools& tools);
 
 // The role of a message: one that the OpenAI API knows.

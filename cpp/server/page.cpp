@@ -3,7 +3,7 @@
 
 namespace specdec::server {
 
-HttpReply page(Service&) {
+HttpReply page(ModelPool&, const HttpRequest&) {
   static const std::string html =
 #include "page.inc"
       ;

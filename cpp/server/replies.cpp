@@ -94,6 +94,13 @@ Json timings_json(const Stats& stats) {
           {"draft_n_accepted", stats.accepted}};
 }
 
+Json to_json(const PromptProgress& progress) {
+  return {{"total", progress.all},
+          {"cache", progress.cached},
+          {"processed", progress.read},
+          {"time_ms", std::llround(1e3 * progress.seconds)}};
+}
+
 Json logprob_json(const Generator& generator, const Piece& piece) {
   Json json = token_json(generator, piece.token, piece.logprob);
   json["top_logprobs"] = Json::array();

@@ -30,8 +30,9 @@ struct Usage {
 };
 Json to_json(const Usage& usage);
 
-// llama-server's "timings".
+// llama-server's "timings" and "prompt_progress".
 Json timings_json(const Stats& stats);
+Json to_json(const PromptProgress& progress);
 
 // One token with its log-probability, as the chat API has it: {"id", "token", "bytes", "logprob", "top_logprobs"}.
 Json logprob_json(const Generator& generator, const Piece& piece);

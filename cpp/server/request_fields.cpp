@@ -240,6 +240,8 @@ Request read_options(const Service& service, const Fields& body) {
     for (const std::string& field : fields) set(service, request, option, body, field);
   }
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
+  const int slot = body.whole("id_slot", -1, -1, service.generator().max_sequences() - 1);
+  if (slot >= 0) request.slot = slot;
   if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
   const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;
   if (body.find("repetition_penalty") != nullptr && !says_how_many)

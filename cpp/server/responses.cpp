@@ -179,7 +179,7 @@ class Output {
 };
 
 struct Options {
-  bool stream = false, has_logprobs = false;
+  bool stream = false, has_logprobs = false, return_progress = false;
   Json repeated;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
@@ -187,7 +187,9 @@ struct Options {
 class Response {
  public:
   Response(Service& service, Generation& generation, const Options& options, EventStream* events)
-      : service_(service), generation_(generation), options_(options), message_(options.parser), output_(events) {}
+      : service_(service), generation_(generation), options_(options), message_(options.parser), output_(events) {
+    if (events != nullptr) generation_.keep_alive(*events);
+  }
 
   Json collected() {
     const Answer answer = std::move(collect(generation_)[0]);
@@ -202,6 +204,12 @@ class Response {
   void stream() {
     output_.send("response.created", {{"response", response("in_progress")}});
     output_.send("response.in_progress", {{"response", response("in_progress")}});
+    if (options_.return_progress) {
+      generation_.report_progress([this](std::size_t, const PromptProgress& progress) {
+        output_.send("response.in_progress",
+                     {{"response", response("in_progress")}, {"prompt_progress", to_json(progress)}});
+      });
+    }
     Answer answer;
     while (std::optional<Generation::Item> item = generation_.next()) {
       add(item->piece);
@@ -274,6 +282,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   const Fields fields(body);
   check_supported(fields);
   options.stream = fields.flag("stream", false);
+  options.return_progress = fields.flag("return_progress", false);
   options.has_logprobs = read_includes_logprobs(fields);
   Request request = read_options(service, fields);
   read_text_format(service, request, fields);

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "server/http_server.h"
-#include "server/service.h"
+#include "server/model_pool.h"
 
 namespace specdec::server {
 
-// The service must outlive the server's run().
-void add_routes(HttpServer& http, Service& service);
+// The pool must outlive the server's run().
+void add_routes(HttpServer& http, ModelPool& pool);
 
 }  // namespace specdec::server

@@ -8,10 +8,9 @@
 
 namespace specdec::server {
 
-Server::Server(Generator& generator, int max_queue_size, const HttpOptions& http, ServiceOptions service,
-               std::function<void(const std::string&)> on_failure)
-    : service_(generator, max_queue_size, std::move(service)), http_(http, std::move(on_failure)) {
-  add_routes(http_, service_);
+Server::Server(ModelPool& models, const HttpOptions& http, std::function<void(const std::string&)> on_failure)
+    : models_(models), http_(http, std::move(on_failure)) {
+  add_routes(http_, models_);
   port_ = http_.listen();
   try {
     thread_ = std::thread([this] { http_.run(); });
@@ -22,7 +21,7 @@ Server::Server(Generator& generator, int max_queue_size, const HttpOptions& http
 
 Server::~Server() {
   refuse_requests();
-  service_.cancel_all();
+  models_.cancel_all();
   http_.stop();
   thread_.join();
 }

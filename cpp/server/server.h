@@ -1,4 +1,4 @@
-// An OpenAI-compatible server over a Generator: its endpoints are in routes.cpp.
+// An OpenAI-compatible server over one model or several: its endpoints are in routes.cpp.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,15 @@
 #include <thread>
 
 #include "server/http_server.h"
-#include "server/service.h"
+#include "server/model_pool.h"
 
 namespace specdec::server {
 
 class Server {
  public:
-  // Listens and serves from here on. max_queue_size: that of the generator's options. on_failure: called with errors
-  // that are not a client's, on any thread. Throws Error if the port cannot be used, or the system starts no threads.
-  Server(Generator& generator, int max_queue_size, const HttpOptions& http, ServiceOptions service,
-         std::function<void(const std::string&)> on_failure);
+  // Listens and serves from here on. on_failure: called with errors that are not a client's, on any thread. Throws
+  // Error if the port cannot be used, or the system starts no threads.
+  Server(ModelPool& models, const HttpOptions& http, std::function<void(const std::string&)> on_failure);
   ~Server();  // ends all requests
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -24,11 +23,11 @@ class Server {
   int port() const { return port_; }
   bool has_failed() const { return http_.has_failed(); }  // no more connections are accepted
 
-  void refuse_requests() { service_.close_queue(); }                        // 503 from here on
-  std::size_t num_unfinished() const { return service_.num_unfinished(); }  // requests that run or wait
+  void refuse_requests() { models_.close_queue(); }                  // 503 from here on
+  std::size_t num_unfinished() { return models_.num_unfinished(); }  // requests that run or wait
 
  private:
-  Service service_;
+  ModelPool& models_;
   HttpServer http_;
   int port_;
   std::thread thread_;

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,10 +22,14 @@ struct ServiceOptions {
   std::string model_path;  // for /props
   std::string model_name;  // what clients call the model
   std::string template_variables =
-      "{}";                   // JSON: what templates know of what requests do not say in "chat_template_kwargs"
-  std::string build;          // version and sources, for system_fingerprint
-  bool has_page = true;       // at /, for browsers
-  int request_seconds = 600;  // a request takes longest; 0: no limit
+      "{}";                          // JSON: what templates know of what requests do not say in "chat_template_kwargs"
+  std::string build;                 // version and sources, for system_fingerprint
+  bool has_page = true;              // at /, for browsers
+  std::string slot_folder;           // for the caches of slots that clients save; empty: they cannot
+  bool continues_answers = true;     // of an assistant at the end of a conversation, unless a request says otherwise
+  std::shared_ptr<Metrics> metrics;  // of all models; null: new ones
+  int request_seconds = 600;         // a request takes longest; 0: no limit
+  std::chrono::seconds ping_interval{30};  // of streams in which nothing happens; 0 or less: no pings
 };
 
 class Service {
@@ -31,7 +38,8 @@ class Service {
 
   const ServiceOptions& options() const { return options_; }
   const Generator& generator() const { return generator_; }
-  Metrics& metrics() { return metrics_; }
+  Generator& generator() { return generator_; }
+  Metrics& metrics() { return *options_.metrics; }
 
   // cancelled: asked while long prompts are tokenized. Throws as Generator::submit does; ApiError once close_queue()
   // was called.
@@ -44,6 +52,12 @@ class Service {
   std::size_t capacity() const { return num_slots() + max_queue_size_; }  // requests that run or wait
   std::size_t num_unfinished() const { return generator_.num_unfinished(); }
   std::size_t num_processing() const;  // in slots
+  // Those that run, by their slot.
+  struct Running {
+    std::shared_ptr<const RequestHandle> handle;
+    std::shared_ptr<const Request> request;  // without its prompt
+  };
+  std::map<int, Running> running();
 
   void close_queue() { is_closed_ = true; }  // later requests are rejected, those that run or wait go on
   bool is_closed() const { return is_closed_; }
@@ -53,11 +67,19 @@ class Service {
   std::string system_fingerprint() const { return "build " + options_.build + "; a seed repeats its text"; }
 
  private:
+  void remember(const std::shared_ptr<RequestHandle>& handle, const Request& request);
+
   Generator& generator_;
   const ServiceOptions options_;
   const std::size_t max_queue_size_;
-  Metrics metrics_;
   std::atomic<bool> is_closed_{false};
+
+  struct Submitted {
+    std::weak_ptr<const RequestHandle> handle;
+    std::shared_ptr<const Request> request;
+  };
+  std::mutex mutex_;
+  std::vector<Submitted> submitted_;  // of mutex_; those that have ended, too, for a while
 };
 
 }  // namespace specdec::server

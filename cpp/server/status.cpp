@@ -1,4 +1,4 @@
-// GET /health, /v1/models, /v1/models/ID, /props, /slots and /metrics.
+// GET /health, /v1/models, /v1/models/ID, /props and /metrics; POST /models/load and /models/unload.
 #include "server/endpoints.h"
 #include "server/replies.h"
 #include "server/settings.h"
@@ -8,65 +8,106 @@ namespace {
 
 const std::int64_t process_start = unix_time();
 
-Json model_json(Service& service) {
+Json status_json(const ModelPool::Status& status) {
+  static const char* const names[] = {"unloaded", "loading", "loaded", "unloading"};
+  Json json = {{"value", names[static_cast<int>(status.state)]}};
+  if (status.state == ModelPool::State::loading)
+    json["progress"] = {{"step", status.progress.step}, {"value", status.progress.share}};
+  if (!status.problem.empty() && status.state == ModelPool::State::unloaded) {
+    json["failed"] = true;
+    json["error"] = status.problem;
+  }
+  return json;
+}
+
+Json model_json(const ModelPool::Status& status) {
+  Json json = {{"id", status.model.name},
+               {"object", "model"},
+               {"created", process_start},
+               {"owned_by", "specdec"},
+               {"status", status_json(status)}};
+  if (!status.service) return json;
+  const Generator& generator = status.service->generator();
+  json["meta"] = {{"n_vocab", generator.vocabulary().size()},
+                  {"n_ctx", generator.n_ctx()},
+                  {"n_ctx_train", generator.trained_context()}};
+  return json;
+}
+
+std::string name_in(const HttpRequest& http) {
+  const Json body = parse_body(http.body);
+  return Fields(body).required_text("model");
+}
+
+// Of the server itself, while no model is named.
+Json router_props(const ModelPool& pool) {
+  return {{"role", "router"},
+          {"max_instances", pool.options().most},
+          {"models_autoload", pool.options().loads_by_itself},
+          {"default_generation_settings", {{"n_ctx", 0}, {"params", settings_json(pool.options().common.defaults)}}},
+          {"model_alias", ""},
+          {"model_path", ""},
+          {"build_info", pool.options().common.build}};
+}
+
+Json model_props(const Service& service) {
   const Generator& generator = service.generator();
-  return {{"id", service.options().model_name},
-          {"object", "model"},
-          {"created", process_start},
-          {"owned_by", "specdec"},
-          {"meta", {{"n_vocab", generator.vocabulary().size()}, {"n_ctx", generator.n_ctx()}}}};
+  const Vocabulary vocabulary = generator.vocabulary();
+  const Request& defaults = service.options().defaults;
+  Json settings = settings_json(defaults);
+  if (!defaults.seed) settings["seed"] = -1;  // a random one
+  return {{"default_generation_settings", {{"n_ctx", generator.n_ctx()}, {"params", settings}}},
+          {"total_slots", service.num_slots()},
+          {"model_alias", service.options().model_name},
+          {"model_path", service.options().model_path},
+          {"modalities", {{"vision", false}, {"audio", false}}},
+          {"chat_template", generator.chat().template_text()},
+          {"bos_token", vocabulary.name(vocabulary.bos())},
+          {"eos_token", vocabulary.name(vocabulary.eos())},
+          {"build_info", service.options().build},
+          {"is_sleeping", false}};
 }
 
 }  // namespace
 
-HttpReply health(Service& service) {
-  if (service.is_closed()) throw ApiError(503, "unavailable_error", "the server is shutting down");
+HttpReply health(ModelPool& pool, const HttpRequest&) {
+  if (pool.is_closed()) throw ApiError(503, "unavailable_error", "the server is shutting down");
   return json_reply({{"status", "ok"}});
 }
 
-HttpReply models(Service& service) {
-  return json_reply({{"object", "list"}, {"data", Json::array({model_json(service)})}});
-}
-
-HttpReply model(Service& service, const HttpRequest& http) {
-  const std::string id = http.path.substr(http.path.find("/models/") + std::string("/models/").size()),
-                    &name = service.options().model_name;
-  if (id != name)
-    throw ApiError(404, "not_found_error", "there is no model \"" + id + "\"; this server has \"" + name + "\"",
-                   "model");
-  return json_reply(model_json(service));
-}
-
-HttpReply props(Service& service) {
-  const Generator& generator = service.generator();
-  const Request& defaults = service.options().defaults;
-  Json settings = settings_json(defaults);
-  if (!defaults.seed) settings["seed"] = -1;  // a random one
-  return json_reply({{"default_generation_settings", {{"n_ctx", generator.n_ctx()}, {"params", settings}}},
-                     {"total_slots", service.num_slots()},
-                     {"model_alias", service.options().model_name},
-                     {"model_path", service.options().model_path},
-                     {"modalities", {{"vision", false}, {"audio", false}}},
-                     {"build_info", service.options().build},
-                     {"is_sleeping", false}});
-}
-
-// The engine assigns slots by itself: the numbers are right, which one is which is not.
-HttpReply slots(Service& service) {
+HttpReply models(ModelPool& pool, const HttpRequest&) {
   Json list = Json::array();
-  const std::size_t num_processing = service.num_processing();
-  for (std::size_t i = 0; i < service.num_slots(); ++i) {
-    list.push_back({{"id", i}, {"n_ctx", service.generator().n_ctx()}, {"is_processing", i < num_processing}});
-  }
-  return json_reply(list);
+  for (const ModelPool::Status& status : pool.statuses()) list.push_back(model_json(status));
+  return json_reply({{"object", "list"}, {"data", std::move(list)}});
 }
 
-HttpReply metrics(Service& service) {
+HttpReply model(ModelPool& pool, const HttpRequest& http) {
+  return json_reply(model_json(pool.status(http.path.substr(http.path.find("/models/") + 8))));
+}
+
+HttpReply load_model(ModelPool& pool, const HttpRequest& http) {
+  pool.load(name_in(http));
+  return json_reply({{"success", true}});
+}
+
+HttpReply unload_model(ModelPool& pool, const HttpRequest& http) {
+  pool.unload(name_in(http));
+  return json_reply({{"success", true}});
+}
+
+HttpReply props(ModelPool& pool, const HttpRequest& http) {
+  const std::string name = http.query_value("model");
+  if (pool.has_several() && name.empty()) return json_reply(router_props(pool));
+  const auto of_model = [](Service& service, const HttpRequest&) { return json_reply(model_props(service)); };
+  return answer_if_loaded(pool, of_model, http);
+}
+
+HttpReply metrics(ModelPool& pool, const HttpRequest&) {
   HttpReply reply;
   reply.content_type = "text/plain; version=0.0.4";
   reply.headers = {{"Process-Start-Time-Unix", std::to_string(process_start)}};  // as llama-server
-  const std::size_t processing = service.num_processing(), unfinished = service.num_unfinished();
-  reply.body = service.metrics().text(processing, unfinished > processing ? unfinished - processing : 0);
+  const std::size_t processing = pool.num_processing(), unfinished = pool.num_unfinished();
+  reply.body = pool.options().common.metrics->text(processing, unfinished > processing ? unfinished - processing : 0);
   return reply;
 }
 

@@ -60,7 +60,7 @@ HttpReply detokenize(Service& service, const HttpRequest& http) {
   return json_reply({{"content", text}, {"prompt", text}});
 }
 
-HttpReply tokenizer_info(Service& service) {
+HttpReply tokenizer_info(Service& service, const HttpRequest&) {
   const Vocabulary vocabulary = service.generator().vocabulary();
   const auto name = [&](Token token) {
     return token < 0 ? Json(nullptr) : Json(valid_utf8(vocabulary.piece(token, true)));

@@ -25,6 +25,6 @@ Json bytes_json(const std::string& bytes);
 HttpReply tokenize(Service& service,
                    const HttpRequest& http);  // llama-server's fields, or vLLM's: prompt, add_special_tokens
 HttpReply detokenize(Service& service, const HttpRequest& http);
-HttpReply tokenizer_info(Service& service);  // as vLLM has it
+HttpReply tokenizer_info(Service& service, const HttpRequest& http);  // as vLLM has it
 
 }  // namespace specdec::server

@@ -79,6 +79,7 @@ class Conversation(NamedTuple):
     callable: str  #: that the answer may call
     is_required: bool
     is_parallel: bool
+    continues_answer: bool  #: the last message is the beginning of the answer
 
 
 def _listed(name: str, values: Sequence[Mapping[str, Any] | AssistantMessage]) -> str:
@@ -97,6 +98,9 @@ def _listed(name: str, values: Sequence[Mapping[str, Any] | AssistantMessage]) -
     return text
 
 
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
 def _check_messages(messages: Sequence[Message]) -> None:
     """Templates write nothing, or a conversation that was not meant, for what is missing here."""
     if not messages:
@@ -107,8 +111,34 @@ def _check_messages(messages: Sequence[Message]) -> None:
         role = message.get("role")
         if not isinstance(role, str):
             raise ValueError(f'messages[{i}] has no "role"; it must be "system", "user", "assistant" or "tool"')
+        if role not in _ROLES:
+            raise ValueError(
+                f'messages[{i}] has the role {role!r}; it must be "system", "developer", "user", "assistant" or "tool"'
+            )
+        if role == "developer" and message.get("content") is None:
+            raise ValueError(f'messages[{i}] has no "content"')
         if role in ("system", "user") and message.get("content") is None:
             raise ValueError(f'messages[{i}] has no "content"')
+
+
+def _as_templates_know_them(messages: Sequence[Message]) -> list[Message]:
+    """The role "developer" is "system" in templates."""
+    return [
+        {**message, "role": "system"}
+        if isinstance(message, Mapping) and message.get("role") == "developer"
+        else message
+        for message in messages
+    ]
+
+
+def _continues(messages: Sequence[Message], asked: bool | None) -> bool:
+    """Whether the last message is the beginning of the answer; None: if it is one of the assistant."""
+    last = messages[-1]
+    values = last.to_dict() if isinstance(last, AssistantMessage) else last
+    is_answer = values.get("role") == "assistant" and not values.get("tool_calls")
+    if asked and not is_answer:
+        raise ValueError("continue_final_message needs a message of the assistant without tool calls at the end")
+    return is_answer if asked is None else asked
 
 
 def _function_name(tool: object) -> object:
@@ -133,19 +163,22 @@ def conversation(
     tools: Sequence[Tool] | None,
     tool_choice: ToolChoice = "auto",
     parallel_tool_calls: bool = True,
+    continue_final_message: bool | None = None,
 ) -> Conversation:
     """For the engine. Raises TypeError or ValueError that names the argument."""
     listed = _listed("messages", messages)
     _check_messages(messages)
+    listed = _listed("messages", _as_templates_know_them(messages))
+    goes_on = _continues(messages, continue_final_message)
     shown = "null" if not tools else _listed("tools", tools)
     if isinstance(tool_choice, Mapping):
-        return Conversation(listed, shown, _listed("tools", _named(tools or [], tool_choice)), True, False)
+        return Conversation(listed, shown, _listed("tools", _named(tools or [], tool_choice)), True, False, goes_on)
     if tool_choice not in ("auto", "none", "required"):
         raise ValueError(
             f'tool_choice is {tool_choice!r}; it must be "auto", "none", "required" or a dict with a function'
         )
     if tool_choice == "none":
-        return Conversation(listed, "null", "null", False, parallel_tool_calls)
+        return Conversation(listed, "null", "null", False, parallel_tool_calls, goes_on)
     if tool_choice == "required" and not tools:
         raise ValueError("tool_choice requires a call, but there are no tools")
-    return Conversation(listed, shown, shown, tool_choice == "required", parallel_tool_calls)
+    return Conversation(listed, shown, shown, tool_choice == "required", parallel_tool_calls, goes_on)

@@ -296,10 +296,15 @@ class Generator:
         """The prompt of an answer, with its options. Without max_tokens the answer ends where the model ends it."""
         given: dict[str, Any] = {"max_tokens": _NO_LIMIT, **options}
         tools, choice = given.pop("tools", None), given.pop("tool_choice", "auto")
-        return self._core.chat(*conversation(messages, tools, choice, given.pop("parallel_tool_calls", True)), **given)
+        parallel, goes_on = given.pop("parallel_tool_calls", True), given.pop("continue_final_message", None)
+        return self._core.chat(*conversation(messages, tools, choice, parallel, goes_on), **given)
 
     def apply_chat_template(
-        self, messages: Sequence[Message], add_generation_prompt: bool = True, tools: Sequence[Tool] | None = None
+        self,
+        messages: Sequence[Message],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
     ) -> str:
         """The conversation as a prompt, in the chat template, which is run as Jinja as transformers does.
 
@@ -307,13 +312,15 @@ class Generator:
         only.
         add_generation_prompt: the prompt ends with the start of the assistant's answer.
         tools: JSON schemas of functions that the model may call, for templates that know them.
+        continue_final_message: the prompt ends within the last message, the beginning of the assistant's answer;
+            instead of add_generation_prompt.
 
         The result is for reading and for other engines: `chat` keeps special tokens that are written in messages apart
         from the template's, and a string cannot. Raises ModelError if the target has no template, or one that cannot be
         run or rejects the messages.
         """
-        given = conversation(messages, tools)
-        return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt))
+        given = conversation(messages, tools, continue_final_message=bool(continue_final_message))
+        return self._core.chat_prompt(given.messages, given.tools, bool(add_generation_prompt), given.continues_answer)
 
     def stream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatStream:
         """Generate the assistant's answer piece by piece; messages, tools and errors as for `apply_chat_template`,
@@ -325,6 +332,8 @@ class Generator:
             {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the
             function's schema (not together with grammar, json_schema or regex).
         parallel_tool_calls: an answer may have more than one call.
+        continue_final_message: the answer goes on where the last message, one of the assistant, ends; its beginning is
+            not repeated. None: so it is if the last message is one of the assistant without tool calls.
 
         Special tokens written in messages or tools are ordinary text. A conversation that goes on reuses what was read
         of it.

@@ -55,6 +55,7 @@ class ChatOptions(StreamOptions, total=False):
     tools: Sequence[Tool] | None
     tool_choice: ToolChoice
     parallel_tool_calls: bool
+    continue_final_message: bool | None
 
 
 class _Prompt(TypedDict):

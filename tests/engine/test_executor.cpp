@@ -455,7 +455,7 @@ TEST(a_score_after_a_pass_that_lost_the_cache) {
   request.max_tokens = 0;
   const Tokens prompt = toy::prompt_of(300, 5);
   ScheduledRequest text(0, request, prompt, 1, 0);
-  text.begin_reading(0);
+  text.begin_reading(0, 0);
   CHECK(!decoder.prefill(text.sequence(), 200));
   target.before_pass = [](int) { throw Cancelled("interrupted"); };
   CHECK_THROWS(decoder.prefill(text.sequence()), Cancelled, "interrupted");

@@ -413,7 +413,7 @@ TEST(a_step_reads_as_much_of_a_prompt_as_it_may) {
   CHECK(read.size() == 3 && read[0] == 130 && read[1] == 260 && read[2] >= 299);
   engine.run();
   CHECK(request->state() == ScheduledRequest::State::over && engine.scheduler.is_idle());
-  CHECK_THROWS(request->begin_reading(0), std::logic_error, "a request must wait, then read its prompt, then run");
+  CHECK_THROWS(request->begin_reading(0, 0), std::logic_error, "a request must wait, then read its prompt, then run");
 }
 
 TEST_MAIN()

@@ -114,6 +114,22 @@ def test_a_body_that_comes_too_slowly(small: Server) -> None:
         assert json.loads(reply.split(b"\r\n\r\n", 1)[1])["error"]["code"] == 408
 
 
+def test_clients_that_stay_after_the_last_reply_do_not_block_others(server: Server) -> None:
+    """They asked for the end of the connection, but do not close their side."""
+    times = []
+    for _ in range(5):
+        staying = [connect(server) for _ in range(40)]
+        for connection in staying:
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        start = time.monotonic()
+        assert server.get("/health").status == 200
+        times.append(time.monotonic() - start)
+        for connection in staying:
+            assert connection.recv(1000).startswith(OK)
+            connection.close()
+    assert min(times) < 1, times  # 40 times 0.1 s on two threads, if each were waited for
+
+
 def test_slow_and_idle_clients_do_not_block_others(specdec: pathlib.Path) -> None:
     """Many times the threads of the server, none of which they take."""
     with serving(specdec, "-np", 1, "--queue", 1) as running:

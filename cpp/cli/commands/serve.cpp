@@ -4,21 +4,28 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/index.h"
+#include "cli/hub_models.h"
+#include "cli/model_folder.h"
 #include "cli/options.h"
 #include "cli/shared_options.h"
 #include "cli/template_options.h"
+#include "cli/terminal/background_lines.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "cli/version.h"
+#include "engine/memory.h"
 #include "platform/file.h"
 #include "platform/interrupt.h"
 #include "platform/memory.h"
@@ -49,6 +56,14 @@ struct ServeOptions {
   int max_body_mib = 32;
   int cache_mib = automatic_cache;  // for prefixes in memory; -1: no limit
   std::string cache_folder;         // for prefixes on disk: FOLDER or FOLDER:MIB
+  std::string model_folder;         // empty: one model
+  int most_models = 4;              // of the folder, loaded at once; 0: any number
+  bool loads_models = true;
+  std::string slot_folder;
+  int ping_seconds = 30;
+  bool continues_answers = true;
+  std::string log_format = "text";
+  bool has_no_log = false;
   bool has_no_page = false;
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
@@ -121,16 +136,40 @@ CommandLine command_line(ServeOptions& options) {
         text({"--cache-disk"}, "FOLDER[:MIB]", options.cache_folder,
              "keep the caches of conversations in this folder, too, so that a restarted server does not read them "
              "again; servers may share it (default size: 8192 MiB)"),
+        text({"--slot-save-path"}, "FOLDER", options.slot_folder,
+             "let clients save what slots cache into files of this folder, and restore it: POST /slots/N?action=save "
+             "(default: they cannot)"),
+        integer({"--sse-ping-interval"}, options.ping_seconds, -1, 1 << 20,
+                "seconds after which a stream in which nothing happens gets a comment, so that nobody takes the "
+                "connection for dead; -1: never (default: 30)"),
         integer({"--threads-http"}, options.num_threads, 0, 8192,
                 "requests with a body that are served at once (default: enough for -np and --queue)"),
+        choice({"--log-format"}, {"text", "json"}, options.log_format,
+               "form of the log on standard error, a line per request, without its text: text, json (default: text)"),
+        flag({"--log-disable"}, options.has_no_log, "no log of requests"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
         flag({"--metrics", "--embeddings", "--embedding", "--slots", "--props", "--webui", "--ui"}, options.accepted,
              "accepted because llama-server has them; always on"),
         flag({"-cb", "--cont-batching", "--cache-prompt", "--no-context-shift", "--no-warmup"}, options.accepted,
              "accepted because llama-server has them; always so")}},
+      {"Several models",
+       {text(
+            {"--models-dir"}, "FOLDER", options.model_folder,
+            "serve the models of this folder, FOLDER/NAME.gguf or a folder FOLDER/NAME with a model in it, each loaded "
+            "when a request names it in its field \"model\", with a draft of its own"),
+        integer(
+            {"--models-max"}, options.most_models, 0, 1 << 10,
+            "most models loaded at once; the one that was not used for the longest goes first, also where memory is "
+            "short; 0: any number (default: 4)"),
+        flag({"--models-autoload"}, options.loads_models, "requests load their model (the default)"),
+        flag({"--no-models-autoload"}, options.loads_models, "only POST /models/load loads models", false)}},
       {"Text",
        {template_option(options.chat_template), template_file_option(options.chat_template),
         template_variables_option(options.template_variables),
+        flag({"--prefill-assistant"}, options.continues_answers,
+             "a conversation that ends with a message of the assistant is answered by continuing that (the default)"),
+        flag({"--no-prefill-assistant"}, options.continues_answers,
+             "... is answered with a message of its own, unless the request has continue_final_message", false),
         flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
         predict_option(options.defaults, 0,
                        "most tokens of an answer, and how many a request gets that does not say; -1: until the model "
@@ -148,6 +187,12 @@ CommandLine command_line(ServeOptions& options) {
 std::string url(const std::string& host, int port) {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+void check_slot_folder(const std::string& folder) {
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw Error("--slot-save-path " + printable(folder) + ": there is no such folder");
 }
 
 constexpr std::uint64_t default_cache_mib = 8192;
@@ -170,6 +215,86 @@ Generator::KeptPrefixes kept_prefixes(const ServeOptions& options) {
   kept.folder_bytes = std::stoull(size) << 20;
   kept.folder.resize(colon);
   return kept;
+}
+
+using Report = std::function<void(const std::string&)>;
+
+server::ServiceOptions service_options(const ServeOptions& options) {
+  server::ServiceOptions service;
+  service.defaults = options.defaults;
+  service.template_variables = options.template_variables;
+  service.build = std::string(version) + ", " + build;
+  service.request_seconds = options.request_seconds;
+  service.ping_interval = std::chrono::seconds(options.ping_seconds);
+  service.has_page = !options.has_no_page;
+  service.slot_folder = options.slot_folder;
+  service.continues_answers = options.continues_answers;
+  service.metrics = std::make_shared<server::Metrics>();
+  return service;
+}
+
+// Loads a model, and makes it ready to answer.
+std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, const ServeOptions& options,
+                                             server::ServiceOptions service, const Report& report) {
+  struct Served {
+    std::unique_ptr<Generator> generator;
+    std::unique_ptr<server::Service> service;  // goes first
+  };
+  const auto served = std::make_shared<Served>();
+  served->generator = std::make_unique<Generator>(model);
+  Generator& generator = *served->generator;
+  if (!generator.draft_choice().empty()) report("note: " + generator.draft_choice());
+  for (const std::string& sentence : generator.notes()) report("note: " + sentence);
+  if (options.chat_template) generator.chat().set_template(*options.chat_template);
+  if (!generator.chat().has_template())
+    report("note: the model has no chat template; messages are joined as plain text (--chat-template)");
+  generator.keep_prefixes(kept_prefixes(options),
+                          [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });
+  service.model_path = model.target;
+  served->service = std::make_unique<server::Service>(generator, model.max_queue_size, std::move(service));
+  return {served, served->service.get()};
+}
+
+std::unique_ptr<server::ModelPool> one_model(ServeOptions& options, const Report& report) {
+  resolve_models(options.generator);
+  server::ServiceOptions service = service_options(options);
+  service.model_name =
+      options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
+  return std::make_unique<server::ModelPool>(serve_model(options.generator, options, std::move(service), report));
+}
+
+// Unless something else was asked for, drafts come from a model on this machine or from the text.
+GeneratorOptions options_of(const server::KnownModel& model, GeneratorOptions options) {
+  options.target = model.path;
+  if (options.num_draft_tokens != 0 && !has_draft(options.draft)) options.draft = AutomaticDraft();
+  else if (std::holds_alternative<AutomaticDraft>(options.draft)) options.download = local_model;
+  return options;
+}
+
+std::unique_ptr<server::ModelPool> several_models(const ServeOptions& options, const Report& report) {
+  if (!options.generator.target.empty() || draft_path(options.generator.draft) != nullptr || !options.alias.empty())
+    throw UsageError(
+        "--models-dir serves the models of a folder, each with a draft of its own; leave out -m, -md and -a");
+  server::ModelPool::Options pool;
+  pool.most = idx(options.most_models);
+  pool.loads_by_itself = options.loads_models;
+  pool.max_waiting = idx(options.generator.max_queue_size);
+  pool.common = service_options(options);
+  server::ModelPool::Loader loader;
+  loader.load = [&options, report, common = pool.common](const server::KnownModel& model,
+                                                         const LoadProgressCallback& progress) {
+    GeneratorOptions own = options_of(model, options.generator);
+    own.progress = progress;
+    server::ServiceOptions service = common;
+    service.model_name = model.name;
+    return serve_model(own, options, std::move(service),
+                       [&](const std::string& line) { report(model.name + ": " + line); });
+  };
+  loader.memory_need = [&options](const server::KnownModel& model) {
+    return memory_need(options_of(model, options.generator)).total();
+  };
+  loader.available_memory = available_memory;
+  return std::make_unique<server::ModelPool>(models_in(options.model_folder), pool, std::move(loader));
 }
 
 // Lets requests that run or wait end, for a while.
@@ -201,30 +326,22 @@ int run_serve(int argc, const char* const* argv) {
     return 0;
   }
   name_model(options.generator, parsed);
-  resolve_models(options.generator);
   const int capacity = options.generator.max_sequences + options.generator.max_queue_size;
   options.http.num_threads = options.num_threads > 0 ? options.num_threads : capacity + spare_threads;
   options.http.max_body = idx(options.max_body_mib) << 20;
 
-  Generator generator(options.generator);
-  show_notes(generator);
-  if (options.chat_template) generator.chat().set_template(*options.chat_template);
-  if (!generator.chat().has_template())
-    note("note: the model has no chat template; messages are joined as plain text (--chat-template)\n");
-
-  server::ServiceOptions service;
-  service.defaults = options.defaults;
-  service.model_path = options.generator.target;
-  service.model_name =
-      options.alias.empty() ? std::filesystem::path(options.generator.target).filename().string() : options.alias;
-  service.template_variables = options.template_variables;
-  service.build = std::string(version) + ", " + build;
-  service.request_seconds = options.request_seconds;
-  service.has_page = !options.has_no_page;
-  const auto report = [](const std::string& problem) { note("specdec serve: " + printable(problem) + "\n"); };
-  generator.keep_prefixes(kept_prefixes(options), report);
+  check_slot_folder(options.slot_folder);
+  BackgroundLines lines;
+  const Report report = [&lines](const std::string& text) { lines.write(text); };
+  if (!options.has_no_log) {
+    const auto form = options.log_format == "json" ? server::json_line : server::text_line;
+    options.http.log = [report, form](const server::RequestRecord& record) { report(form(record)); };
+  }
+  const std::unique_ptr<server::ModelPool> models =
+      options.model_folder.empty() ? one_model(options, report) : several_models(options, report);
   catch_terminations();
-  server::Server server(generator, options.generator.max_queue_size, options.http, std::move(service), report);
+  server::Server server(*models, options.http,
+                        [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });
   write("listening on " + url(options.http.host, server.port()) + "\n");
   while (!wait_for_interrupt(std::chrono::seconds(1))) {
     if (server.has_failed())

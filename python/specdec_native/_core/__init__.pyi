@@ -113,13 +113,13 @@ class Generator:
         """
         Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.
         """
-    def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, **kwargs: typing.Any) -> ChatPrompt:
+    def chat(self, messages: str, tools: str, callable: str, is_required: bool, is_parallel: bool, continues_answer: bool, **kwargs: typing.Any) -> ChatPrompt:
         """
         chat_prompt() as a prompt of submit(), with its options. Control tokens written in messages and tools are ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more than one may be.
         """
-    def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool) -> str:
+    def chat_prompt(self, messages: str, tools: str, add_generation_prompt: bool, continues_answer: bool) -> str:
         """
-        A conversation in the target's chat template. messages and tools are JSON; tools may be null.
+        A conversation in the target's chat template. messages and tools are JSON; tools may be null. continues_answer: the last message is the beginning of the answer.
         """
     def close(self) -> None:
         """

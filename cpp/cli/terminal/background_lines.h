@@ -1,0 +1,35 @@
+// Lines for standard error that nobody waits for: a reader that is slow or gone holds up no request.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace specdec::cli {
+
+class BackgroundLines {
+ public:
+  BackgroundLines();   // throws std::system_error
+  ~BackgroundLines();  // writes those that wait
+  BackgroundLines(const BackgroundLines&) = delete;
+  BackgroundLines& operator=(const BackgroundLines&) = delete;
+
+  void write(std::string line);  // any thread
+
+ private:
+  void work();
+
+  static constexpr std::size_t most_waiting = 10000;  // more are dropped, which a line then says
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> waiting_;
+  std::size_t num_dropped_ = 0;
+  bool is_ending_ = false;
+  std::thread writer_;
+};
+
+}  // namespace specdec::cli

@@ -1,0 +1,186 @@
+"""Several models in one server: --models-dir."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import pathlib
+import shutil
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.server.running import PROMPT, DidNotStart, Server, serving, wait_until
+
+OPTIONS = ["-np", "2", "-c", "1024", "--no-repack"]
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, target_path: pathlib.Path, draft_path: pathlib.Path) -> pathlib.Path:
+    """Models "large", "small" (in a folder of its own) and "broken", which is cut."""
+    models = tmp_path / "models"
+    (models / "small").mkdir(parents=True)
+    shutil.copy(target_path, models / "large.gguf")
+    shutil.copy(draft_path, models / "small" / "weights.gguf")
+    shutil.copy(draft_path, models / "small" / "mmproj-weights.gguf")
+    (models / "broken.gguf").write_bytes(draft_path.read_bytes()[:300_000])
+    return models
+
+
+@pytest.fixture
+def server(specdec: pathlib.Path, folder: pathlib.Path) -> Iterator[Server]:
+    with serving(specdec, "--models-dir", folder, "--models-max", "1", *OPTIONS) as running:
+        yield running
+        assert running.process.poll() is None, "the server died"
+
+
+def status(server: Server, name: str) -> str:
+    models = {model["id"]: model["status"] for model in server.get("/v1/models").json["data"]}
+    value: str = models[name]["value"]
+    return value
+
+
+def text(server: Server, model: str, **body: object) -> str:
+    reply = server.post("/v1/completions", {"model": model, "prompt": PROMPT, "max_tokens": 8, "seed": 1, **body})
+    assert reply.status == 200, reply.text
+    assert reply.json["model"] == model
+    result: str = reply.json["choices"][0]["text"]
+    return result
+
+
+@contextlib.contextmanager
+def busy(server: Server, model: str) -> Iterator[threading.Event]:
+    """A long answer of the model, until the event is set."""
+    ended = threading.Event()
+    body = {"model": model, "prompt": PROMPT, "max_tokens": 900, "ignore_eos": True, "stream": True}
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.post, "/v1/completions", body)
+        wait_until(lambda: status(server, model) == "loaded" and server.num_unfinished() > 0)
+        yield ended
+        assert "[DONE]" in answer.result().text
+
+
+def test_requests_choose_their_model(specdec: pathlib.Path, server: Server, draft_path: pathlib.Path) -> None:
+    assert [status(server, name) for name in ("broken", "large", "small")] == ["unloaded"] * 3
+    small, large = text(server, "small"), text(server, "large.gguf".removesuffix(".gguf"))
+    assert status(server, "large") == "loaded" and status(server, "small") == "unloaded"
+    assert text(server, "small") == small and text(server, "large") == large
+    props = server.get("/props?model=large").json
+    assert props["model_path"].endswith("large.gguf") and props["total_slots"] == 2
+    with serving(specdec, "-m", draft_path, *OPTIONS) as alone:
+        assert alone.text(max_tokens=8, seed=1) == small
+
+
+def test_names(server: Server) -> None:
+    missing = server.post("/v1/completions", {"prompt": PROMPT})
+    assert missing.status == 400 and missing.error["param"] == "model"
+    assert "broken, large, small" in missing.error["message"]
+    unknown = server.post("/v1/chat/completions", {"model": "other", "messages": [{"role": "user", "content": "x"}]})
+    assert unknown.status == 404 and "other" in unknown.error["message"] and "large" in unknown.error["message"]
+    reply = server.post("/tokenize", {"model": "small.gguf", "content": "x"})
+    assert reply.status == 200 and reply.json["tokens"]
+    assert server.post("/tokenize", {"model": "small:latest", "content": "x"}).status == 200
+    assert server.get("/v1/models/large").json["id"] == "large" and server.get("/v1/models/x").status == 404
+    assert server.get("/props").json["role"] == "router"
+    assert server.get("/slots?model=large").status == 503  # it is not loaded, and nothing waits for it
+    assert len(server.get("/slots?model=small").json) == 2
+
+
+def test_a_damaged_model(server: Server) -> None:
+    for _ in range(2):
+        reply = server.post("/v1/completions", {"model": "broken", "prompt": PROMPT})
+        assert reply.status == 500 and "the model broken could not be loaded" in reply.error["message"]
+    listed = server.get("/v1/models/broken").json["status"]
+    assert listed["value"] == "unloaded" and listed["failed"] and "broken.gguf" in listed["error"]
+    assert text(server, "small")
+    assert server.get("/health").status == 200
+
+
+def test_what_runs_is_not_unloaded(server: Server) -> None:
+    with busy(server, "large"):
+        answer = text(server, "small")  # waits
+        assert answer and status(server, "large") == "unloaded"
+    assert text(server, "small") == answer
+
+
+def test_a_client_that_leaves_costs_no_model(server: Server) -> None:
+    with busy(server, "large"):
+        with pytest.raises(TimeoutError):
+            server.post("/v1/completions", {"model": "small", "prompt": PROMPT}, timeout=0.3)
+        wait_until(lambda: server.num_unfinished() <= 1)
+    assert status(server, "large") == "loaded" and status(server, "small") == "unloaded"
+
+
+def test_the_one_not_used_for_the_longest_goes(
+    specdec: pathlib.Path, folder: pathlib.Path, draft_path: pathlib.Path
+) -> None:
+    shutil.copy(draft_path, folder / "other.gguf")
+    with serving(specdec, "--models-dir", folder, "--models-max", "2", *OPTIONS) as server:
+        for name in ("small", "large", "small", "other"):
+            text(server, name)
+        assert [status(server, name) for name in ("small", "large", "other")] == ["loaded", "unloaded", "loaded"]
+
+
+def test_many_at_once(server: Server) -> None:
+    names = ["small", "large", "broken"] * 8
+    expected = {"small": text(server, "small"), "large": text(server, "large")}
+
+    def ask(name: str) -> tuple[int, str]:
+        body = {"model": name, "prompt": PROMPT, "max_tokens": 8, "seed": 1}
+        reply = server.post("/v1/completions", body)
+        return reply.status, "" if reply.status != 200 else reply.json["choices"][0]["text"]
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        for name, (code, answer) in zip(names, pool.map(ask, names), strict=True):
+            assert (code, answer) == ((500, "") if name == "broken" else (200, expected[name]))
+    assert server.num_unfinished() == 0
+
+
+def test_loads_and_unloads_by_hand(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    with serving(specdec, "--models-dir", folder, "--no-models-autoload", *OPTIONS) as server:
+        reply = server.post("/v1/completions", {"model": "small", "prompt": PROMPT})
+        assert reply.status == 400 and "/models/load" in reply.error["message"]
+        assert server.post("/models/unload", {"model": "small"}).status == 400
+        assert server.post("/models/load", {"model": "small"}).json == {"success": True}
+        wait_until(lambda: status(server, "small") == "loaded")
+        assert text(server, "small")
+        assert server.post("/models/unload", {"model": "small"}).json == {"success": True}
+        wait_until(lambda: status(server, "small") == "unloaded")
+        code, error = server.stop()
+        assert code == 0, error
+
+
+def test_a_stream_is_kept_alive_while_it_waits(specdec: pathlib.Path, folder: pathlib.Path) -> None:
+    options = ["--models-max", "1", "--sse-ping-interval", "1", "-np", "2", "-c", "16384", "--no-repack"]
+    with serving(specdec, "--models-dir", folder, *options) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        long = {"model": "large", "prompt": PROMPT, "max_tokens": 12_000, "ignore_eos": True, "stream": True}
+        first = pool.submit(server.post, "/v1/completions", long)
+        wait_until(lambda: status(server, "large") == "loaded" and server.num_unfinished() > 0)
+        body = {"model": "small", "prompt": PROMPT, "max_tokens": 4, "stream": True}
+        reply = server.post("/v1/completions", body)
+        assert reply.text.startswith(": loading the model")
+        assert reply.events[-1]["choices"][0]["finish_reason"] == "length"
+        assert first.result().status == 200
+        failed = server.post("/v1/completions", {**body, "model": "broken"})  # quickly: the status can still say it
+        assert failed.status == 500
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-m", "x.gguf"], "leave out -m, -md and -a"),
+        (["--alias", "x"], "leave out -m, -md and -a"),
+    ],
+)
+def test_options_that_exclude_each_other(
+    specdec: pathlib.Path, folder: pathlib.Path, options: list[str], message: str
+) -> None:
+    with pytest.raises(DidNotStart, match=message), serving(specdec, "--models-dir", folder, *options):
+        pass
+
+
+def test_folders_without_models(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(DidNotStart, match="there is no model"), serving(specdec, "--models-dir", tmp_path):
+        pass
+    with pytest.raises(DidNotStart, match="No such file"), serving(specdec, "--models-dir", tmp_path / "none"):
+        pass
