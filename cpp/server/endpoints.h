@@ -24,12 +24,12 @@ HttpReply ollama_generate(Service& service, const HttpRequest& http);
 HttpReply ollama_embed(Service& service, const HttpRequest& http);
 HttpReply ollama_embeddings(Service& service, const HttpRequest& http);
 HttpReply ollama_show(Service& service, const HttpRequest& http);
-HttpReply ollama_tags(Service& service);
-HttpReply ollama_ps(Service& service);
-HttpReply ollama_version(Service& service);
 
 HttpReply slot_action(Service& service, const HttpRequest& http);  // /slots/N?action=save, restore or erase
 
+HttpReply ollama_tags(ModelPool& pool, const HttpRequest& http);
+HttpReply ollama_ps(ModelPool& pool, const HttpRequest& http);
+HttpReply ollama_version(ModelPool& pool, const HttpRequest& http);
 HttpReply page(ModelPool& pool, const HttpRequest& http);  // for browsers
 HttpReply health(ModelPool& pool, const HttpRequest& http);
 HttpReply models(ModelPool& pool, const HttpRequest& http);

@@ -28,9 +28,9 @@ Json details_json(const ModelCard& card) {
 }
 
 // Of a list of models.
-Json entry_json(Service& service, const ModelCard& card) {
-  return {{"name", service.options().model_name},
-          {"model", service.options().model_name},
+Json entry_json(const KnownModel& model, const ModelCard& card) {
+  return {{"name", model.name},
+          {"model", model.name},
           {"size", card.file_bytes},
           {"digest", card.fingerprint},
           {"details", details_json(card)}};
@@ -65,19 +65,29 @@ Json capabilities_json(const Generator& generator) {
 
 }  // namespace
 
-HttpReply ollama_tags(Service& service) {
-  const ModelCard card = card_of(service);
-  Json entry = entry_json(service, card);
-  entry["modified_at"] = rfc3339(card.modified);
-  return json_reply({{"models", Json::array({entry})}});
+HttpReply ollama_tags(ModelPool& pool, const HttpRequest&) {
+  Json list = Json::array();
+  for (const ModelPool::Status& status : pool.statuses()) {
+    try {
+      const ModelCard card = read_model_card(status.model.path);
+      list.push_back(entry_json(status.model, card));
+      list.back()["modified_at"] = rfc3339(card.modified);
+    } catch (const ModelError&) {  // a damaged file; /v1/models has the reason once it was asked for
+    }
+  }
+  return json_reply({{"models", std::move(list)}});
 }
 
-HttpReply ollama_ps(Service& service) {
-  Json entry = entry_json(service, card_of(service));
-  entry["expires_at"] = "9999-12-31T23:59:59Z";  // it stays loaded
-  entry["size_vram"] = 0;
-  entry["context_length"] = service.generator().n_ctx();
-  return json_reply({{"models", Json::array({entry})}});
+HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
+  Json list = Json::array();
+  for (const ModelPool::Status& status : pool.statuses()) {
+    if (!status.service) continue;
+    list.push_back(entry_json(status.model, read_model_card(status.model.path)));
+    list.back()["expires_at"] = "9999-12-31T23:59:59Z";  // no time is set for it
+    list.back()["size_vram"] = 0;
+    list.back()["context_length"] = status.service->generator().n_ctx();
+  }
+  return json_reply({{"models", std::move(list)}});
 }
 
 HttpReply ollama_show(Service& service, const HttpRequest& http) {
@@ -95,8 +105,8 @@ HttpReply ollama_show(Service& service, const HttpRequest& http) {
                      {"modified_at", rfc3339(card.modified)}});
 }
 
-HttpReply ollama_version(Service& service) {
-  const std::string& build = service.options().build;
+HttpReply ollama_version(ModelPool& pool, const HttpRequest&) {
+  const std::string& build = pool.options().common.build;
   return json_reply({{"version", build.substr(0, build.find(','))}});
 }
 

@@ -17,20 +17,6 @@ std::string path_of(const RequestRecord& record) {
   return printable(record.path.substr(0, most_of_path)) + (is_long ? "..." : "");
 }
 
-// "2026-01-31T23:59:59Z". Years begin in March here, so that a leap day is the last one.
-std::string rfc3339(std::int64_t unix_seconds) {
-  constexpr std::int64_t day_seconds = 24 * 60 * 60, days_of_400_years = 146097, days_to_1970 = 719468;
-  const std::int64_t second = unix_seconds % day_seconds, days = unix_seconds / day_seconds + days_to_1970;
-  const std::int64_t era = days / days_of_400_years, day_of_era = days % days_of_400_years;
-  const std::int64_t year = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  const std::int64_t day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-  const std::int64_t month = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * month + 2) / 5 + 1;
-  const auto two_digits = [](std::int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); };
-  return std::to_string(400 * era + year + (month > 9 ? 1 : 0)) + "-" + two_digits(month > 9 ? month - 9 : month + 3) +
-         "-" + two_digits(day) + "T" + two_digits(second / 3600) + ":" + two_digits(second / 60 % 60) + ":" +
-         two_digits(second % 60) + "Z";
-}
-
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
 bool has_answer(const RequestRecord& record) { return record.stats.prompt_tokens > 0; }
