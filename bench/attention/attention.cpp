@@ -2,13 +2,17 @@
 // all interleaved in one run. The limits: read bandwidth (if few rows share a key) and F32 multiply-add rate (if many
 // do).
 //
-// Both run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. Calls go through more
+// With a cache in Q8_0, which is multiplied in integers, our arithmetic in F32 is timed beside it.
+//
+// All run FLASH_ATTN_EXT in a ggml graph on the same tensors, with our op hook and without. Calls go through more
 // layers than fit the CPU caches, so that keys and values are cold, as in a model. Times and limits are tenth
 // percentiles, because the machine may be shared.
 //
 // Usage: bench_attention [--isa NAME] [--shape NAME,NAME] [--kv f16|q8_0] [--rounds R] [--threads T,T] [--cached C,C]
 // [--n N,N]
 //                        [--stock 0|1] [--pages small|huge]
+#include "graph/attention.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -44,7 +48,8 @@ struct Shape {
   int heads, kv_heads, head_size;
 };
 
-constexpr Shape shapes[] = {{"1.1b", 32, 4, 64}, {"8b", 32, 8, 128}, {"7b", 32, 32, 128}, {"wide", 64, 64, 64}};
+constexpr Shape shapes[] = {
+    {"1.1b", 32, 4, 64}, {"1.5b", 12, 2, 128}, {"8b", 32, 8, 128}, {"7b", 32, 32, 128}, {"wide", 64, 64, 64}};
 
 struct Options {
   std::string isa, kv = "f16", pages = "huge";
@@ -144,12 +149,13 @@ class Cache {
   }
 
  private:
-  // Small numbers: halves of 2^-4 .. 2, or blocks of 32 bytes with such a scale.
+  // Small numbers: halves of 2^-4 .. 2, or blocks of 32 bytes with such a scale, which is positive.
   static void fill(ggml_tensor* t) {
     std::uint64_t state = 1;
     auto* bytes = static_cast<std::uint8_t*>(t->data);
+    const std::uint64_t sign = t->type == GGML_TYPE_F16 ? 0x8000 : 0;
     const auto half = [&] {
-      return static_cast<std::uint16_t>((state >> 48 & 0x8000) | (11 + (state >> 40) % 4) << 10 | (state >> 20 & 1023));
+      return static_cast<std::uint16_t>((state >> 48 & sign) | (11 + (state >> 40) % 4) << 10 | (state >> 20 & 1023));
     };
     for (std::size_t at = 0; at < ggml_nbytes(t);) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -214,13 +220,17 @@ void use_hook(bool wanted) {
   if (!wanted && present) types.pop_back();
 }
 
-void slice(Calls& calls, bool ours, std::vector<double>& times) {
-  use_hook(ours);
+enum class Arithmetic { ours, ours_in_floats, stock };
+
+void slice(Calls& calls, Arithmetic arithmetic, std::vector<double>& times) {
+  use_hook(arithmetic != Arithmetic::stock);
+  specdec::compute_attention_in_floats(arithmetic == Arithmetic::ours_in_floats);
   const double end = now() + slice_seconds;
   calls.seconds();  // wakes the threads
   do times.push_back(calls.seconds());
   while (now() < end);
   use_hook(true);
+  specdec::compute_attention_in_floats(false);
 }
 
 void run(const Options& options, const Shape& shape, int cached) {
@@ -233,7 +243,7 @@ void run(const Options& options, const Shape& shape, int cached) {
     const std::unique_ptr<ggml_threadpool, Free> pool(ggml_threadpool_new(&params));
     std::vector<std::unique_ptr<Calls>> calls;
     for (const int n : options.n) calls.push_back(std::make_unique<Calls>(cache, n, cached, pool.get(), threads));
-    std::vector<std::vector<double>> ours(calls.size()), stock(calls.size());
+    std::vector<std::vector<double>> ours(calls.size()), floats(calls.size()), stock(calls.size());
     std::vector<double> reads, peaks;
     for (int round = 0; round < options.rounds; ++round) {
       const std::size_t share = cache.bytes() / static_cast<std::size_t>(threads);
@@ -249,8 +259,9 @@ void run(const Options& options, const Shape& shape, int cached) {
       peaks.push_back(
           rate_of(threads, [&](int) { return 2.0 * static_cast<double>(bench::f32_multiply_adds(options.isa)); }));
       for (std::size_t i = 0; i < calls.size(); ++i) {
-        slice(*calls[i], true, ours[i]);
-        if (options.stock) slice(*calls[i], false, stock[i]);
+        slice(*calls[i], Arithmetic::ours, ours[i]);
+        if (type == GGML_TYPE_Q8_0) slice(*calls[i], Arithmetic::ours_in_floats, floats[i]);
+        if (options.stock) slice(*calls[i], Arithmetic::stock, stock[i]);
       }
     }
     const double read = bench::median(reads), peak = bench::median(peaks);
@@ -258,14 +269,18 @@ void run(const Options& options, const Shape& shape, int cached) {
         "%s %s: %d heads of %d, %d kv heads; kv %s, %d cached, %d thread(s): read %.1f GB/s, f32 peak %.0f GFLOP/s\n",
         options.isa.c_str(), shape.name, shape.heads, shape.head_size, shape.kv_heads, options.kv.c_str(), cached,
         threads, read / 1e9, peak / 1e9);
-    std::printf("   n       us  GFLOP/s  of peak    GB/s  of read  llama.cpp us  times\n");
+    std::printf("   n       us  GFLOP/s  of peak    GB/s  of read");
+    if (type == GGML_TYPE_Q8_0) std::printf("   in F32 us  times");
+    std::printf(options.stock ? "  llama.cpp us  times\n" : "\n");
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const double time = fast(ours[i]), other = fast(stock[i]);
       const double operations = 4.0 * shape.heads * shape.head_size * options.n[i] * cached;
       std::printf("%4d  %7.0f  %7.1f  %6.1f%%  %6.2f  %6.1f%%", options.n[i], 1e6 * time, operations / time / 1e9,
                   peak > 0 ? 100 * operations / time / peak : 0.0, row_bytes * cached / time / 1e9,
                   100 * row_bytes * cached / time / read);
-      options.stock ? std::printf("  %12.0f  %5.1f\n", 1e6 * other, other / time) : std::printf("\n");
+      if (type == GGML_TYPE_Q8_0) std::printf("  %10.0f  %5.2f", 1e6 * fast(floats[i]), fast(floats[i]) / time);
+      if (options.stock) std::printf("  %12.0f  %5.1f", 1e6 * other, other / time);
+      std::printf("\n");
     }
     std::fflush(stdout);
   }
@@ -310,7 +325,7 @@ int main(int argc, char** argv) {
     const Shape* shape =
         std::find_if(std::begin(shapes), std::end(shapes), [&](const Shape& s) { return name == s.name; });
     if (shape == std::end(shapes)) {
-      std::fprintf(stderr, "no shape \"%s\"; there are 1.1b, 8b, 7b and wide\n", name.c_str());
+      std::fprintf(stderr, "no shape \"%s\"; there are 1.1b, 1.5b, 8b, 7b and wide\n", name.c_str());
       return 2;
     }
     for (const int cached : options.cached) run(options, *shape, cached);

@@ -1,7 +1,7 @@
 // Scaled dot-product attention over a cache of keys and values, for any number of queries at once.
 //
-// The cache is read once for all rows of a call. Its cells are converted to f32, which is exact for both cache types. A
-// row's result does not depend on the other rows:
+// The cache is read once for all rows of a call. Cells in F16 are converted to f32, which is exact; cells in Q8_0 are
+// multiplied in integers (attention_int8.h states the arithmetic). A row's result does not depend on the other rows:
 // - scores are sums over the head's dimensions in ascending order;
 // - softmax is accumulated online (Milakov and Gimelshein 1805.02867; Dao et al. 2205.14135) over blocks of 64 cells in
 //   ascending order; a block whose cells are all masked is skipped;
@@ -42,7 +42,8 @@ struct Problem {
   std::int64_t num_cells;  // a multiple of block_cells
   CacheType type;          // with q8_0, sizes are multiples of 32
   int head_size, value_size, group;
-  float scale;  // of the scores, before the mask
+  float scale;     // of the scores, before the mask
+  bool in_floats;  // converts Q8_0 to f32, too: to compare with
 
   std::int64_t num_chunks() const { return (num_cells + chunk_cells - 1) / chunk_cells; }
 };
@@ -60,10 +61,24 @@ constexpr int state_floats(int value_size) { return value_size + lanes; }
 // strips a power of two apart would compete for the same lines of the L1 cache.
 constexpr int strip_floats(int depth) { return (depth + 1) * lanes; }
 
-// Number of f32 values of scratch memory per call.
-constexpr std::size_t scratch_floats(int head_size, int value_size) {
+constexpr std::size_t float_scratch_floats(int head_size, int value_size) {
   const int block = block_cells / lanes * strip_floats(head_size) + value_size / lanes * strip_floats(block_cells);
   return idx(block + max_rows * (head_size + block_cells + 1) + lanes);
+}
+
+// Queries that are rounded to int8 at a time, at least max_rows.
+constexpr int rounded_rows = 256;
+
+constexpr std::size_t quad_scratch_floats(int head_size, int value_size) {
+  const int cells = block_cells / 4 * (head_size + value_size) + block_cells / 32 * (head_size + value_size);
+  const int queries = rounded_rows * (head_size / 4 + 2 * (head_size / 32));
+  const int weights = max_rows * value_size / 32 * (block_cells / 4 + 2);
+  return idx(cells + queries + weights);
+}
+
+// Number of f32 values of scratch memory per call.
+constexpr std::size_t scratch_floats(int head_size, int value_size) {
+  return float_scratch_floats(head_size, value_size) + quad_scratch_floats(head_size, value_size);
 }
 
 struct Kernels {
@@ -81,7 +96,7 @@ struct Kernels {
 };
 
 extern const Kernels kernels_scalar;
-extern const Kernels kernels_avx2, kernels_avx512;  // x86 builds only
-extern const Kernels kernels_neon;                  // 64-bit ARM builds only
+extern const Kernels kernels_avx2, kernels_avx_vnni, kernels_avx512_vnni;  // x86 builds only
+extern const Kernels kernels_neon_dotprod;                                 // 64-bit ARM builds only
 
 }  // namespace specdec::attention

@@ -1,4 +1,4 @@
-// AVX2 kernels: sixteen lanes in two registers.
+// AVX2 kernels.
 #include <immintrin.h>
 
 #include "attention/attention.h"
@@ -6,81 +6,21 @@
 namespace specdec::attention {
 namespace {
 
-#include "attention/attention_x86.h"
+constexpr bool keys_are_unsigned = false;
+#include "attention/attention_ymm.h"
 
-struct Lanes {
-  __m256 low, high;
-};
-constexpr int full_tile = 4;  // uses 8 registers for sums, 2 for a strip and 1 for an operand, of 16
-constexpr int tile_strips(int rows) { return rows > 2 ? 1 : 2; }
-
-inline Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
-inline void store(float* x, Lanes v) {
-  _mm256_storeu_ps(x, v.low);
-  _mm256_storeu_ps(x + 8, v.high);
+inline __m256i add_pairs(__m256i sum, __m256i pairs) {
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-inline Lanes broadcast(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-inline Lanes add(Lanes a, Lanes b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
-inline Lanes multiply(Lanes a, Lanes b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
-inline Lanes fused(Lanes a, Lanes b, Lanes c) {
-  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+// |keys| * (+-query): at most 2 * 128 * 127 per pair, which int16 holds.
+inline __m256i score_dot_eight(__m256i sum, __m256i keys, __m256i query) {
+  return add_pairs(sum, _mm256_maddubs_epi16(_mm256_abs_epi8(keys), _mm256_sign_epi8(query, keys)));
 }
-inline Lanes maximum(Lanes a, Lanes b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
-inline __m256 load_eight(const std::uint16_t* x) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-}
-inline Lanes load_f16(const std::uint16_t* x) { return {load_eight(x), load_eight(x + 8)}; }
-inline Lanes load_i8(const std::int8_t* x) {
-  const auto eight = [](const std::int8_t* p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-  };
-  return {eight(x), eight(x + 8)};
+inline __m256i value_dot_eight(__m256i sum, __m256i values, __m256i weights) {
+  return add_pairs(sum, _mm256_maddubs_epi16(weights, values));
 }
 
-inline float sum_of(Lanes v) {
-  const __m256 eight = _mm256_add_ps(v.low, v.high);
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-inline float largest_of(Lanes v) {
-  const __m256 eight = _mm256_max_ps(v.low, v.high);
-  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
-}
-
-inline __m256 power_of_two_times_eight(__m256 p, __m256 n, __m256 x) {
-  const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23));
-  return _mm256_and_ps(_mm256_castsi256_ps(bits), _mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_NLT_UQ));
-}
-// p * 2^n; 0 where x is below -87.
-inline Lanes power_of_two_times(Lanes p, Lanes n, Lanes x) {
-  return {power_of_two_times_eight(p.low, n.low, x.low), power_of_two_times_eight(p.high, n.high, x.high)};
-}
-
-inline __m256 low_floats(__m256i halves) { return _mm256_cvtph_ps(_mm256_castsi256_si128(halves)); }
-inline __m256 high_floats(__m256i halves) { return _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)); }
-inline void load_f16_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
-  __m256i first[8], second[8];
-  load_half_columns(row, stride, first, second);
-  for (int i = 0; i < 8; ++i) {
-    x[i] = {low_floats(first[i]), low_floats(second[i])};
-    x[8 + i] = {high_floats(first[i]), high_floats(second[i])};
-  }
-}
-inline void load_i8_columns(const char* row, std::int64_t stride, Lanes (&x)[lanes]) {
-  __m128i columns[16];
-  load_byte_columns(row, stride, columns);
-  const auto eight = [](__m128i v) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(v)); };
-  for (int i = 0; i < lanes; ++i) x[i] = {eight(columns[i]), eight(_mm_unpackhi_epi64(columns[i], columns[i]))};
-}
-inline Lanes load_f16_column(const char* row, std::int64_t stride) {
-  const __m256i halves = gather_halves(row, stride);
-  return {low_floats(halves), high_floats(halves)};
-}
-
-#include "attention/attention_kernel.h"
+#include "attention/attention_int8.h"
 
 }  // namespace
 

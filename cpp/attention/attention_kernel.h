@@ -1,5 +1,5 @@
-// The algorithm, written over sixteen lanes; included by one file per instruction set, which defines in an anonymous
-// namespace
+// The algorithm in F32, written over sixteen lanes; included by attention_int8.h in one file per instruction set, which
+// defines in an anonymous namespace
 //   Lanes, load, store, broadcast, add, multiply, fused (a * b + c), maximum (the second operand if either is NaN),
 //   largest_of, sum_of (over the lanes, folding halves), power_of_two_times (p * 2^n, n whole),
 //   half, load_f16, load_i8 (one half, sixteen, sixteen bytes), load_f16_columns, load_i8_columns (of sixteen rows,
@@ -267,12 +267,15 @@ bool all_hidden(const std::uint16_t* mask) {
   return true;
 }
 
+const float* query_of(const Problem& p, std::int64_t head, std::int64_t row) {
+  return reinterpret_cast<const float*>(p.queries + row / p.group * p.query_stride +
+                                        (head * p.group + row % p.group) * p.query_head_stride);
+}
+
 void scale_queries(const Problem& p, std::int64_t head, std::int64_t begin, std::int64_t end, float* out) {
-  for (std::int64_t r = begin; r < end; ++r, out += p.head_size) {
-    const char* query = p.queries + r / p.group * p.query_stride + (head * p.group + r % p.group) * p.query_head_stride;
-    const Lanes scale = broadcast(p.scale);
-    for (int d = 0; d < p.head_size; d += lanes)
-      store(out + d, multiply(load(reinterpret_cast<const float*>(query) + d), scale));
+  for (std::int64_t row = begin; row < end; ++row, out += p.head_size) {
+    const float* query = query_of(p, head, row);
+    for (int d = 0; d < p.head_size; d += lanes) store(out + d, multiply(load(query + d), broadcast(p.scale)));
   }
 }
 
@@ -283,10 +286,19 @@ void clear_states(int value_size, std::int64_t num_rows, float* states) {
   }
 }
 
-template <CacheType type>
-void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
-                std::int64_t head_states, const Scratch& s) {
-  const int state = state_floats(p.value_size), num_rows = static_cast<int>(rows.end - rows.begin);
+// Rows of a head for which a block of cells is not all masked.
+struct Run {
+  int begin, end;
+  const std::uint16_t* const* masks;
+  float* states;
+};
+
+// Calls begin_block(keys, values) for each block of each head that a row sees, then add_run(head, keys, values, run)
+// for its runs.
+template <CacheType type, class BeginBlock, class AddRun>
+void read_blocks(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
+                 std::int64_t head_states, BeginBlock begin_block, AddRun add_run) {
+  const int num_rows = static_cast<int>(rows.end - rows.begin);
   for (; cell < end_cell; cell += block_cells) {
     const std::uint16_t* masks[max_rows];
     bool hidden[max_rows];
@@ -307,46 +319,57 @@ void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int6
                              p.head_size};
       const Cells<type> values{value, value + heads_on * p.value_head_stride + cells_on * p.value_stride,
                                p.value_stride, p.value_size};
-      bool is_converted = false;
-      for (int row = 0, end = 0; row < num_rows; row = end + 1) {  // runs of rows for which the block is not all masked
+      float* head_rows = states + (head - rows.head_begin) * head_states;
+      bool has_begun = false;
+      for (int row = 0, end = 0; row < num_rows; row = end + 1) {
         for (end = row; end < num_rows && !hidden[end];) ++end;
         if (end == row) continue;
-        float* run_states = states + (head - rows.head_begin) * head_states + row * state;
-        scale_queries(p, head, rows.begin + row, rows.begin + end, s.queries);
-        if (end - row <= full_tile) {
-          with_rows<full_tile>(end - row,
-                               [&](auto count) { score_directly<decltype(count)::value>(s.queries, keys, s.scores); });
-          softmax(s, masks + row, end - row, run_states, p.value_size);
-          with_rows<full_tile>(end - row, [&](auto count) {
-            sum_directly<decltype(count)::value>(s.scores, s.factors, values, run_states, state);
-          });
-          continue;
-        }
-        if (!is_converted) {
-          keys.convert_keys(s.keys);
-          values.convert_values(s.values);
-          is_converted = true;
-        }
-        Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(end - row,
-                                                                                                 block_cells / lanes);
-        softmax(s, masks + row, end - row, run_states, p.value_size);
-        Product{s.scores, block_cells, s.values, block_cells, run_states, state, s.factors}.run(end - row,
-                                                                                                p.value_size / lanes);
+        if (!has_begun) begin_block(keys, values);
+        has_begun = true;
+        add_run(head, keys, values, Run{row, end, masks + row, head_rows + row * state_floats(p.value_size)});
       }
     }
   }
 }
 
-void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states,
-                float* memory) {
-  const Scratch s(memory, p.head_size, p.value_size);
-  for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
-    clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
-  }
-  const std::int64_t cell = chunk * chunk_cells,
-                     end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
-  if (p.type == CacheType::f16) read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
-  else read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
+// Adds the weighted values of one tile's rows.
+template <CacheType type>
+void add_directly(const Scratch& s, const Cells<type>& values, int row, int end, float* states) {
+  const int state = state_floats(values.size);
+  with_rows<full_tile>(end - row, [&](auto count) {
+    sum_directly<decltype(count)::value>(s.scores + row * block_cells, s.factors + row, values, states + row * state,
+                                         state);
+  });
+}
+
+template <CacheType type>
+void read_cells(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
+                std::int64_t head_states, const Scratch& s) {
+  const int state = state_floats(p.value_size);
+  bool is_converted = false;
+  const auto begin_block = [&](const Cells<type>&, const Cells<type>&) { is_converted = false; };
+  const auto add_run = [&](std::int64_t head, const Cells<type>& keys, const Cells<type>& values, const Run& run) {
+    const int count = run.end - run.begin;
+    scale_queries(p, head, rows.begin + run.begin, rows.begin + run.end, s.queries);
+    if (count <= full_tile) {
+      with_rows<full_tile>(
+          count, [&](auto constant) { score_directly<decltype(constant)::value>(s.queries, keys, s.scores); });
+      softmax(s, run.masks, count, run.states, p.value_size);
+      add_directly(s, values, 0, count, run.states);
+      return;
+    }
+    if (!is_converted) {
+      keys.convert_keys(s.keys);
+      values.convert_values(s.values);
+      is_converted = true;
+    }
+    Product{s.queries, p.head_size, s.keys, p.head_size, s.scores, block_cells, nullptr}.run(count,
+                                                                                             block_cells / lanes);
+    softmax(s, run.masks, count, run.states, p.value_size);
+    Product{s.scores, block_cells, s.values, block_cells, run.states, state, s.factors}.run(count,
+                                                                                            p.value_size / lanes);
+  };
+  read_blocks<type>(p, rows, cell, end_cell, states, head_states, begin_block, add_run);
 }
 
 void merge(int value_size, std::int64_t num_rows, float* states, const float* later) {

@@ -92,7 +92,55 @@ inline Lanes power_of_two_times(const Lanes& p, const Lanes& n, const Lanes& x) 
   });
 }
 
-#include "attention/attention_kernel.h"
+// --- integers ---------------------------------------------------------------------------------------------------
+
+struct Ints {
+  std::int32_t x[lanes];  // or four bytes each
+};
+constexpr int quad_rows = 1;
+constexpr int quad_strips(int) { return 1; }
+
+inline Ints load_quads(const char* x) {
+  Ints out;
+  std::memcpy(&out, x, sizeof out);
+  return out;
+}
+inline Lanes to_floats(const Ints& v) {
+  return each([&](int i) { return static_cast<float>(v.x[i]); });
+}
+// Adding 1.5 * 2^23 rounds; the sum's lowest byte is the integer.
+inline void store_rounded(std::int8_t* to, const Lanes& a, const Lanes& b) {
+  for (int i = 0; i < 2 * lanes; ++i) {
+    const float sum = (i < lanes ? a.x[i] : b.x[i - lanes]) + 12582912.0f;
+    std::uint32_t bits;
+    std::memcpy(&bits, &sum, sizeof bits);
+    to[i] = static_cast<std::int8_t>(bits & 255);
+  }
+}
+inline Ints dot(Ints sum, const Ints& quads, const std::int8_t* four) {
+  std::int8_t bytes[4 * lanes];
+  std::memcpy(bytes, &quads, sizeof bytes);
+  for (int i = 0; i < 4 * lanes; ++i) sum.x[i / 4] += bytes[i] * four[i % 4];
+  return sum;
+}
+inline Ints score_start(std::int32_t) { return Ints{}; }
+inline Ints score_dot(const Ints& sum, const Ints& keys, const std::int8_t* query) { return dot(sum, keys, query); }
+inline Ints value_dot(const Ints& sum, const Ints& values, const std::int8_t* weights) {
+  return dot(sum, values, weights);
+}
+
+inline void transpose_keys(const char* row, std::int64_t stride, char* to) {
+  for (int quad = 0; quad < 8; ++quad) {
+    for (int cell = 0; cell < lanes; ++cell, to += 4) std::memcpy(to, row + cell * stride + 4 * quad, 4);
+  }
+}
+inline void interleave_values(const char* row, std::int64_t stride, char* first, char* second) {
+  for (int d = 0; d < 32; ++d) {
+    for (int i = 0; i < 4; ++i) (d < lanes ? first : second)[d % lanes * 4 + i] = row[i * stride + d];
+  }
+}
+
+#include "attention/attention_int8.h"
 
 }  // namespace
 

@@ -16,6 +16,8 @@ namespace {
 
 using attention::Problem;
 
+bool in_floats = false;
+
 // Scale, max bias, soft cap.
 float parameter(const ggml_tensor* op, int index) { return ggml_get_op_params_f32(op, index); }
 
@@ -183,6 +185,7 @@ class Attention final : public ggml::cpu::tensor_traits {
     p.value_size = value_size(op);
     p.group = static_cast<int>(q->ne[2] / k->ne[2]);
     p.scale = parameter(op, 0);
+    p.in_floats = in_floats;
     return p;
   }
 };
@@ -193,5 +196,7 @@ ggml::cpu::tensor_traits* attention_traits(const ggml_tensor* op) {
   static Attention attention;
   return op->op == GGML_OP_FLASH_ATTN_EXT && is_supported(op) ? &attention : nullptr;
 }
+
+void compute_attention_in_floats(bool wanted) { in_floats = wanted; }
 
 }  // namespace specdec

@@ -14,4 +14,7 @@ namespace specdec {
 // batch.
 ggml::cpu::tensor_traits* attention_traits(const ggml_tensor* op);
 
+// Converts Q8_0 caches to F32 from now on, or multiplies in integers again: to compare the two.
+void compute_attention_in_floats(bool wanted);
+
 }  // namespace specdec

@@ -1,6 +1,8 @@
 // Attention in hand-made ggml graphs: the same bits for any number of threads and queries, and any division of the
 // work.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -9,6 +11,7 @@
 #include "check.h"
 #include "ggml-cpu.h"
 #include "ggml.h"
+#include "graph/attention.h"
 #include "llama/backend.h"
 
 namespace {
@@ -23,6 +26,7 @@ struct Free {
 struct Shape {
   ggml_type type;
   int head_size, heads, kv_heads, cells, streams;
+  int window = 1 << 20;  // cells that a query sees
 };
 
 // Random queries, keys and values with a causal mask.
@@ -50,7 +54,8 @@ class Attention {
     for (int row = 0; row < count * shape_.streams; ++row) {
       const int visible = shape_.cells - num_queries_ + begin + row % count;
       for (int cell = 0; cell < shape_.cells; ++cell)
-        static_cast<ggml_fp16_t*>(mask->data)[row * shape_.cells + cell] = cell <= visible ? 0 : 0xFC00;
+        static_cast<ggml_fp16_t*>(mask->data)[row * shape_.cells + cell] =
+            cell <= visible && cell > visible - shape_.window ? 0 : 0xFC00;
     }
     ggml_tensor *k = ggml_permute(c, keys_, 0, 2, 1, 3), *v = ggml_permute(c, values_, 0, 2, 1, 3);
     ggml_tensor* result = ggml_flash_attn_ext(c, q, k, v, mask, 0.125f, 0, 0);
@@ -96,8 +101,9 @@ class Attention {
 }  // namespace
 
 TEST(threads_and_queries_change_nothing) {
-  for (const Shape& shape : {Shape{GGML_TYPE_F16, 64, 8, 2, 1280, 1}, Shape{GGML_TYPE_Q8_0, 64, 6, 2, 1280, 2},
-                             Shape{GGML_TYPE_F16, 128, 3, 3, 256, 2}}) {
+  for (const Shape& shape :
+       {Shape{GGML_TYPE_F16, 64, 8, 2, 1280, 1}, Shape{GGML_TYPE_Q8_0, 64, 6, 2, 1280, 2},
+        Shape{GGML_TYPE_F16, 128, 3, 3, 256, 2}, Shape{GGML_TYPE_Q8_0, 128, 12, 2, 1280, 1, 300}}) {
     Attention attention(shape, 40);
     const Floats all = attention.run(0, 40, 1);
     for (const int threads : {2, 3, 7, 33}) CHECK(attention.run(0, 40, threads) == all);
@@ -116,6 +122,68 @@ TEST(many_rows_divided_among_threads_instead_of_cells) {
   const Floats all = attention.run(0, 1700, 2);
   CHECK(attention.run(0, 1700, 3) == all);
   for (const int begin : {0, 600, 1699}) CHECK(attention.agrees(all, begin, begin + 1, 2));
+}
+
+TEST(many_rows_of_a_cache_in_q8_0) {
+  Attention attention({GGML_TYPE_Q8_0, 64, 8, 2, 2304, 1}, 1700);
+  const Floats all = attention.run(0, 1700, 2);
+  for (const int begin : {0, 600, 1699}) CHECK(attention.agrees(all, begin, begin + 1, 2));
+}
+
+TEST(integers_are_close_to_floats) {
+  for (const int window : {300, 1 << 20}) {
+    Attention attention({GGML_TYPE_Q8_0, 128, 12, 2, 1280, 1, window}, 8);
+    const Floats integers = attention.run(0, 8, 2);
+    compute_attention_in_floats(true);
+    const Floats floats = attention.run(0, 8, 2);
+    compute_attention_in_floats(false);
+    float largest = 0, error = 0;
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      largest = std::max(largest, std::fabs(floats[i]));
+      error = std::max(error, std::fabs(floats[i] - integers[i]));
+    }
+    CHECK(error > 0);
+    CHECK(error < 0.05f * largest);
+  }
+}
+
+// The table of docs/losslessness.md.
+TEST(kinds_of_attention_that_fall_back) {
+  start_backend();
+  ggml_init_params params{};
+  params.mem_size = 16u << 20;
+  params.no_alloc = true;
+  const std::unique_ptr<ggml_context, Free> context(ggml_init(params));
+  ggml_context* c = context.get();
+  struct Kind {
+    ggml_type keys = GGML_TYPE_Q8_0, values = GGML_TYPE_Q8_0;
+    int head_size = 128, value_size = 128;
+    float max_bias = 0, soft_cap = 0;
+    bool has_sinks = false;
+  };
+  const auto is_ours = [c](const Kind& kind) {
+    ggml_tensor* op =
+        ggml_flash_attn_ext(c, ggml_new_tensor_4d(c, GGML_TYPE_F32, kind.head_size, 3, 4, 1),
+                            ggml_new_tensor_4d(c, kind.keys, kind.head_size, 256, 2, 1),
+                            ggml_new_tensor_4d(c, kind.values, kind.value_size, 256, 2, 1),
+                            ggml_new_tensor_4d(c, GGML_TYPE_F16, 256, 3, 1, 1), 1.0f, kind.max_bias, kind.soft_cap);
+    if (kind.has_sinks) ggml_flash_attn_ext_add_sinks(op, ggml_new_tensor_1d(c, GGML_TYPE_F32, 4));
+    return attention_traits(op) != nullptr;
+  };
+  const ggml_type q8_0 = GGML_TYPE_Q8_0, f16 = GGML_TYPE_F16;
+  for (const ggml_type type : {q8_0, f16}) {
+    CHECK(is_ours({type, type}));
+    CHECK(is_ours({type, type, 192, 128}));
+    CHECK(is_ours({type, type, 256, 256}));
+    CHECK(!is_ours({type, type, 576, 512}));  // MLA
+    CHECK(!is_ours({type, type, 128, 128, 8.0f}));
+    CHECK(!is_ours({type, type, 128, 128, 0, 50.0f}));
+    CHECK(!is_ours({type, type, 128, 128, 0, 0, true}));
+  }
+  CHECK(is_ours({f16, f16, 80, 80}));
+  CHECK(!is_ours({q8_0, f16}));
+  CHECK(!is_ours({GGML_TYPE_F32, GGML_TYPE_F32}));
+  CHECK(!is_ours({GGML_TYPE_Q4_0, GGML_TYPE_Q4_0}));
 }
 
 TEST_MAIN()

@@ -1,4 +1,4 @@
-// AVX-512 kernels: sixteen lanes in one register.
+// AVX-512 VNNI kernels: sixteen lanes in one register.
 #include <immintrin.h>
 
 #include "attention/attention.h"
@@ -6,6 +6,7 @@
 namespace specdec::attention {
 namespace {
 
+constexpr bool keys_are_unsigned = true;
 #include "attention/attention_x86.h"
 
 using Lanes = __m512;
@@ -61,10 +62,36 @@ inline Lanes load_f16_column(const char* row, std::int64_t stride) {
   return _mm512_cvtph_ps(gather_halves(row, stride));
 }
 
-#include "attention/attention_kernel.h"
+// --- integers ---------------------------------------------------------------------------------------------------
+
+using Ints = __m512i;
+constexpr int quad_rows = 8;  // uses 16 registers for sums and 2 for strips, of 32
+constexpr int quad_strips(int) { return 2; }
+
+inline Ints load_quads(const char* x) { return _mm512_loadu_si512(x); }
+inline Lanes to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
+inline void store_rounded(std::int8_t* to, Lanes a, Lanes b) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + lanes), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(b)));
+}
+inline __m512i broadcast_quad(const std::int8_t* x) {
+  int quad;
+  __builtin_memcpy(&quad, x, sizeof quad);
+  return _mm512_set1_epi32(quad);
+}
+inline Ints score_start(std::int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+inline Ints score_dot(Ints sum, Ints keys, const std::int8_t* query) {
+  return _mm512_dpbusd_epi32(sum, keys, broadcast_quad(query));
+}
+inline Ints value_dot(Ints sum, Ints values, const std::int8_t* weights) {
+  return _mm512_dpbusd_epi32(sum, broadcast_quad(weights), values);
+}
+
+#include "attention/attention_int8.h"
 
 }  // namespace
 
-const Kernels kernels_avx512 = {"avx512", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f, read_chunk, merge, finish};
+const Kernels kernels_avx512_vnni = {"avx512_vnni", cpu::avx2 | cpu::fma | cpu::f16c | cpu::avx512f | cpu::avx512_vnni,
+                                     read_chunk, merge, finish};
 
 }  // namespace specdec::attention

@@ -1,4 +1,4 @@
-// NEON kernels: sixteen lanes in four registers.
+// NEON kernels with dot products of bytes: sixteen lanes in four registers.
 #include <arm_neon.h>
 
 #include "attention/attention.h"
@@ -104,10 +104,82 @@ inline Lanes load_f16_column(const char* row, std::int64_t stride) {
   return load_f16(halves_of_rows);
 }
 
-#include "attention/attention_kernel.h"
+// --- integers ---------------------------------------------------------------------------------------------------
+
+struct Ints {
+  int32x4_t x[4];
+};
+constexpr int quad_rows = 4;  // uses 16 registers for sums, 4 for a strip and 1 for an operand, of 32
+constexpr int quad_strips(int rows) { return rows > 2 ? 1 : 2; }
+
+inline int8x16_t load_bytes(const char* x) { return vld1q_s8(reinterpret_cast<const std::int8_t*>(x)); }
+inline void store_bytes(char* x, int8x16_t v) { vst1q_s8(reinterpret_cast<std::int8_t*>(x), v); }
+template <class F>
+inline Ints each_int(F f) {
+  return {{f(0), f(1), f(2), f(3)}};
+}
+inline Ints load_quads(const char* x) {
+  return each_int([&](int i) { return vreinterpretq_s32_s8(load_bytes(x + 16 * i)); });
+}
+inline Lanes to_floats(const Ints& v) {
+  return each([&](int i) { return vcvtq_f32_s32(v.x[i]); });
+}
+inline int8x16_t rounded(const Lanes& v) {
+  const auto eight = [&](int i) {
+    return vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.x[i])), vqmovn_s32(vcvtnq_s32_f32(v.x[i + 1])));
+  };
+  return vcombine_s8(vqmovn_s16(eight(0)), vqmovn_s16(eight(2)));
+}
+inline void store_rounded(std::int8_t* to, const Lanes& a, const Lanes& b) {
+  vst1q_s8(to, rounded(a));
+  vst1q_s8(to + lanes, rounded(b));
+}
+inline Ints dot(const Ints& sum, const Ints& quads, const std::int8_t* four) {
+  std::int32_t quad;
+  __builtin_memcpy(&quad, four, sizeof quad);
+  const int8x16_t other = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+  return each_int([&](int i) { return vdotq_s32(sum.x[i], vreinterpretq_s8_s32(quads.x[i]), other); });
+}
+inline Ints score_start(std::int32_t) { return Ints{}; }
+inline Ints score_dot(const Ints& sum, const Ints& keys, const std::int8_t* query) { return dot(sum, keys, query); }
+inline Ints value_dot(const Ints& sum, const Ints& values, const std::int8_t* weights) {
+  return dot(sum, values, weights);
+}
+
+inline void transpose_keys(const char* row, std::int64_t stride, char* to) {
+  for (int part = 0; part < 2; ++part) {  // of the 32 numbers
+    for (int cell = 0; cell < lanes; cell += 4) {
+      const auto quads = [&](int i) { return vreinterpretq_s32_s8(load_bytes(row + (cell + i) * stride + 16 * part)); };
+      const int32x4_t a = quads(0), b = quads(1), c = quads(2), d = quads(3);
+      const int64x2_t ab[] = {vreinterpretq_s64_s32(vtrn1q_s32(a, b)), vreinterpretq_s64_s32(vtrn2q_s32(a, b))};
+      const int64x2_t cd[] = {vreinterpretq_s64_s32(vtrn1q_s32(c, d)), vreinterpretq_s64_s32(vtrn2q_s32(c, d))};
+      for (int i = 0; i < 2; ++i) {
+        char* quad = to + (4 * part + i) * 64 + 4 * cell;
+        store_bytes(quad, vreinterpretq_s8_s64(vtrn1q_s64(ab[i], cd[i])));
+        store_bytes(quad + 128, vreinterpretq_s8_s64(vtrn2q_s64(ab[i], cd[i])));
+      }
+    }
+  }
+}
+inline void interleave_values(const char* row, std::int64_t stride, char* first, char* second) {
+  for (int part = 0; part < 2; ++part) {
+    char* to = part == 0 ? first : second;
+    const int8x16_t a = load_bytes(row), b = load_bytes(row + stride), c = load_bytes(row + 2 * stride),
+                    d = load_bytes(row + 3 * stride);
+    const int16x8_t ab[] = {vreinterpretq_s16_s8(vzip1q_s8(a, b)), vreinterpretq_s16_s8(vzip2q_s8(a, b))};
+    const int16x8_t cd[] = {vreinterpretq_s16_s8(vzip1q_s8(c, d)), vreinterpretq_s16_s8(vzip2q_s8(c, d))};
+    for (int i = 0; i < 2; ++i) {
+      store_bytes(to + 32 * i, vreinterpretq_s8_s16(vzip1q_s16(ab[i], cd[i])));
+      store_bytes(to + 32 * i + 16, vreinterpretq_s8_s16(vzip2q_s16(ab[i], cd[i])));
+    }
+    row += 16;
+  }
+}
+
+#include "attention/attention_int8.h"
 
 }  // namespace
 
-const Kernels kernels_neon = {"neon", cpu::neon, read_chunk, merge, finish};
+const Kernels kernels_neon_dotprod = {"neon_dotprod", cpu::neon | cpu::dotprod, read_chunk, merge, finish};
 
 }  // namespace specdec::attention

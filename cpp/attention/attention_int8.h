@@ -1,0 +1,298 @@
+// Attention over a Q8_0 cache in integers, over the sixteen lanes of attention_kernel.h; included by one file per
+// instruction set, which defines what that file needs and
+//   Ints (sixteen int32; also as sixteen quads of bytes), load_quads (64 bytes), to_floats,
+//   store_rounded (32 floats to the nearest integers, even ones if halfway, as bytes; the floats are within -127 ..
+//   127), transpose_keys: 32 bytes of each of sixteen cells to eight times sixteen quads, interleave_values: 32 bytes
+//   of each of four cells to quads that hold one dimension of the four: two times sixteen, score_start(n): an
+//   accumulator for a block of query numbers whose sum is n, score_dot(accumulator, keys, query) and
+//   value_dot(accumulator, values, weights), which add the products of sixteen quads with one,
+//   quad_rows, quad_strips(rows): tiles that fit the registers.
+//
+// The arithmetic, for each head, row and block of 64 cells:
+// - q, the row's query times the problem's scale, is rounded to int8 per 32 numbers: the scale is the largest magnitude
+//   divided by 127, and the numbers are multiplied by 127 / that magnitude. Numbers all below 1e-30 become 0. A block
+//   with a number that is not finite gets the scale NaN.
+// - score = fma(dot product of 32 int8, query's scale * key's scale, score), over the blocks of 32 in ascending order.
+// - softmax as in F32.
+// - Values, per 32 dimensions: u = weight * value's scale is rounded to 0 .. 127 in the same way, one scale for the 64
+//   cells. So cells with large weights and tiny values, as attention sinks have, keep their accuracy.
+// - sum = fma(dot product of the 64 cells, scale of u, sum * factor).
+// Value scales that no quantizer writes (negative, infinite or NaN) have no u: their block of cells is added in F32.
+
+#include "attention/attention_kernel.h"
+
+constexpr int numbers = 32;         // of a Q8_0 block
+constexpr float smallest = 1e-30f;  // has a finite 127 / smallest
+
+// A value scale's or query's inverse, and 0 for a block of zeros.
+inline float inverse_of(float largest) { return largest >= smallest ? 127.0f / largest : 0.0f; }
+inline float scale_of(float largest) { return largest >= smallest ? largest / 127.0f : 0.0f; }
+
+inline Lanes magnitude(Lanes x) { return maximum(x, multiply(x, broadcast(-1.0f))); }
+
+// One row's query in int8.
+struct RoundedQueries {
+  std::int8_t* bytes;  // [head_size]
+  float* scales;       // [head_size / 32]
+  std::int32_t* sums;  // [head_size / 32], of the bytes
+
+  RoundedQueries row(std::int64_t row, int head_size) const {
+    const std::int64_t blocks = head_size / numbers;
+    return {bytes + row * head_size, scales + row * blocks, sums + row * blocks};
+  }
+
+  void round(const float* query, float factor, int head_size) const {
+    for (int b = 0; b < head_size / numbers; ++b) {
+      const Lanes first = multiply(load(query + b * numbers), broadcast(factor));
+      const Lanes second = multiply(load(query + b * numbers + lanes), broadcast(factor));
+      const float largest = largest_of(maximum(magnitude(first), magnitude(second)));
+      const float nan_unless_finite = sum_of(add(multiply(first, broadcast(0.0f)), multiply(second, broadcast(0.0f))));
+      const Lanes inverse = broadcast(inverse_of(largest));
+      store_rounded(bytes + b * numbers, multiply(first, inverse), multiply(second, inverse));
+      scales[b] = scale_of(largest) + nan_unless_finite;
+      std::int32_t sum = 0;
+      for (int i = 0; i < numbers; ++i) sum += bytes[b * numbers + i];
+      sums[b] = sum;
+    }
+  }
+};
+
+// Layout of a call's memory after that of Scratch; scratch_floats has its size.
+struct QuadScratch {
+  QuadScratch(float* memory, int head_size, int value_size) {
+    const int key_blocks = head_size / numbers, value_blocks = value_size / numbers;
+    const auto take = [&memory](int floats) {
+      float* taken = memory;
+      memory += floats;
+      return taken;
+    };
+    keys = reinterpret_cast<char*>(take(block_cells * head_size / 4));
+    values = reinterpret_cast<char*>(take(block_cells * value_size / 4));
+    weights = reinterpret_cast<std::int8_t*>(take(max_rows * value_blocks * block_cells / 4));
+    queries.bytes = reinterpret_cast<std::int8_t*>(take(rounded_rows * head_size / 4));
+    queries.sums = reinterpret_cast<std::int32_t*>(take(rounded_rows * key_blocks));
+    queries.scales = take(rounded_rows * key_blocks);
+    key_scales = take(key_blocks * block_cells);
+    value_scales = take(value_blocks * block_cells);
+    weight_scales = take(max_rows * value_blocks);
+    inverses = take(max_rows * value_blocks);
+  }
+  char* keys;                        // [strip of cells][quad of dimensions][lane] quads
+  char* values;                      // [strip of dimensions][quad of cells][lane] quads
+  std::int8_t* weights;              // [row][value block][cell]
+  RoundedQueries queries;            // of all heads that are read together
+  float *key_scales, *value_scales;  // [block of numbers][cell]
+  float *weight_scales, *inverses;   // [row][value block]
+};
+
+constexpr int quad_bytes = 4 * lanes;  // of sixteen quads
+
+void load_scales(const Cells<CacheType::q8_0>& cells, float* scales) {
+  for (int b = 0; b < cells.size / numbers; ++b) {
+    for (int cell = 0; cell < block_cells; cell += lanes, scales += lanes) {
+      store(scales, load_f16_column(cells.row + cell * cells.stride + b * 34, cells.stride));
+    }
+  }
+}
+
+void load_keys(const Cells<CacheType::q8_0>& cells, char* to) {
+  for (int cell = 0; cell < block_cells; cell += lanes) {
+    cells.prefetch(cell);
+    const char* block = cells.row + cell * cells.stride + 2;
+    for (int b = 0; b < cells.size / numbers; ++b, block += 34, to += numbers / 4 * quad_bytes) {
+      transpose_keys(block, cells.stride, to);
+    }
+  }
+}
+
+void load_values(const Cells<CacheType::q8_0>& cells, char* to) {
+  constexpr int strip_bytes = block_cells * lanes;
+  for (int cell = 0; cell < block_cells; cell += 4, to += quad_bytes) {
+    if (cell % lanes == 0) cells.prefetch(cell);
+    for (int b = 0; b < cells.size / numbers; ++b) {
+      char* strips = to + 2 * b * strip_bytes;
+      interleave_values(cells.row + cell * cells.stride + b * 34 + 2, cells.stride, strips, strips + strip_bytes);
+    }
+  }
+}
+
+// Whether all are what a quantizer writes.
+bool are_usual(const float* scales, int count) {
+  int unusual = 0;
+  for (int i = 0; i < count; ++i) unusual |= !(scales[i] >= 0.0f && scales[i] < -minus_infinity);
+  return unusual == 0;
+}
+
+// Scores of the rows of one head: scores[row][cell].
+struct QuadScores {
+  RoundedQueries queries;
+  const QuadScratch& s;
+  int head_size;
+  float* scores;
+
+  template <int rows>
+  void tile(int row, int strip) const {
+    const int blocks = head_size / numbers;
+    const RoundedQueries q = queries.row(row, head_size);
+    const char* keys = s.keys + strip * (head_size / 4) * quad_bytes;
+    float* to = scores + row * block_cells + strip * lanes;
+    for (int b = 0; b < blocks; ++b) {
+      Ints dots[rows];
+      for (int r = 0; r < rows; ++r) dots[r] = score_start(q.sums[r * blocks + b]);
+      for (int i = 0; i < numbers / 4; ++i, keys += quad_bytes) {
+        const Ints quads = load_quads(keys);
+        for (int r = 0; r < rows; ++r) {
+          dots[r] = score_dot(dots[r], quads, q.bytes + r * head_size + b * numbers + 4 * i);
+        }
+      }
+      const Lanes key_scales = load(s.key_scales + b * block_cells + strip * lanes);
+      for (int r = 0; r < rows; ++r) {
+        const Lanes scale = multiply(key_scales, broadcast(q.scales[r * blocks + b]));
+        const Lanes so_far = b == 0 ? broadcast(0.0f) : load(to + r * block_cells);
+        store(to + r * block_cells, fused(to_floats(dots[r]), scale, so_far));
+      }
+    }
+  }
+
+  template <int rows>
+  void tiles(int row, int end) const {
+    for (int strip = 0; strip < block_cells / lanes; ++strip) {
+      for (int r = row; r + rows <= end; r += rows) tile<rows>(r, strip);
+    }
+    if constexpr (rows > 1) tiles<rows / 2>(row + (end - row) / rows * rows, end);
+  }
+};
+
+// Rounds weight * value's scale.
+void round_weights(const QuadScratch& s, const float* weights, int num_rows, int value_size) {
+  const int blocks = value_size / numbers;
+  const auto u = [&](int row, int b, int cell) {
+    return multiply(load(weights + row * block_cells + cell), load(s.value_scales + b * block_cells + cell));
+  };
+  for (int row = 0; row < num_rows; ++row) {
+    for (int b = 0; b < blocks; ++b) {
+      const Lanes low = maximum(u(row, b, 0), u(row, b, lanes));
+      const Lanes high = maximum(u(row, b, 2 * lanes), u(row, b, 3 * lanes));
+      s.weight_scales[row * blocks + b] = largest_of(maximum(low, high));
+    }
+  }
+  for (int i = 0; i < num_rows * blocks; ++i) {
+    const float largest = s.weight_scales[i];
+    s.inverses[i] = inverse_of(largest);
+    s.weight_scales[i] = scale_of(largest);
+  }
+  for (int row = 0; row < num_rows; ++row) {
+    for (int b = 0; b < blocks; ++b) {
+      const Lanes inverse = broadcast(s.inverses[row * blocks + b]);
+      std::int8_t* to = s.weights + (row * blocks + b) * block_cells;
+      for (int cell = 0; cell < block_cells; cell += 2 * lanes) {
+        store_rounded(to + cell, multiply(u(row, b, cell), inverse), multiply(u(row, b, cell + lanes), inverse));
+      }
+    }
+  }
+}
+
+// Adds the block's weighted values to the rows' sums.
+struct QuadSums {
+  const QuadScratch& s;
+  const float* factors;  // [rows]
+  int value_size;
+  float* states;
+
+  template <int rows, int strips>
+  void tile(int row, int strip) const {
+    const int blocks = value_size / numbers, b = strip * lanes / numbers, state = state_floats(value_size);
+    const char* values = s.values + strip * block_cells * lanes;
+    const std::int8_t* weights = s.weights + (row * blocks + b) * block_cells;
+    Ints dots[rows][strips];
+    for (int r = 0; r < rows; ++r) {
+      for (int i = 0; i < strips; ++i) dots[r][i] = Ints{};
+    }
+    for (int cell = 0; cell < block_cells; cell += 4, values += quad_bytes) {
+      Ints quads[strips];
+      for (int i = 0; i < strips; ++i) quads[i] = load_quads(values + i * block_cells * lanes);
+      for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < strips; ++i) {
+          dots[r][i] = value_dot(dots[r][i], quads[i], weights + r * blocks * block_cells + cell);
+        }
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      const Lanes scale = broadcast(s.weight_scales[(row + r) * blocks + b]), factor = broadcast(factors[row + r]);
+      for (int i = 0; i < strips; ++i) {
+        float* sum = states + (row + r) * state + (strip + i) * lanes;
+        store(sum, fused(to_floats(dots[r][i]), scale, multiply(load(sum), factor)));
+      }
+    }
+  }
+
+  template <int rows>
+  void tiles(int row, int end) const {
+    constexpr int strips = quad_strips(rows);
+    for (int strip = 0; strip < value_size / lanes; strip += strips) {
+      for (int r = row; r + rows <= end; r += rows) tile<rows, strips>(r, strip);
+    }
+    if constexpr (rows > 1) tiles<rows / 2>(row + (end - row) / rows * rows, end);
+  }
+};
+
+// As many heads at a time as have room for their rounded queries.
+void read_cells_in_integers(const Problem& p, const Rows& rows, std::int64_t cell, std::int64_t end_cell, float* states,
+                            std::int64_t head_states, const Scratch& scratch, float* memory) {
+  const QuadScratch s(memory, p.head_size, p.value_size);
+  const int num_rows = static_cast<int>(rows.end - rows.begin);
+  const std::int64_t most = rounded_rows / num_rows;
+  for (Rows some = rows; some.head_begin < rows.head_end; some.head_begin = some.head_end) {
+    some.head_end = some.head_begin + most < rows.head_end ? some.head_begin + most : rows.head_end;
+    for (std::int64_t head = some.head_begin, to = 0; head < some.head_end; ++head) {
+      for (std::int64_t row = rows.begin; row < rows.end; ++row, ++to) {
+        s.queries.row(to, p.head_size).round(query_of(p, head, row), p.scale, p.head_size);
+      }
+    }
+    const auto quads_of = [&](std::int64_t head) {
+      return s.queries.row((head - some.head_begin) * num_rows, p.head_size);
+    };
+    bool has_usual_scales = true;
+    const auto load_block = [&](const Cells<CacheType::q8_0>& keys, const Cells<CacheType::q8_0>& values) {
+      load_scales(keys, s.key_scales);
+      load_keys(keys, s.keys);
+      load_scales(values, s.value_scales);
+      has_usual_scales = are_usual(s.value_scales, values.size / numbers * block_cells);
+      if (has_usual_scales) load_values(values, s.values);
+    };
+    const auto add_run = [&](std::int64_t head, const Cells<CacheType::q8_0>&, const Cells<CacheType::q8_0>& values,
+                             const Run& run) {
+      QuadScores{quads_of(head).row(run.begin, p.head_size), s, p.head_size, scratch.scores}.tiles<quad_rows>(
+          0, run.end - run.begin);
+      softmax(scratch, run.masks, run.end - run.begin, run.states, p.value_size);
+      if (has_usual_scales) {
+        round_weights(s, scratch.scores, run.end - run.begin, p.value_size);
+        QuadSums{s, scratch.factors, p.value_size, run.states}.tiles<quad_rows>(0, run.end - run.begin);
+      } else {
+        for (int row = 0, count = run.end - run.begin; row < count; row += full_tile) {
+          add_directly(scratch, values, row, row + full_tile < count ? row + full_tile : count, run.states);
+        }
+      }
+    };
+    read_blocks<CacheType::q8_0>(p, some, cell, end_cell, states + (some.head_begin - rows.head_begin) * head_states,
+                                 head_states, load_block, add_run);
+  }
+}
+
+void read_chunk(const Problem& p, const Rows& rows, std::int64_t chunk, float* states, std::int64_t head_states,
+                float* memory) {
+  const Scratch s(memory, p.head_size, p.value_size);
+  for (std::int64_t head = rows.head_begin; head < rows.head_end; ++head) {
+    clear_states(p.value_size, rows.end - rows.begin, states + (head - rows.head_begin) * head_states);
+  }
+  const std::int64_t cell = chunk * chunk_cells,
+                     end = cell + chunk_cells < p.num_cells ? cell + chunk_cells : p.num_cells;
+  if (p.type == CacheType::f16) {
+    read_cells<CacheType::f16>(p, rows, cell, end, states, head_states, s);
+  } else if (p.in_floats) {
+    read_cells<CacheType::q8_0>(p, rows, cell, end, states, head_states, s);
+  } else {
+    float* quads = memory + float_scratch_floats(p.head_size, p.value_size);
+    read_cells_in_integers(p, rows, cell, end, states, head_states, s, quads);
+  }
+}
