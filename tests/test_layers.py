@@ -157,8 +157,8 @@ def test_kernels_of_one_instruction_set_share_no_inline_code_with_others() -> No
     allowed |= {"weights/mxfp6/matmul_ymm.h", "weights/floats/matmul_kernel.h"}
     allowed |= {"weights/blocks/matmul_kernel.h", "weights/blocks/matmul_x86.h", "weights/blocks/dot_products.h"}
     allowed |= {"weights/blocks/vectors_256.h", "weights/blocks/vectors_neon.h"}
-    allowed |= {"attention/attention_kernel.h", "attention/attention_x86.h", "sampling/row_loops_body.h"}
-    allowed |= {"weights/mxfp6/calibration_loops_body.h"}
+    allowed |= {"attention/attention_int8.h", "attention/attention_x86.h", "attention/attention_ymm.h"}
+    allowed |= {"sampling/row_loops_body.h", "weights/mxfp6/calibration_loops_body.h"}
     for _, path in sources():
         if ISA_FILE.fullmatch(path.name):
             assert set(includes(path)) <= allowed, path
