@@ -342,7 +342,7 @@ class Chat {
 
   void help(const std::string&) {
     constexpr std::size_t label = 18;
-    const std::size_t width = idx(std::max(40, terminal_size().columns - 1)) - label;
+    const std::size_t width = idx(std::max(36, terminal_size().columns - 1)) - label;
     std::string text;
     for (const Command& command : commands) {
       text += pad(std::string(command.name) + (*command.argument != 0 ? " " : "") + command.argument, label) +
