@@ -1,15 +1,26 @@
 #include "cli/terminal/progress.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/index.h"
 #include "cli/terminal/output.h"
 #include "platform/console.h"
 
 namespace specdec::cli {
+namespace {
+
+// It cannot erase a line.
+bool is_dumb() {
+  const char* terminal = std::getenv("TERM");
+  return terminal != nullptr && std::strcmp(terminal, "dumb") == 0;
+}
+
+}  // namespace
 
 ProgressLine::ProgressLine()
-    : terminal_(is_terminal(StandardStream::error)),
+    : terminal_(is_terminal(StandardStream::error) && !is_dumb()),
       interval_(terminal_ ? Clock::duration(std::chrono::milliseconds(100)) : std::chrono::seconds(5)) {}
 
 void ProgressLine::begin(const std::string& text) {
