@@ -6,7 +6,8 @@
 // - softmax is accumulated online (Milakov and Gimelshein 1805.02867; Dao et al. 2205.14135) over blocks of 64 cells in
 //   ascending order; a block whose cells are all masked is skipped;
 // - every chunk of 512 cells has its own state, and chunks are merged in ascending order, so that threads can share a
-// cache. So results have the same bits for any split into calls and threads, and on every instruction set.
+//   cache.
+// So results have the same bits for any split into calls and threads, and on every instruction set.
 #pragma once
 
 #include <cstddef>

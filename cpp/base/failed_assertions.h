@@ -4,8 +4,8 @@
 namespace specdec {
 
 // During its lifetime, a failed assertion inside llama.cpp on this thread throws instead of ending the process;
-// llama.cpp's loader turns it into a failed load. In a pass only until its first operation, because the other threads
-// would wait for this one.
+// llama.cpp's loader turns it into a failed load. In a pass this holds only until its first operation, because
+// the other threads would wait for this one.
 class AbortsAsErrors {
  public:
   AbortsAsErrors() : before_(are_errors) { are_errors = true; }

@@ -18,7 +18,7 @@ std::string valid_utf8(std::string bytes);
 // files, which must not reach a terminal as they are.
 std::string printable(const std::string& bytes);
 
-// Of valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.
+// For valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.
 std::size_t utf8_length(char first);
 char32_t utf8_character(std::string_view text, std::size_t at);
 

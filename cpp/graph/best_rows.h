@@ -26,7 +26,7 @@ auto column_of(Tensor* t, std::int64_t c) {
   return row_of(t, c % t->ne[1], c / t->ne[1] % t->ne[2], c / t->ne[1] / t->ne[2]);
 }
 
-// MUL_MAT of one matrix whose BlockTiles have signs. Format: of the rows that are multiplied again (matmul.h).
+// MUL_MAT of one matrix whose BlockTiles have signs. Format (matmul.h) is that of the rows that are multiplied again.
 template <class Format>
 class BestRows final : public ggml::cpu::tensor_traits {
  public:

@@ -12,7 +12,7 @@
 
 namespace specdec {
 
-// Of a ggml_type.
+// The type that a ggml_type stands for; nothing for types that these kernels lack.
 inline std::optional<blocks::Type> type_of(int type) {
   using blocks::Type;
   switch (type) {
@@ -58,7 +58,7 @@ struct BlockFormat {
   const char* rejection(const ggml_tensor*) const { return nullptr; }  // block_traits has looked
   std::int64_t blocks() const { return k / blocks::block_size; }
   std::int64_t expert_rows() const { return 4 * blocks::tile_rows; }
-  // Long pieces, since the first tile of each is not fetched ahead, but four of a small matrix for every thread.
+  // Pieces are long, because the first tile of each is not prefetched; a small matrix has four for every thread.
   std::int64_t chunk_rows(int num_threads) const {
     const std::int64_t pieces = 4 * num_threads * blocks::tile_rows;
     return std::min<std::int64_t>(16, (rows + pieces - 1) / pieces) * blocks::tile_rows;

@@ -20,9 +20,9 @@ bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F1
 // activations; null for any other operation. Types, strides and tiles alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);
 
-// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights: of
-// their own type it changes no bit, a copy of another type is a rounded one. Where there are signs, of a draft's output
-// matrix, a product reads them first and then the best rows of `data` or of the weights (best_rows.h).
+// Copies of one or several matrices in tiles (weights/blocks/tiles.h). Products read `data` instead of the weights; a
+// copy of the same type changes no bit, one of another type is rounded. With signs (only a draft's output matrix has
+// them) a product reads the signs first and then the best rows of `data` or of the weights (best_rows.h).
 struct BlockTiles {
   int type;                             // of data, a ggml_type; without data that of the weights
   const std::uint8_t* data;             // or null

@@ -1,5 +1,5 @@
 // How an operation says that it cannot be computed. ggml has no way to report an error from inside an operation: the
-// output becomes NaN, and the reason is kept until the pass is over, when the one who ran it asks for it.
+// output becomes NaN, and the reason is kept until the pass is over, when the caller of the pass asks for it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // The perplexity of a model on a text, and the divergence of its predictions from a reference model's.
 //
-// The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, a last partial one
-// dropped; each window is read with an empty cache, its first token replaced by BOS where the model uses one. The
+// The text's tokens (BOS first where the model uses one) are cut into windows of `window` tokens, without a last
+// partial one; each window is read with an empty cache, its first token replaced by BOS where the model uses one. The
 // predictions of the window's second half are scored: rows window/2 .. window-2, each predicting the next token, so
 // that every scored prediction has at least window/2 + 1 tokens of context. llama.cpp's llama-perplexity does the same;
 // results are comparable.

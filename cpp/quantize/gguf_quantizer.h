@@ -26,8 +26,8 @@ class MatrixQuantizer {
   };
   virtual ~MatrixQuantizer() = default;
 
-  // What a matrix costs, relative to rounding one weight to the nearest code: for the share of the work that is done.
-  // Known better once begin() was called for it.
+  // The cost of a matrix, relative to rounding one weight to the nearest code, by which progress is measured. More
+  // accurate after begin() was called for the matrix.
   virtual double work(const Matrix& matrix) const {
     return static_cast<double>(matrix.rows) * static_cast<double>(matrix.cols);
   }

@@ -13,7 +13,7 @@ const std::vector<const RowLoops*>& all_row_loops();
 
 const RowLoops& row_loops();
 
-// Of row_loops(), those for rows of this type.
+// The functions of row_loops() for rows of this type.
 template <class Logit>
 const LogitLoops<Logit>& logit_loops() {
   if constexpr (std::is_same_v<Logit, float>) return row_loops().f32;

@@ -13,7 +13,7 @@
 
 namespace specdec::sampling {
 
-// Of the parameters. Those of the penalties are wide enough for any use, and logits stay finite.
+// The ranges of the parameters. Penalties have ranges wide enough for any use that keep logits finite.
 namespace ranges {
 constexpr Range temperature = numbers_from(0.0);
 constexpr Range top_k = whole_numbers(0, std::numeric_limits<int>::max(), "0: off");

@@ -76,7 +76,7 @@ struct DecodedTile {
   float scale[tile_columns / 16][tile_rows], offset[tile_columns / 16][tile_rows];  // by group
 };
 
-// Of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
+// The memory of a thread: a tile, the last rows of a matrix with zeros after them, and accumulators [n][16].
 constexpr int padded_bytes = tile_rows * (tile_columns / 32 * 34);
 static constexpr std::size_t scratch_bytes(std::int64_t n) {
   return sizeof(DecodedTile) + padded_bytes + idx(n) * tile_rows * sizeof(float);

@@ -1,27 +1,29 @@
 // The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous
 // namespace
-//   columns_at_once                     the most columns that multiply_columns takes, a divisor of panel_width
-//   repeats_in_registers                how often a tile of codes of one plane may be decoded before it is worth
-//   writing down vector_rows                         rows in a vector Codes, Ints, Floats                 vectors of
-//   four codes, one sum, one number per row; load_codes, store_codes, load_floats,
-//                                       store_floats, load_halves (F16), load_bytes (int8), negative, broadcast,
-//                                       to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
-//   field(codes, shift, mask)           bits of every byte after a shift to the right, or by a negative number to the
-//   left finished<type>(codes)               from stored codes to those that group_sums multiplies group_sums<type,
-//   C>(weights, x, group, sums)              sums[c][v] = exact sums of a group of columns decode_tile<type>(w,
-//   row_bytes, blocks, ahead, tile)      16 rows of `blocks` blocks of the type; as many bytes from `ahead` on
-//                                                             are read next and may be fetched
-//   stream_row(out, row), finish_streams()                    16 numbers past the caches, to a place aligned to 64
-//   bytes
+//   columns_at_once            the most columns that multiply_columns takes, a divisor of panel_width
+//   repeats_in_registers       how often a tile of codes of one plane may be decoded before storing it pays
+//   vector_rows                rows in a vector
+//   Codes, Ints, Floats        vectors of four codes, one sum, one number per row, with load_codes, store_codes,
+//                              load_floats, store_floats, load_halves (F16), load_bytes (int8), negative, broadcast,
+//                              to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
+//   field(codes, shift, mask)  bits of every byte after a shift to the right, or by a negative number to the left
+//   finished<type>(codes)      from stored codes to those that group_sums multiplies
+//   group_sums<type, C>(weights, x, group, sums)
+//                              sums[c][v] = exact sums of a group of columns
+//   decode_tile<type>(w, row_bytes, blocks, ahead, tile)
+//                              16 rows of `blocks` blocks of the type; as many bytes from `ahead` on are read next and
+//                              may be fetched
+//   stream_row(out, row), finish_streams()
+//                              stores 16 numbers past the caches, at a place aligned to 64 bytes
 // Everything here has internal linkage, so that no linker can share it between instruction sets.
 
 constexpr int vectors = tile_rows / vector_rows;
 constexpr int vector_bytes = 4 * vector_rows;  // of 4 columns
 constexpr int prefetch_bytes = 6144;           // distance; 2304 to 9216 are equally good with AVX2
 
-// Outputs of the whole product from which on they go past the caches. Their lines are in other cores' caches, whose
-// threads read what the last product wrote there: to wait for a line takes as long as to multiply a few columns. Fewer
-// are soon read again.
+// From this many outputs of a whole product on, they bypass the caches. Their lines are in the caches of other cores,
+// which have read the last product there, and waiting for a line takes as long as multiplying a few columns. Fewer
+// outputs are read again soon.
 constexpr std::int64_t streamed_outputs = 8192;
 
 // Weights of a DecodedTile, 32 columns after another.
@@ -220,7 +222,7 @@ void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t bloc
   }
 }
 
-// More columns than this are worth writing a decoded tile down: never, where codes are bytes already.
+// With more columns than this, storing a decoded tile pays; never where codes are bytes already.
 template <Type type>
 constexpr std::int64_t columns_in_registers =
     low_bits(type) == 8 ? INT64_MAX : (high_bits(type) == 0 ? repeats_in_registers : 2) * columns_at_once;

@@ -1,4 +1,5 @@
-// Decoding and multiplying one by one: the reference for the others, and what runs where there is no kernel of its own.
+// Decodes and multiplies one number at a time: the reference for the other kernels, and the fallback for CPUs without
+// one.
 #include "weights/blocks/matmul.h"
 
 namespace specdec::blocks {

@@ -1,8 +1,9 @@
 // What the x86 kernels share: decoding and packing in 256-bit registers, the products over vectors of any width, and
 // the loops of matmul_kernel.h. Included, inside an anonymous namespace, by one file per instruction set, which defines
-//   what vectors_256.h does                             vectors of one number per row, or of four codes per row
-//   signed_bytes<type>                                  whether a tile holds codes as they are (else code - lowest,
-//   unsigned) group_sums<type, C>(weights, x, group, sums)        sums[c][v] = exact sums of a group of columns
+//   what vectors_256.h defines   vectors of one number per row, or of four codes per row
+//   signed_bytes<type>           whether a tile holds codes as they are (else code - lowest, unsigned)
+//   group_sums<type, C>(weights, x, group, sums)
+//                                sums[c][v] = exact sums of a group of columns
 //
 // Rows are transposed while they are packed: 16 bytes of 8 rows become four registers of 4 bytes per row; what unpacks
 // bits works on bytes and so commutes with that.
@@ -35,8 +36,8 @@ SPECDEC_INLINE __m256i pair(__m128i low, __m128i high) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
 }
 SPECDEC_INLINE Quad load(Rows rows) {
-  // Sixteen rows read side by side are more streams than the hardware follows. In order and a few lines at a time, into
-  // the second cache level: twice as fast as without for one column.
+  // Sixteen rows are more streams than the hardware prefetches. Prefetching them in order, a few lines at a time, into
+  // the second cache level makes products with one column twice as fast.
   __builtin_prefetch(rows.ahead, 0, 2);
   __builtin_prefetch(rows.ahead + 64, 0, 2);
   __m256i a[4];
@@ -210,8 +211,7 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   }
 }
 
-// --- scales
-// -----------------------------------------------------------------------------------------------------------
+// --- scales -----------------------------------------------------------------------------------------------------
 
 // An F16 number of 8 rows.
 SPECDEC_INLINE __m256 row_halves(Rows rows) {
@@ -323,8 +323,7 @@ void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blo
   }
 }
 
-// --- codes of tiles.h
-// -------------------------------------------------------------------------------------------------
+// --- codes of tiles.h -------------------------------------------------------------------------------------------
 
 // From stored codes to what group_sums multiplies.
 template <Type type>
@@ -335,8 +334,7 @@ SPECDEC_INLINE Codes finished(Codes code) {
   else return code;
 }
 
-// --- packing
-// ----------------------------------------------------------------------------------------------------------
+// --- packing ----------------------------------------------------------------------------------------------------
 
 #include "weights/rounding_x86.h"
 
@@ -349,8 +347,7 @@ void pack(Type type, const float* x, std::int64_t n, std::int64_t k, std::int64_
   }
 }
 
-// --- outputs
-// ----------------------------------------------------------------------------------------------------------
+// --- outputs ----------------------------------------------------------------------------------------------------
 
 SPECDEC_INLINE void stream_row(float* out, const float* row) {
   _mm256_stream_ps(out, _mm256_loadu_ps(row));

@@ -1,6 +1,6 @@
 // Stock weights in tiles of 16 rows: the order in which kernels multiply them, made once when a model is loaded. A
-// file's rows are transposed for every product; tiles are read from one end to the other. Same numbers, same products,
-// same bits.
+// file's rows are transposed for every product; tiles are read from one end to the other. Products have
+// the same bits.
 //
 // A tile holds 16 rows of k weights, block after block of the type's columns; rows missing in the last tile are
 // zeros. A block:
@@ -51,7 +51,7 @@ static constexpr std::int64_t tiles_bytes(Type type, std::int64_t rows, std::int
 void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, int rows, std::int64_t k,
                 std::uint8_t* tile) noexcept;
 
-// 32 columns of a row of a tile; `block`: of the tile, `part`: of the block.
+// 32 columns of a row of a tile: part `part` of its block `block`.
 Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part) noexcept;
 
 }  // namespace specdec::blocks

@@ -29,7 +29,7 @@ struct CalibrationLoops {
   CpuFeatures needs;
 
   // h [k, k] += sum over n of x x^T, in rows [row, row + moment_rows), below the diagonal and on it (and a few places
-  // beside it).
+  // next to it).
   void (*add_moments)(const float* panels, std::int64_t n, std::int64_t k, std::int64_t row, float* h) noexcept;
 
   // Eliminates the columns [begin, end) of a finished panel of h [n, n], a multiple of 4, from row r < begin.

@@ -55,7 +55,7 @@ class ErrorFeedback {
   std::vector<float> moments_;   // [cols, cols] of places, both triangles, damped
   std::vector<float> feedback_;  // [cols, cols] row j, i < j: M_ij
   std::vector<float> pivots_;    // [cols] D_j
-  // Of the blocks along the diagonal: [cols / 32, 32, 32] H_BB^-1 and M of H_BB (row j, i < j: M_ij), [cols] its D.
+  // For the blocks along the diagonal: [cols / 32, 32, 32] H_BB^-1 and M of H_BB (row j, i < j: M_ij), [cols] its D.
   std::vector<float> block_inverses_, block_feedback_, block_pivots_;
 };
 

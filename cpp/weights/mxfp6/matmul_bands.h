@@ -1,9 +1,11 @@
 // Kernels::matmul for kernels that decode tiles into memory; included inside an anonymous namespace by files that
 // define
-//   Decoded, decoded_bytes           a byte of a decoded tile, and bytes per tile
+//   Decoded, decoded_bytes  a byte of a decoded tile, and bytes per tile
 //   decode_band(band, blocks, decoded)
-//   band_times_group<W>(band, decoded, blocks, group, out, ldo)     a band times a panel group of W columns; decodes by
-//   itself decoded_times_group<W>(band, decoded, blocks, group, out, ldo)  the same from the band's decoded tiles
+//   band_times_group<W>(band, decoded, blocks, group, out, ldo)
+//                           multiplies a band by a panel group of W columns; decodes by itself
+//   decoded_times_group<W>(band, decoded, blocks, group, out, ldo)
+//                           the same from the band's decoded tiles
 
 using BandTimesGroup = void (*)(const std::uint8_t* band, const Decoded* decoded, std::int64_t blocks,
                                 const char* group, float* out, std::int64_t ldo);

@@ -1,7 +1,7 @@
 // The kernels for 256-bit registers; included inside an anonymous namespace by one file per instruction set, which
 // defines
-//   add_products(sum, w, a)  sum += w * a in place; each int32 gets four neighbouring products (unsigned by signed
-//   bytes)
+//   add_products(sum, w, a)  sum += w * a in place; each int32 gets four neighbouring products of unsigned and signed
+//                            bytes
 //
 // A tile is decoded to unsigned bytes first: per group of 4 columns 64 bytes, rows 0-7 in one register, 8-15 in the
 // next. A byte is value * 8 + 64, 4..124. Without VNNI maddubs multiplies bytes by int8 activations into int16 pair
