@@ -38,7 +38,7 @@ def answers(target: pathlib.Path, tokens: int) -> list[tuple[list[int], int]]:
 
 
 def logits_of(path: pathlib.Path, text: tuple[list[int], int], weights: str, threads: int) -> F32Array:
-    """[answer, vocabulary]: of the tokens of the answer."""
+    """The logits before each token of the answer, [answer, vocabulary]."""
     tokens, begin = text
     return _core.evaluate(str(path), tokens, [len(tokens)], threads, repack=weights)[begin - 1 : -1]
 

@@ -86,7 +86,7 @@ DRAFTS = {"bundled": "stdlib-draft", "1.1b": "stdlib-draft", "7b": "115m-draft"}
 
 
 class Models(Workshop):
-    """Also of the bundled pair in every type."""
+    """Makes the bundled pair in every type, too."""
 
     def make(self, name: str, type: str) -> pathlib.Path:
         if name.startswith("stdlib-") and type == "f16":
