@@ -50,7 +50,7 @@ class Page:
         browser.get("about:blank")
         self.errors()
         browser.get(url)
-        self.wait(lambda: self.shows("#meter"))
+        self.wait(self.is_ready)
 
     def command(self, name: str, **arguments: Any) -> Any:
         return self.browser.execute_cdp_cmd(name, arguments)
@@ -61,7 +61,10 @@ class Page:
 
     def reload(self) -> None:
         self.browser.refresh()
-        self.wait(lambda: self.shows("#meter"))
+        self.wait(self.is_ready)
+
+    def is_ready(self) -> bool:
+        return bool(self.all("#option-temperature"))
 
     def run(self, script: str, *arguments: object) -> Any:
         return self.browser.execute_script(script, *arguments)

@@ -20,6 +20,7 @@ class ScriptedServer:
     def __init__(self, headers: dict[str, str], params: dict[str, Any]) -> None:
         self.headers, self.params = headers, params  # of the page and of /props, as the real server has them
         self.names = ["scripted"]
+        self.loaded: set[str] | None = None  # None: all
         self.pieces: queue.Queue[Piece | None] = queue.Queue()  # of answers; None after each
         self.bodies: list[Any] = []  # that chats were asked for with
         self.queries: list[str] = []  # of /props
@@ -31,6 +32,11 @@ class ScriptedServer:
             self.pieces.put((piece, "") if isinstance(piece, str) else piece)
         if ends:
             self.pieces.put(None)
+
+    def model_json(self, name: str) -> Any:
+        if self.loaded is None:
+            return {"id": name}
+        return {"id": name, "status": {"value": "loaded" if name in self.loaded else "unloaded"}}
 
     def count_tokens(self, body: Any) -> int:
         """A token for every four characters."""
@@ -59,15 +65,18 @@ def handler_of(server: ScriptedServer) -> type[http.server.BaseHTTPRequestHandle
             if path == "/":
                 reply(self, PAGE.read_bytes(), server.headers)
             elif path == "/v1/models":
-                self.json({"data": [{"id": name} for name in server.names]})
+                self.json({"data": [server.model_json(name) for name in server.names]})
             elif path == "/props":
                 server.queries.append(query)
-                self.json({"default_generation_settings": {"n_ctx": CONTEXT, "params": server.params}})
+                context = 0 if server.loaded is not None and not query else CONTEXT
+                self.json({"default_generation_settings": {"n_ctx": context, "params": server.params}})
             else:
                 self.send_error(404)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if server.loaded is not None:
+                server.loaded.add(body["model"])
             if self.path.endswith("/input_tokens"):
                 self.json({"input_tokens": server.count_tokens(body)})
             else:

@@ -113,3 +113,20 @@ def test_the_page_loads_nothing_from_elsewhere(server: Server) -> None:
     assert reply.status == 200 and reply.headers["Content-Type"].startswith("text/html")
     assert reply.headers["Content-Security-Policy"].startswith("default-src 'none';")
     assert "http://" not in reply.text and "https://" not in reply.text
+
+
+def test_one_of_several_models_is_chosen(
+    specdec: pathlib.Path, page_of: Callable[[str], Page], tmp_path: pathlib.Path, target_path: pathlib.Path
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.gguf").symlink_to(target_path)
+    with serving(specdec, "--models-dir", tmp_path) as server:
+        page = page_of(server.url)
+        assert page.run("return [...document.querySelector('#models').options].map((one) => one.value)") == [
+            "first",
+            "second",
+        ]
+        page.write("#models", "second")
+        page.write("#option-max_tokens", 3)
+        page.ask("x")
+        assert page.shows(".numbers") and "model second" in page.run("return document.querySelector('.numbers').title")

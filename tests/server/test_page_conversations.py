@@ -322,3 +322,13 @@ def test_several_models(page: Page, scripted_server: ScriptedServer) -> None:
     page.reload()
     assert page.run("return document.querySelector('#models').value") == "large"
     assert scripted_server.queries[-1] == "model=large"
+
+
+def test_a_model_is_loaded_by_what_is_written_to_it(page: Page, scripted_server: ScriptedServer) -> None:
+    scripted_server.names, scripted_server.loaded = ["small", "large"], set()
+    page.reload()
+    page.write("#models", "large")
+    assert not page.shows("#meter") and scripted_server.loaded == set()
+    page.write("#prompt", "x" * 400)
+    page.wait(lambda: page.text("#meter") == "100 of 4,096 tokens")
+    assert scripted_server.loaded == {"large"} and scripted_server.queries[-1] == "model=large"
