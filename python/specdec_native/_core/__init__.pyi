@@ -131,6 +131,10 @@ class Generator:
         """
         Whether a request, or one that is still to come (None), uses drafts, and if not why.
         """
+    def embed(self, text: typing.Any) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        The embedding of a str or token ids, of length 1.
+        """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
         Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.
@@ -164,6 +168,11 @@ class Generator:
     @property
     def n_threads(self) -> int:
         ...
+    @property
+    def pooling(self) -> str:
+        """
+        How embeddings are pooled: "mean", "first", "last" or "rank" (not at all).
+        """
 def check_request_options(**kwargs: typing.Any) -> None:
     """
     Raises the error that submit() would raise for these options.
