@@ -128,6 +128,7 @@ class Message {
 
   // It begins once the prompt was read, since the first event says how much of it was cached.
   void stream() {
+    generation_.keep_alive(*events_);
     Answer answer;
     std::optional<Generation::Item> item = generation_.next();
     Json start = heading();

@@ -86,13 +86,14 @@ HttpReply answer(ModelPool& pool, Endpoint endpoint, const HttpRequest& http) {
   } catch (const StillLoading&) {
   }
   const auto request = std::make_shared<const HttpRequest>(http);
-  return event_reply([&pool, endpoint, request, waiter, name = wanted.model](EventStream& events) {
+  const auto body = [&pool, endpoint, request, waiter, name = wanted.model](EventStream& events) {
     const std::shared_ptr<Service> service = pool.use(name, [&](const LoadProgress& progress) {
       waiter.check();
       events.keep_alive(waiter.ping_interval(), comment(progress));
     });
     endpoint(*service, *request).stream(events.write());
-  });
+  };
+  return event_reply(body, error_form(http.path));
 }
 
 HttpReply answer_if_loaded(ModelPool& pool, Endpoint endpoint, const HttpRequest& http) {

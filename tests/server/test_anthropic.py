@@ -131,6 +131,18 @@ def test_a_stop_sequence(server: Server, client: anthropic.Anthropic) -> None:
     assert streamed.content[0].text == block.text
 
 
+def test_an_answer_is_continued(server: Server) -> None:
+    options = {"max_tokens": 8, "temperature": 0}
+    begun = [*MESSAGES, {"role": "assistant", "content": [{"type": "text", "text": "    queue = "}]}]
+    answer = server.post("/v1/messages", {"messages": begun, **options}).json
+    as_chat = [*MESSAGES, {"role": "assistant", "content": "    queue = "}]
+    body = {"messages": as_chat, "continue_final_message": True, **options}
+    chat = server.post("/v1/chat/completions", body).json["choices"][0]["message"]["content"]
+    assert answer["content"][0]["text"] == chat
+    prompt = server.post("/apply-template", {"messages": as_chat, "continue_final_message": True}).json["prompt"]
+    assert prompt.endswith("    queue = ")
+
+
 def test_a_tool_is_called(caller: Server) -> None:
     client = client_of(caller)
     options: Any = {"model": "any", "messages": WEATHER, "tools": CLIENT_TOOLS, "max_tokens": 100}

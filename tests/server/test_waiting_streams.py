@@ -59,10 +59,14 @@ def test_pings(specdec: pathlib.Path) -> None:
     busy = {"prompt": PROMPT, "max_tokens": 12_000, "ignore_eos": True}
     for interval, expected in ((1, True), (-1, False)):
         with serving(specdec, *options, "--sse-ping-interval", interval) as server:
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 first = pool.submit(server.complete, **busy)
                 wait_until(lambda: server.num_unfinished() == 1)
-                reply = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4, "stream": True})
+                body = {"max_tokens": 4, "stream": True}
+                chat = {"messages": [{"role": "user", "content": PROMPT}], **body}
+                message = pool.submit(server.post, "/v1/messages", chat)
+                reply = server.post("/v1/completions", {"prompt": PROMPT, **body})
                 first.result()
-            assert (":\n\n" in reply.text) is expected
+            for one in (reply, message.result()):
+                assert (":\n\n" in one.text) is expected
             assert reply.events[-1]["choices"][0]["finish_reason"] == "length"

@@ -5,6 +5,7 @@ import json
 import sys
 
 from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 
 
@@ -25,7 +26,7 @@ def main() -> None:
         "tokens": answer.usage_metadata["output_tokens"],
         "streamed": "".join(chunk.text for chunk in model.stream([("system", "Be brief."), ("user", prompt)])),
         "with tools": model.bind_tools([weather]).invoke(prompt).text,
-        "counted": model.get_num_tokens_from_messages([("user", prompt)]),
+        "counted": model.get_num_tokens_from_messages([HumanMessage(prompt)]),
     }
     print(json.dumps(result))
 
