@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/checked_file.h"
+#include "gguf/fingerprint.h"
 
 namespace specdec {
 namespace {

@@ -1,5 +1,7 @@
 #include "engine/checked_file.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -23,7 +25,48 @@ std::string content_of(const std::string& path) {
   }
 }
 
+constexpr std::uint64_t prime = 0x100000001b3u;  // FNV's; odd, so that no two words of a lane give the same
+
 }  // namespace
+
+void ContentHash::add_block(const unsigned char* block) {
+  for (std::size_t lane = 0; lane < num_lanes; ++lane) {
+    std::uint64_t word;
+    std::memcpy(&word, block + lane * sizeof word, sizeof word);
+    lanes_[lane] = (lanes_[lane] ^ word) * prime;
+    lanes_[lane] ^= lanes_[lane] >> 32;  // or the upper bits of a word would never reach the lower ones
+  }
+}
+
+void ContentHash::add(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  num_bytes_ += bytes;
+  if (num_rest_ > 0) {
+    const std::size_t count = std::min(bytes, block_bytes - num_rest_);
+    std::memcpy(rest_.data() + num_rest_, at, count);
+    num_rest_ += count;
+    at += count;
+    bytes -= count;
+    if (num_rest_ < block_bytes) return;
+    add_block(rest_.data());
+    num_rest_ = 0;
+  }
+  for (; bytes >= block_bytes; bytes -= block_bytes, at += block_bytes) add_block(at);
+  if (bytes > 0) std::memcpy(rest_.data(), at, bytes);
+  num_rest_ = bytes;
+}
+
+std::string ContentHash::text() const {
+  ContentHash last = *this;
+  std::fill(last.rest_.begin() + static_cast<std::ptrdiff_t>(num_rest_), last.rest_.end(),
+            static_cast<unsigned char>(0));
+  last.add_block(last.rest_.data());
+  std::uint64_t hash = num_bytes_;
+  for (const std::uint64_t lane : last.lanes_) hash = (hash ^ lane) * prime;
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash ^ (hash >> 32)));
+  return text;
+}
 
 CheckedFileWriter::CheckedFileWriter(const std::string& path, const char* magic, std::uint32_t version)
     : path_(path), temporary_(path + ".part" + std::to_string(process_id())), file_(File::create(temporary_.string())) {
@@ -67,7 +110,7 @@ CheckedFileReader::CheckedFileReader(const std::string& path, const char* magic,
   std::memcpy(&found, content_.data() + magic_bytes, sizeof found);
   if (found != version) throw UnusableFile(path + ": was written by another version of specdec");
   end_ = content_.size() - hash_bytes;
-  Fingerprint hash;
+  ContentHash hash;
   hash.add(content_.data(), end_);
   if (content_.compare(end_, hash_bytes, hash.text()) != 0) fail();
   at_ = start;

@@ -12,13 +12,14 @@
 
 #include "base/error.h"
 #include "engine/checked_file.h"
+#include "gguf/fingerprint.h"
 #include "platform/file.h"
 
 namespace specdec {
 namespace {
 
 constexpr char magic[] = "SDCORPUS";
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
 constexpr std::size_t step_bytes = 32 << 10;  // of text that is tokenized at once
 
 std::string key_of(const std::string& content, const Vocabulary& vocabulary) {

@@ -6,7 +6,7 @@ namespace specdec {
 namespace {
 
 constexpr char magic[] = "SDPREFIX";
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr std::size_t max_token_bytes = sizeof(Token) << 24;
 
 }  // namespace
