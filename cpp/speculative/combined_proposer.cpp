@@ -24,11 +24,12 @@ void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
   const Sequence& s = *request.sequence;
   text_.look_up(s, most_copies(request), copies_);
   if (copies_.empty()) return;
-  const bool model_has_room = model_.room(static_cast<int>(s.tokens.size())) > 0;
-  add_copies(request, copies_, DraftOrigin::suffix, least_confidence_, model_has_room ? model_.num_unread(s) : 0);
+  const int num_unread = model_.can_draft(request) ? model_.num_unread(s) : 0;
+  add_copies(request, copies_, DraftOrigin::suffix, least_confidence_, num_unread);
 }
 
 void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  model_.read_prompts(requests, stats);
   running_ = requests;
   while (!running_.empty()) {
     {

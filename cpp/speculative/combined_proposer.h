@@ -13,14 +13,14 @@ namespace specdec {
 // confidence is at least least_confidence, which is about how often drafts of a model are accepted.
 class CombinedProposer final : public Proposer {
  public:
-  // vocabulary_size: the target's.
-  CombinedProposer(LanguageModel& draft, int vocabulary_size, std::shared_ptr<const CorpusIndex> corpus = nullptr,
+  CombinedProposer(DraftModelProposer model, std::shared_ptr<const CorpusIndex> corpus = nullptr,
                    double least_confidence = 0.75)
-      : model_(draft, vocabulary_size), text_(std::move(corpus)), least_confidence_(least_confidence) {}
+      : model_(std::move(model)), text_(std::move(corpus)), least_confidence_(least_confidence) {}
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int num_committed) const override { return text_.room(num_committed); }
   void prefill(const Sequence& sequence, int length) override;
+  void catch_up(const Sequence& sequence, int length) override { model_.catch_up(sequence, length); }
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
   void remember(const Token* output, int count) override { text_.remember(output, count); }

@@ -32,6 +32,10 @@ class DraftLength {
   // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread
   // tokens?
   virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
+  // A draft model has a long text of num_unread tokens to read before it can propose anything: is that worth its time?
+  virtual bool worth_catching_up(const Sequence& /*sequence*/, int /*num_unread*/) { return true; }
+  // It has read num_tokens of them.
+  virtual void record_catching_up(int /*num_tokens*/, double /*seconds*/) {}
   // Called when the row is known, before sampling from it: is a draft worth its place in the target's pass?
   virtual bool worth_a_draft(const Sequence& sequence, double row_confidence) = 0;
   // A draft was sampled from that row and added to the sequence.

@@ -11,27 +11,98 @@
 #include "speculative/reading_logits.h"
 
 namespace specdec {
+namespace {
+
+constexpr int read_at_once = 64;  // tokens: they take no longer than a few drafts
+constexpr int piece = 256;        // tokens of a long prompt, in one cycle
+
+int last_token(const Sequence& s) { return static_cast<int>(s.tokens.size()) - 1; }
+
+// The output is a function of the drafts' distributions, and repeats with them.
+bool depends_on_drafts(const ProposalRequest& request) {
+  const Sequence& s = *request.sequence;
+  const bool is_repeatable = request.adaptive == nullptr;
+  return is_repeatable && s.verification != Verification::invariant && !s.transforms.params().greedy();
+}
+
+}  // namespace
 
 DraftModelProposer::DraftModelProposer(LanguageModel& draft, int vocabulary_size)
     : draft_(draft), vocabulary_size_(std::min(draft.vocabulary_size(), vocabulary_size)) {}
 
-// K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read.
+DraftModelProposer::DraftModelProposer(WindowedModel& draft, int vocabulary_size, int window)
+    : DraftModelProposer(draft, vocabulary_size) {
+  window_.emplace(draft, window);
+}
+
+// K drafts read positions up to num_committed + K - 2: the last draft is sampled but not read. No draft is read in
+// another window than the last committed token: the window would have to go back if it were rejected.
 int DraftModelProposer::room(int num_committed) const {
+  if (window_) return window_->end(num_committed - 1) + 1 - num_committed;
   return std::max(0, draft_.context_length() + 1 - num_committed);
 }
 
 void DraftModelProposer::prefill(const Sequence& sequence, int length) {
   // Sequences longer than the draft's context get no drafts.
+  if (!window_ && room(sequence.num_committed) > 0) cache_tokens(draft_, sequence, length);
+}
+
+void DraftModelProposer::catch_up(const Sequence& sequence, int length) {
+  if (window_) window_->open(sequence, length);
   if (room(sequence.num_committed) > 0) cache_tokens(draft_, sequence, length);
 }
 
-void DraftModelProposer::truncate(int slot, int length) { draft_.truncate(slot, length); }
+void DraftModelProposer::truncate(int slot, int length) {
+  if (window_) window_->truncate(slot, length);
+  else draft_.truncate(slot, length);
+}
 
 void DraftModelProposer::copy(int from, int to) { draft_.copy(from, to); }
 
+int DraftModelProposer::num_unread(const Sequence& s) const {
+  return window_ ? window_->num_unread(s.slot, last_token(s)) : last_token(s) + 1 - draft_.length(s.slot);
+}
+
+// With a number for K the cycle in which drafts begin is a function of the prompt's length alone, not of what is cached
+// of it: a seed must repeat its output.
+bool DraftModelProposer::has_read_prompt(const ProposalRequest& request) const {
+  const Sequence& s = *request.sequence;
+  if (!window_ || s.stats.prompt_tokens <= read_at_once) return true;
+  if (request.adaptive != nullptr) return num_unread(s) <= read_at_once;
+  const auto read = std::min<std::int64_t>(s.stats.prompt_tokens, window_->size());
+  return s.stats.target_calls >= (read + piece - 1) / piece;
+}
+
+bool DraftModelProposer::can_draft(const ProposalRequest& request) const {
+  const Sequence& s = *request.sequence;
+  if (!window_) return room(last_token(s) + 1) > 0;
+  return last_token(s) < window_->end(s.num_committed - 1) && has_read_prompt(request);
+}
+
+// What another request left in the slot's window depends on where that began to read.
+void DraftModelProposer::read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  if (!window_) return;
+  for (const ProposalRequest& request : requests) {
+    Sequence& s = *request.sequence;
+    const bool is_first_cycle = s.stats.target_calls == 0;
+    if (is_first_cycle && depends_on_drafts(request) && window_->begin(last_token(s)) > 0) window_->clear(s.slot);
+    if (is_first_cycle || has_read_prompt(request)) continue;
+    if (request.adaptive != nullptr && !request.adaptive->worth_catching_up(s, num_unread(s))) continue;
+    double seconds = 0.0;
+    int num_read = 0;
+    {
+      Stopwatch watch(seconds);
+      num_read = window_->read_before(s, last_token(s), piece);
+    }
+    stats.draft_seconds += seconds;
+    s.stats.draft_tokens_read += num_read;
+    if (request.adaptive != nullptr && num_read > 0) request.adaptive->record_catching_up(num_read, seconds);
+  }
+}
+
 bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
   const Sequence& s = *request.sequence;
-  if (s.num_drafted() >= request.num_tokens || room(static_cast<int>(s.tokens.size())) == 0) return false;
+  if (s.num_drafted() >= request.num_tokens || !can_draft(request)) return false;
   if (s.num_drafted() > 0 && draft_.is_end_of_generation(s.tokens.back())) return false;
   return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
@@ -41,7 +112,12 @@ bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
 // without drafts.
 int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   int num_tokens = 0;
-  for (const ProposalRequest& request : requests) num_tokens += num_unread(*request.sequence);
+  for (const ProposalRequest& request : requests) {
+    Sequence& s = *request.sequence;
+    const int num_opened = window_ ? window_->open(s, last_token(s)) : 0;
+    num_tokens += num_unread(s);
+    s.stats.draft_tokens_read += num_opened + num_unread(s);
+  }
   if (num_tokens > draft_.batch_size()) {
     for (const ProposalRequest& request : requests)
       cache_tokens(draft_, *request.sequence, static_cast<int>(request.sequence->tokens.size()) - 1);
@@ -136,6 +212,7 @@ void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& st
 }
 
 void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  read_prompts(requests, stats);
   running_ = requests;
   while (!running_.empty()) extend(running_, stats);
 }

@@ -1,8 +1,10 @@
 // Drafts from a small language model, sampled or argmax: one pass per place for all sequences together.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "speculative/draft_window.h"
 #include "speculative/language_model.h"
 #include "speculative/proposer.h"
 
@@ -10,30 +12,38 @@ namespace specdec {
 
 class DraftModelProposer final : public Proposer {
  public:
-  // vocabulary_size: the target's; ids outside it are not proposed.
+  // vocabulary_size: the target's; ids outside it are not proposed. The draft reads prompts while the target does.
   DraftModelProposer(LanguageModel& draft, int vocabulary_size);
+  // The draft reads windows of `window` tokens, and long prompts after the first token of the output: a piece in every
+  // cycle, so that no sequence waits long.
+  DraftModelProposer(WindowedModel& draft, int vocabulary_size, int window);
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int num_committed) const override;
   void prefill(const Sequence& sequence, int length) override;
+  void catch_up(const Sequence& sequence, int length) override;
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
+  // At the beginning of a cycle: reads the next piece of the prompts that are not read yet.
+  void read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats);
+  // Whether the draft has read enough of the text, and may propose what follows its tokens in this cycle.
+  bool can_draft(const ProposalRequest& request) const;
   // One pass for all that need another draft and find it worth a pass. Those that may get a further one remain.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
   // Tokens that the next pass reads for the sequence: 1 or more.
-  int num_unread(const Sequence& sequence) const {
-    return static_cast<int>(sequence.tokens.size()) - draft_.length(sequence.slot);
-  }
+  int num_unread(const Sequence& sequence) const;
 
  private:
+  bool has_read_prompt(const ProposalRequest& request) const;
   bool needs_draft(const ProposalRequest& request) const;
   int read(const std::vector<ProposalRequest>& requests);
   bool draft(const ProposalRequest& request, const float* logits);
   bool draw(const ProposalRequest& request, const float* logits);
 
   LanguageModel& draft_;
-  int vocabulary_size_;  // the smaller of both models'
+  std::optional<DraftWindow> window_;  // of the draft; none: it reads everything
+  int vocabulary_size_;                // the smaller of both models'
   std::vector<ProposalRequest> running_;
   std::vector<PassInput> inputs_;
 };

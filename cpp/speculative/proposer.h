@@ -29,8 +29,10 @@ class Proposer {
   // The largest K this proposer can serve after num_committed tokens; limited by its own context.
   virtual int room(int num_committed) const = 0;
 
-  // Reads the first `length` committed tokens before the first proposal.
+  // Called while the target reads the prompt: `length` committed tokens are cached there.
   virtual void prefill(const Sequence& sequence, int length) = 0;
+  // Reads the first `length` committed tokens, what is left of them.
+  virtual void catch_up(const Sequence& sequence, int length) { prefill(sequence, length); }
 
   // Drops the slot's state for tokens from `length` on.
   virtual void truncate(int slot, int length) = 0;

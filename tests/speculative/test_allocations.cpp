@@ -154,7 +154,7 @@ TEST(a_cycle_that_copies_text_allocates_almost_never) {
   for (const int k : {3, auto_draft_tokens}) {
     for (const auto verification : {Verification::token, Verification::block, Verification::invariant}) {
       ToyModel target(1), draft(2);
-      CombinedProposer proposer(draft, vocabulary);
+      CombinedProposer proposer({draft, vocabulary});
       CHECK(allocations_of_cycles(params, verification, Drafting::sampled, k, &proposer, target) <= 8);
     }
   }

@@ -23,6 +23,7 @@
 #include "toy_constraint.h"
 #include "toy_head.h"
 #include "toy_model.h"
+#include "toy_window.h"
 
 namespace {
 
@@ -85,6 +86,7 @@ struct Setting {
   std::uint64_t seed = 1;
   Verification verification = Verification::token;
   Drafting drafting = Drafting::sampled;
+  int window = 4;        // of Draft::window
   toy::Allowed allowed;  // of a constraint; none: not constrained
 };
 
@@ -268,7 +270,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   mutable Explorer::Interval* number_ = nullptr;  // the one that is asked for
 };
 
-enum class Draft { model, ngram, suffix, combined, head, head_and_copies };
+enum class Draft { model, ngram, suffix, combined, head, head_and_copies, window, window_and_copies };
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
@@ -406,13 +408,18 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     NgramProposer ngram_proposer;
     SuffixProposer suffix_proposer;
     suffix_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
-    CombinedProposer combined_proposer(draft, setting.vocabulary, nullptr, 0.3);
+    CombinedProposer combined_proposer({draft, setting.vocabulary}, nullptr, 0.3);
     combined_proposer.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     toy::HeadLayers layers(setting.draft_vocabulary, setting.seed + 1000, 64, 64, 3);
     DraftingHead head(target, layers, 3);
     DraftModelProposer head_proposer(head, setting.vocabulary);
-    CombinedProposer head_and_copies(head, setting.vocabulary, nullptr, 0.3);
+    CombinedProposer head_and_copies({head, setting.vocabulary}, nullptr, 0.3);
     head_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    toy::WindowModel windowed(setting.draft_vocabulary, setting.seed + 1000, setting.window, 64, 3);
+    windowed.keeps_values = false;
+    DraftModelProposer window_proposer(windowed, setting.vocabulary, setting.window);
+    CombinedProposer window_and_copies({windowed, setting.vocabulary, setting.window}, nullptr, 0.3);
+    window_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     const bool is_head = kind == Draft::head || kind == Draft::head_and_copies;
     const Sequence* enumerated = nullptr;
     // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
@@ -420,8 +427,15 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
       draft.table = [&](const Text& text) {
         return layers.logits_after(layers.expected(text, enumerated->num_committed));
       };
-    Proposer* const proposers[] = {&model_proposer,    &ngram_proposer, &suffix_proposer,
-                                   &combined_proposer, &head_proposer,  &head_and_copies};
+    if (kind == Draft::window || kind == Draft::window_and_copies) {
+      draft.table = [&](const Text& text) {
+        const int begin = DraftWindow(windowed, setting.window).begin(static_cast<int>(text.size()) - 1);
+        return toy::Model(setting.draft_vocabulary, setting.seed + 1000)
+            .logits_after(Text(text.begin() + begin, text.end()));
+      };
+    }
+    Proposer* const proposers[] = {&model_proposer, &ngram_proposer,  &suffix_proposer, &combined_proposer,
+                                   &head_proposer,  &head_and_copies, &window_proposer, &window_and_copies};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
@@ -685,6 +699,45 @@ TEST(law_holds_for_drafting_heads) {
     }
     CHECK(lengths.size() >= 3);
   }
+}
+
+// A draft that forgets the beginning of the text.
+TEST(law_holds_for_drafts_that_read_a_window) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const Draft kind : {Draft::window, Draft::window_and_copies}) {
+      for (const int window : {1, 2, 4, 5}) {
+        Replacements replace;
+        std::map<int, int> lengths;
+        replace.lengths = &lengths;
+        for (const MakeDraftLength rule :
+             {MakeDraftLength(nullptr),
+              MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+              MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+          replace.draft_length = rule;
+          for (Setting s : {setting_of(2, 3, 4, true), setting_of(3, 2, 2, false)}) {
+            if (verification == Verification::invariant && s.vocabulary > 2) continue;
+            s.verification = verification;
+            s.window = window;
+            for (s.seed = 191; s.seed <= 192; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+          }
+        }
+        CHECK(lengths.size() >= 2);
+      }
+    }
+  }
+}
+
+TEST(control_window_that_is_not_the_one_drawn_from) {
+  Setting s = setting_of(2, 2, 3, true);
+  s.seed = 191;
+  Replacements replace;
+  replace.tamper = [](Sequence& sequence) {
+    for (int place = 0; place < sequence.num_drafted(); ++place) {
+      std::vector<double>& probs = sequence.draft_row(place).probs;
+      if (probs.size() == 2) std::swap(probs[0], probs[1]);
+    }
+  };
+  CHECK(error_of(s, Draft::window, replace) > 1e-3);
 }
 
 TEST(control_wrong_proposal_distribution_of_a_head) {

@@ -299,6 +299,34 @@ bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
   return stops(s);
 }
 
+// By the best number of drafts of typical acceptance.
+double AdaptiveDraftLength::seconds_saved_per_token() const {
+  const double plain = target_costs_.seconds(num_sequences_), draft = draft_costs_.seconds(num_sequences_);
+  double best = plain, tokens = 1.0, next = 1.0;
+  for (int k = 1; k <= options_.longest_tried; ++k) {
+    tokens += next *= model_.typical();
+    best = std::min(best, (k * draft + target_costs_.seconds(columns(k))) / tokens);
+  }
+  return plain - best;
+}
+
+// All sequences wait. The longer an output is, the more is to come. What does not seem to pay has a budget, as trials
+// have: otherwise nobody would learn that it pays by now.
+bool AdaptiveDraftLength::worth_catching_up(const Sequence& s, int num_unread) {
+  const double cost = num_sequences_ * reading_ * num_unread;
+  const double tokens =
+      std::min(static_cast<double>(s.remaining), options_.expected_tokens + static_cast<double>(s.stats.tokens));
+  if (cost <= tokens * seconds_saved_per_token() || cost <= reading_budget_) return true;
+  dearest_ = std::max(dearest_, cost);
+  return false;
+}
+
+void AdaptiveDraftLength::record_catching_up(int num_tokens, double seconds) {
+  const double latest = seconds / num_tokens;
+  reading_ = reading_ > 0.0 ? 0.5 * (reading_ + latest) : latest;
+  reading_budget_ = std::max(0.0, reading_budget_ - num_sequences_ * seconds);
+}
+
 bool AdaptiveDraftLength::worth_a_draft(const Sequence& s, double row_confidence) {
   const double acceptance = model_.of_row(row_confidence);
   if (s.num_drafted() == 0) ++num_proposing_;
@@ -367,6 +395,7 @@ void AdaptiveDraftLength::end_cycle(int num_scored, int num_made, double seconds
   // missed; then the budget goes negative. It is capped at the cost of one trial, so that trials never come in a row.
   const double one_trial = target_costs_.seconds(num_sequences_) + draft_pass_;
   budget_ = std::min(one_trial, budget_ + options_.trial_share * undisturbed);
+  reading_budget_ = std::min(dearest_, reading_budget_ + options_.trial_share * undisturbed);
   if (trial_ == 0) budget_ -= trial_loss_;
   if (trial_ > 0 && longest_ > 0)
     budget_ -= trial_loss_ + catch_up_seconds_ + std::max(0.0, propose_seconds - draft_seconds_);

@@ -57,6 +57,8 @@ class AdaptiveDraftLength final : public DraftLength {
   int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) override;
   bool worth_a_certain_draft(Sequence& sequence) override;
   bool worth_a_row(const Sequence& sequence, int num_unread) override;
+  bool worth_catching_up(const Sequence& sequence, int num_unread) override;
+  void record_catching_up(int num_tokens, double seconds) override;
   bool worth_a_draft(const Sequence& sequence, double row_confidence) override;
   void drafted(Sequence& sequence, DraftPlan::Confidence confidence) override;
   void record_draft_pass(int num_rows, int num_tokens, double seconds) override;
@@ -108,6 +110,7 @@ class AdaptiveDraftLength final : public DraftLength {
   int best_number_of_copies(const Sequence& sequence, const std::vector<Copy>& copies, int num_unread) const;
   double longer_pass(int num_drafted, int more) const;
   double catch_up(int num_unread) const;
+  double seconds_saved_per_token() const;
   double tokens_per_second(Kind kind) const;
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   Acceptance& acceptance_of(DraftOrigin origin) { return origin == DraftOrigin::model ? model_ : text_; }
@@ -122,6 +125,9 @@ class AdaptiveDraftLength final : public DraftLength {
   double budget_ = 0.0;   // seconds that trials may cost
   bool is_first_ = true;  // the first cycle has not ended yet
   double seconds_run_ = 0.0;
+  double reading_ = 0.0;         // seconds per token that a draft model reads of a long text; 0: unknown
+  double reading_budget_ = 0.0;  // seconds that reading may cost where it does not seem to pay
+  double dearest_ = 0.0;         // seconds of the longest reading that did not seem to pay
 
   // The plan. It is reused for some cycles while nothing is drafted.
   double typical_ = 0.0;             // expected acceptance of rows that are not known yet

@@ -42,6 +42,8 @@ struct AutoOptions {
   int longest_tried = 24;     // drafts
   double catch_up_lasts =
       32.0;  // cycles: a draft model that must read what it did not draft will be used this often afterwards
+  // Tokens that an output is expected to have beyond those that it has: whether a draft model reads a long text for it.
+  double expected_tokens = 256.0;
   double other_kind =
       0.05;  // weight of the cycles without copies in the rate of those with copies, and the other way round
   double recent_between_runs = 5.0;  // cycles that the rate of an earlier process counts as
