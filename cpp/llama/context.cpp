@@ -52,9 +52,13 @@ void check_memory(const Model& model, const Context::Options& options, const Con
   }
   const std::uint64_t available = available_memory(), needed = needed_memory(model, options, setup, 0);
   if (available == 0 || needed < available) return;
+  const auto slots = static_cast<std::uint64_t>(options.num_slots);
+  const auto per_1024 = [&](KvType type) { return mebibytes(model.cache_bytes(1024 * slots, type)); };
   throw ModelError(model.path() + ": not enough memory for a context of " + std::to_string(options.context_length) +
                    " tokens: " + mebibytes(needed) + " needed, " + mebibytes(available) +
-                   " available. Ask for a shorter context (n_ctx, -c)");
+                   " available; 1024 tokens take " + per_1024(KvType::f16) + " with kv_type f16 and " +
+                   per_1024(KvType::q8_0) +
+                   " with q8_0. Ask for a shorter context (n_ctx, -c), or 0 for the longest that fits");
 }
 
 // llama.cpp's own message for this names its internals.
@@ -107,7 +111,9 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
       batch_(std::make_unique<Batch>(options.batch_size)),
-      lengths_(idx(options.num_slots), 0) {
+      lengths_(idx(options.num_slots), 0),
+      firsts_(lengths_),
+      offsets_(lengths_) {
   check_memory(*model_, options_, setup);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
@@ -157,7 +163,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
-    if (length(input.slot) + input.num_tokens > options_.context_length)
+    if (num_held(input.slot) + input.num_tokens > options_.context_length)
       throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
     num_tokens += input.num_tokens;
@@ -242,19 +248,24 @@ void Context::undo_pass() {
     int& cached = lengths_[idx(slot)];
     const int before = lengths_before_[idx(slot)];
     if (cached == before) continue;
-    if (recurrent_) cached = recurrent_->recover(slot, before);
-    else truncate(slot, before);
+    if (!recurrent_) {
+      truncate(slot, before);
+    } else if (const int kept = recurrent_->recover(slot, before - offset(slot))) {
+      cached = offset(slot) + kept;
+    } else {
+      start_at(slot, 0);
+    }
   }
 }
 
 void Context::add_input(const PassInput& input) {
   for (int i = 0; i < input.num_tokens; ++i) {
-    add(input.tokens[i], input.slot, length(input.slot), i >= input.num_tokens - input.num_rows);
+    add(input.tokens[i], input.slot, next_position(input.slot), i >= input.num_tokens - input.num_rows);
   }
 }
 
 void Context::add_padding(int slot, int count) {
-  for (int i = 0; i < count; ++i) add(0, slot, length(slot), false);
+  for (int i = 0; i < count; ++i) add(0, slot, next_position(slot), false);
 }
 
 // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
@@ -271,7 +282,7 @@ bool Context::worth_padding(const std::vector<PassInput>& inputs, int width) {
   const int first = inputs.front().slot, last = inputs.back().slot, padded = (last - first + 1) * width;
   if (!can_pad() || padded > options_.batch_size) return false;
   for (int slot = first; slot <= last; ++slot) {
-    if (length(slot) + width > options_.context_length) return false;
+    if (num_held(slot) + width > options_.context_length) return false;
   }
   int passes = 0, num_tokens = 0;
   left_.clear();
@@ -298,34 +309,59 @@ const float* Context::logits(int row) const { return logits_ + idx(row) * idx(vo
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[idx(slot)];
   if (new_length >= cached) return;
-  if (recurrent_) {
-    cached = recurrent_->truncate(slot, cached, new_length);
-    return;
-  }
+  if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
-  if (memory == nullptr) {  // an encoder, which reads a text in one pass
-    new_length = 0;
-  } else if (!llama_memory_seq_rm(memory, slot, new_length, -1)) {
-    llama_memory_seq_rm(memory, slot, -1, -1);  // a memory that cannot keep a prefix is cleared
-    new_length = 0;
+  int kept = new_length - offset(slot);
+  if (recurrent_) kept = recurrent_->truncate(slot, next_position(slot), kept);
+  else if (memory == nullptr) kept = 0;  // an encoder, which reads a text in one pass
+  else if (!llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
+  if (kept > 0) cached = offset(slot) + kept;
+  else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
+}
+
+void Context::start_at(int slot, int position) {
+  if (llama_memory_t memory = llama_get_memory(context_.get())) llama_memory_seq_rm(memory, slot, -1, -1);
+  if (recurrent_) recurrent_->forget(slot);
+  lengths_[idx(slot)] = firsts_[idx(slot)] = offsets_[idx(slot)] = position;
+}
+
+// The other cells move to the beginning: which block of attention's sums a token is in must depend on its position
+// alone. They keep their positions, which are relative in all but few models, so that nothing is rounded again.
+bool Context::drop_before(int slot, int position) {
+  if (position <= first(slot)) return true;
+  if (position >= length(slot)) {
+    start_at(slot, length(slot));
+    return true;
   }
-  cached = new_length;
+  if (is_recurrent_only(model_->architecture())) {  // its state does not grow
+    firsts_[idx(slot)] = position;
+    return true;
+  }
+  const int longest = position - offset(slot) + options_.context_length;
+  if (recurrent_ || longest > model_->trained_context()) return false;
+  llama_memory_t memory = llama_get_memory(context_.get());
+  if (!llama_memory_seq_rm(memory, slot, 0, position - offset(slot))) return false;
+  const std::string cells = state(slot);
+  llama_memory_seq_rm(memory, slot, -1, -1);
+  if (!put_state(slot, cells) || llama_memory_seq_pos_max(memory, slot) != next_position(slot) - 1) return false;
+  firsts_[idx(slot)] = position;
+  return true;
 }
 
 void Context::checkpoint(int slot, int pass_tokens) {
-  if (recurrent_) recurrent_->checkpoint(slot, length(slot), pass_tokens);
+  if (recurrent_) recurrent_->checkpoint(slot, next_position(slot), pass_tokens);
 }
 
 void Context::copy(int from, int to) {
   if (from == to) return;
+  start_at(to, 0);
+  if (num_held(from) == 0) return;
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
-    restore(to, state(from), length(from));
-    return;
+    if (!put_state(to, state(from))) return start_at(to, 0);
+  } else {  // the cells themselves are copied ahead of the next pass
+    llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
   }
-  llama_memory_t memory = llama_get_memory(context_.get());
-  llama_memory_seq_rm(memory, to, -1, -1);
-  llama_memory_seq_cp(memory, from, to, -1, -1);  // the cells themselves are copied ahead of the next pass
-  lengths_[idx(to)] = length(from);
+  for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_}) (*places)[idx(to)] = (*places)[idx(from)];
 }
 
 std::string Context::state(int slot) const {
@@ -335,31 +371,49 @@ std::string Context::state(int slot) const {
   return bytes;
 }
 
+// Fills an empty slot. False: the bytes do not suit it, and the slot holds anything.
+bool Context::put_state(int slot, const std::string& state) {
+  bool is_put = false;
+  try {
+    const AbortsAsErrors guard;
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
+    is_put = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size();
+  } catch (const std::exception&) {  // a failed assertion
+  }
+  take_backend_errors();
+  return is_put;
+}
+
 bool Context::restore(int slot, const std::string& state, int length) {
-  truncate(slot, 0);
-  if (recurrent_) recurrent_->forget(slot);
-  const int first = first_position();
-  if (length <= first) {
+  start_at(slot, 0);
+  const int before = first_position();
+  if (length <= before) {
     lengths_[idx(slot)] = length;
     return true;
   }
   llama_memory_t memory = llama_get_memory(context_.get());
-  bool is_restored = false;
-  try {
-    const AbortsAsErrors guard;
-    const auto* const data = reinterpret_cast<const std::uint8_t*>(state.data());
-    is_restored = llama_state_seq_set_data(context_.get(), data, state.size(), slot) == state.size() &&
-                  (recurrent_ || llama_memory_seq_pos_min(memory, slot) == first) &&
-                  llama_memory_seq_pos_max(memory, slot) == length - 1;
-  } catch (const std::exception&) {  // a failed assertion
+  bool is_restored = put_state(slot, state);
+  const int first = llama_memory_seq_pos_min(memory, slot), last = llama_memory_seq_pos_max(memory, slot);
+  if (options_.holds_window) is_restored = is_restored && 0 <= first && last < length;
+  else is_restored = is_restored && (recurrent_ || first == before) && last == length - 1;
+  if (!is_restored) {
+    start_at(slot, 0);
+    return false;
   }
-  take_backend_errors();
-  if (is_restored) lengths_[idx(slot)] = length;
-  else llama_memory_seq_rm(memory, slot, -1, -1);
-  return is_restored;
+  lengths_[idx(slot)] = length;
+  if (options_.holds_window) {
+    offsets_[idx(slot)] = length - 1 - last;
+    firsts_[idx(slot)] = offset(slot) + (recurrent_ ? 0 : first);
+  }
+  return true;
 }
 
-// Called between the operations of a pass. The caller's check may take microseconds, so it is called only now and then.
-bool Context::ask_cancelled() { return cancelled_ && ++nodes_computed_ % 16 == 0 && cancelled_(); }
+// Called between the operations of a pass. The caller's check may take microseconds, so in short passes it is called
+// only now and then; in those of a long prompt one operation can take most of a second.
+bool Context::ask_cancelled() {
+  constexpr int short_pass = 64;
+  const bool is_due = ++nodes_computed_ % 16 == 0 || pass_size_ > short_pass;
+  return is_due && cancelled_ && cancelled_();
+}
 
 }  // namespace specdec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,7 @@
 #include "base/index.h"
 #include "llama/model.h"
 #include "llama/recurrent_state.h"
-#include "speculative/language_model.h"
+#include "speculative/windowed_model.h"
 
 struct ggml_threadpool;
 struct llama_batch;
@@ -39,13 +40,14 @@ class ThreadPool {
 class Batch;
 
 // Runs a whole model. Contexts with hidden rows are in head_context.h.
-class Context : public virtual LanguageModel {
+class Context : public WindowedModel {
  public:
   struct Options {
-    int context_length = 0;  // tokens per sequence
-    int num_slots = 1;       // sequences
-    int batch_size = 512;    // tokens per pass
-    int max_rows = 64;       // rows of logits per pass
+    int context_length = 0;     // tokens per sequence, or of its window
+    bool holds_window = false;  // the caches are windows of longer texts (WindowedModel)
+    int num_slots = 1;          // sequences
+    int batch_size = 512;       // tokens per pass
+    int max_rows = 64;          // rows of logits per pass
     KvType kv_type = KvType::f16;
     int num_snapshots =
         0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
@@ -67,7 +69,8 @@ class Context : public virtual LanguageModel {
   ~Context() override;
 
   int vocabulary_size() const override { return vocabulary_size_; }
-  int context_length() const override { return options_.context_length; }
+  // A window moves on without end.
+  int context_length() const override { return options_.holds_window ? INT_MAX : options_.context_length; }
   int batch_size() const override { return options_.batch_size; }
   int row_capacity() const override { return std::min(options_.max_rows, options_.batch_size); }
   bool is_end_of_generation(Token token) const override { return model_->vocabulary().is_end_of_generation(token); }
@@ -79,6 +82,10 @@ class Context : public virtual LanguageModel {
   void truncate(int slot, int length) override;
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
+
+  int first(int slot) const override { return firsts_[static_cast<std::size_t>(slot)]; }
+  void start_at(int slot, int position) override;
+  bool drop_before(int slot, int position) override;
 
   // The cache of a slot as bytes, in llama.cpp's format, and back. restore(): `length` is the number of tokens in it;
   // false, with an empty cache, where the bytes do not suit this context. They must be those of state(): llama.cpp
@@ -105,6 +112,9 @@ class Context : public virtual LanguageModel {
   void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
 
   virtual int first_position() const { return 0; }  // of a slot's cells
+  int num_held(int slot) const { return length(slot) - first(slot); }
+  // llama.cpp's position of the token that the slot reads next. Where a window is read from the beginning, it is 0.
+  int next_position(int slot) const { return length(slot) - offset(slot); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
 
@@ -118,6 +128,8 @@ class Context : public virtual LanguageModel {
   struct Free {
     void operator()(llama_context* context) const;
   };
+  int offset(int slot) const { return offsets_[static_cast<std::size_t>(slot)]; }
+  bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
   int run_guarded(const std::function<int()>& pass);
   void check_pass(int status, int num_tokens);
@@ -133,7 +145,9 @@ class Context : public virtual LanguageModel {
   std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
   bool lacks_snapshots_ = false;
   std::unique_ptr<Batch> batch_;
-  std::vector<int> lengths_;         // [num_slots] tokens in the cache
+  std::vector<int> lengths_;         // [num_slots] tokens of the text up to the last one in the cache
+  std::vector<int> firsts_;          // the first one in the cache
+  std::vector<int> offsets_;         // position in the text of llama.cpp's position 0
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> left_;            // scratch of worth_padding()
   const float* logits_ = nullptr;

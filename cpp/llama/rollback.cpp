@@ -21,6 +21,11 @@ Rollback rollback_of(const std::string& architecture) {
   return llm_arch_is_recurrent(arch) || llm_arch_is_hybrid(arch) ? Rollback::checkpoints : Rollback::cells;
 }
 
+bool is_recurrent_only(const std::string& architecture) {
+  const llm_arch arch = llm_arch_from_string(architecture);
+  return arch != LLM_ARCH_UNKNOWN && llm_arch_is_recurrent(arch);
+}
+
 const char* name(Rollback rollback) {
   switch (rollback) {
     case Rollback::cells:

@@ -14,6 +14,7 @@ enum class Rollback {
 
 Rollback rollback_of(const std::string& architecture);
 const char* name(Rollback rollback);
+bool is_recurrent_only(const std::string& architecture);  // no layer attends to earlier tokens
 
 // Whether logits have the same bits however tokens are cut into passes (docs/losslessness.md): of architectures with
 // recurrent layers those that are tested. Weights, caches and devices are the caller's concern.

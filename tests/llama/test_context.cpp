@@ -20,8 +20,10 @@ std::shared_ptr<const Model> model() {
   return loaded;
 }
 
-std::unique_ptr<Context> context_of(int length, int slots = 1, KvType kv_type = KvType::f16) {
+std::unique_ptr<Context> context_of(int length, int slots = 1, KvType kv_type = KvType::f16,
+                                    bool holds_window = false) {
   Context::Options options;
+  options.holds_window = holds_window;
   options.context_length = length;
   options.num_slots = slots;
   options.kv_type = kv_type;
@@ -236,6 +238,90 @@ TEST(a_draft_model_knows_its_shape) {
   CHECK(model()->architecture() == "llama" && model()->can_roll_back() && model()->trained_context() == 512);
   CHECK(model()->cache_bytes(512) == 2ull * 2 * 64 * 2 * 512);  // layers, keys and values, width, bytes, tokens
   CHECK(model()->cache_bytes(512, KvType::q8_0) == 2ull * 2 * 64 * 34 / 32 * 512);
+}
+
+namespace {
+
+// Reads the tokens from length() on up to `end`, `step` at a time. The last row.
+std::vector<float> row_at(Context& context, const std::vector<Token>& text, int end, int step, int slot = 0) {
+  std::vector<float> row;
+  while (context.length(slot) < end) {
+    const int begin = context.length(slot);
+    row = row_after(context, {text.begin() + begin, text.begin() + std::min(end, begin + step)}, slot);
+  }
+  return row;
+}
+
+}  // namespace
+
+// The bits of a row depend on where the window began to read, and when it moved, but not on passes, nor on what the
+// slot held before, nor on the slot.
+TEST(a_window_that_moves) {
+  const std::vector<Token> text = texts_of({400}).front();
+  for (const KvType type : {KvType::f16, KvType::q8_0}) {
+    std::vector<std::vector<float>> rows;
+    for (const int step : {1, 7, 32}) {
+      const auto context = context_of(96, 2, type, true);
+      const int slot = step == 7 ? 1 : 0;
+      row_after(*context, {0, 9, 9}, slot);
+      context->start_at(slot, 40);
+      CHECK(context->length(slot) == 40 && context->first(slot) == 40);
+      row_at(*context, text, 128, step, slot);
+      CHECK(context->drop_before(slot, 72));
+      CHECK(context->length(slot) == 128 && context->first(slot) == 72);
+      row_after(*context, {3, 3, 3}, slot);  // drafts
+      context->truncate(slot, 128);
+      row_at(*context, text, 160, step, slot);
+      CHECK(context->drop_before(slot, 104));
+      rows.push_back(row_at(*context, text, 190, step, slot));
+
+      const int other = 1 - slot;  // a copy, and a window from bytes
+      context->copy(slot, other);
+      CHECK(context->first(other) == 104 && context->length(other) == 190);
+      const std::string bytes = context->state(slot);
+      row_after(*context, {5}, slot);
+      const auto next = row_after(*context, {6}, slot);
+      CHECK(context->restore(slot, bytes, 190));
+      CHECK(context->first(slot) == 104 && context->length(slot) == 190);
+      CHECK(row_after(*context, {5, 6}, slot) == next && row_after(*context, {5, 6}, other) == next);
+    }
+    CHECK(rows[0] == rows[1] && rows[0] == rows[2]);
+  }
+}
+
+// It is the same window, wherever in the text it is.
+TEST(a_window_begins_at_the_first_position) {
+  const std::vector<Token> text = texts_of({300}).front();
+  const auto moved = context_of(96, 1, KvType::f16, true), fresh = context_of(96);
+  moved->start_at(0, 200);
+  CHECK(row_at(*moved, text, 240, 16) == row_after(*fresh, {text.begin() + 200, text.begin() + 240}));
+}
+
+TEST(a_window_ends) {
+  const std::vector<Token> text = texts_of({700}).front();
+  const auto context = context_of(96, 1, KvType::f16, true);
+  context->start_at(0, 30);
+  row_at(*context, text, 126, 32);
+  CHECK_THROWS(row_after(*context, {1}), std::logic_error, "past the context");
+  CHECK(context->drop_before(0, 30));  // nothing to drop
+  context->truncate(0, 30);
+  CHECK(context->length(0) == 0 && context->first(0) == 0);
+  context->start_at(0, 30);
+  row_at(*context, text, 126, 32);
+  CHECK(context->drop_before(0, 126));  // everything
+  CHECK(context->length(0) == 126 && context->first(0) == 126);
+  row_at(*context, text, 222, 32);
+  CHECK(context->drop_before(0, 190));
+  row_at(*context, text, 286, 32);
+  context->truncate(0, 250);
+  CHECK(context->length(0) == 250 && context->first(0) == 190);
+  // The model has 512 positions; the window began at 126 with the first.
+  row_at(*context, text, 286, 32);
+  for (int first = 254; first + 96 - 126 <= 512; first += 64) {
+    CHECK(context->drop_before(0, first));
+    row_at(*context, text, first + 96, 32);
+  }
+  CHECK(!context->drop_before(0, context->length(0) - 32));
 }
 
 TEST_MAIN()
