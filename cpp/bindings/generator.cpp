@@ -313,6 +313,7 @@ void register_generator(py::module_& m) {
           "ordinary text. callable: the tools that may be called; is_required: one of them must be; is_parallel: more "
           "than one may be.")
       .def_property_readonly("max_sequences", [](StoppedAtExit& self) { return self.get().max_sequences(); })
+      .def_property_readonly("draft_window", [](StoppedAtExit& self) { return self.get().draft_window(); })
       .def_property_readonly("n_ctx", [](StoppedAtExit& self) { return self.get().n_ctx(); })
       .def_property_readonly("n_threads", [](StoppedAtExit& self) { return self.get().n_threads(); });
 }

@@ -50,16 +50,21 @@ class News {
   std::set<std::uint64_t> changed_;
 };
 
-// Calls is_over() without the GIL until it is true. Ctrl-C is raised as what Python's handler made of it.
+// Calls is_over() without the GIL until it is true. Ctrl-C is raised as what Python's handler made of it. progress:
+// None, or called with the numbers of tokens of the prompt that are read, and of all, when the first has changed.
 template <class IsOver>
-void wait_until(const RequestHandle& request, IsOver is_over) {
+void wait_until(const RequestHandle& request, IsOver is_over, const py::object& progress = py::none()) {
   if (!request.is_in_its_process()) throw specdec::Error("this request was submitted before the process was forked");
-  for (;;) {
+  for (std::int64_t told = -1;;) {
     {
       const WithoutGil released;
       if (is_over()) return;
     }
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    const specdec::PromptProgress at = request.prompt_progress();
+    if (progress.is_none() || at.read == told) continue;
+    told = at.read;
+    progress(at.read, at.all);
   }
 }
 
@@ -89,8 +94,13 @@ void register_request_handle(py::module_& m) {
           "request ends before it.")
       .def(
           "wait_for_end",
-          [](const RequestHandle& self) { wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }); },
-          "Waits for the end of the request.")
+          [](const RequestHandle& self, const py::object& progress) {
+            wait_until(self, [&] { return self.wait_for_end(between_signal_checks); }, progress);
+          },
+          "progress"_a = py::none(),
+          "Waits for the end of the request. progress: called with the number of tokens of the prompt that are read, "
+          "and "
+          "of all, when it has changed.")
       .def(
           "peek", [](const RequestHandle& self, std::size_t index) { return piece_to_python(self.piece(index)); },
           "index"_a, "As wait(), but None if the piece is not there yet.")

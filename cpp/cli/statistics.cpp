@@ -35,7 +35,7 @@ std::string drafting_text(const std::string& drafting) {
   return "drafting " + wrap(drafting, 80 - label, label) + "\n";
 }
 
-std::string statistics_text(const Stats& stats, const std::string& drafting) {
+std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window) {
   std::string text =
       "prompt   " + counted(stats.prompt_tokens, "token") +
       format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
@@ -51,6 +51,10 @@ std::string statistics_text(const Stats& stats, const std::string& drafting) {
       text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies),
                      whole(stats.accepted_copies));
     }
+  }
+  if (draft_window > 0 && stats.prompt_tokens > draft_window) {
+    text += "window   the draft model reads the last " + counted(draft_window, "token") + ": " +
+            format("%lld so far\n", whole(stats.draft_tokens_read));
   }
   text += drafting_text(measured_drafting(stats, drafting));
   text += "target   " + counted(stats.target_calls, "call") +

@@ -10,9 +10,10 @@ namespace specdec::cli {
 
 constexpr int min_timed_tokens = 8;  // the rate of fewer is meaningless
 
-// 80 columns each. drafting: a sentence about the use of drafts (engine/drafting_report.h).
+// 80 columns each. drafting: a sentence about the use of drafts (engine/drafting_report.h). draft_window: tokens; 0:
+// there is no draft model.
 std::string drafting_text(const std::string& drafting);
-std::string statistics_text(const Stats& stats, const std::string& drafting);
+std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window);
 // The names are those of Stats in Python. drafting: empty: of several requests.
 nlohmann::ordered_json statistics_json(const Stats& stats, const std::string& drafting = "");
 

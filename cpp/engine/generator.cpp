@@ -153,7 +153,7 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
     for (int n = 1; n <= max_tokens; ++n)
       times.target.push_back(time_pass(models_.target(), s.slot, s.tokens, n, n, repeats));
     if (models_.draft() == nullptr) return;
-    models_.proposer()->prefill(s, s.num_committed - 1);
+    models_.proposer()->catch_up(s, s.num_committed - 1);
     times.draft = time_pass(*models_.draft(), s.slot, s.tokens, 1, 1, repeats);
   };
   executor_->run(measure, cancelled);

@@ -121,6 +121,7 @@ class Generator {
   int max_sequences() const { return scheduler_.num_slots(); }
   int n_ctx() const { return models_.n_ctx(); }
   int trained_context() const { return models_.target_model().trained_context(); }
+  int draft_window() const { return models_.draft_window(); }  // tokens; 0: there is no draft model
   int n_threads() const { return models_.threads()->size(); }
   const std::shared_ptr<ThreadPool>& threads() const { return models_.threads(); }
   bool is_in_its_process() const { return executor_->is_in_its_process(); }

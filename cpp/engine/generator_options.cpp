@@ -78,13 +78,23 @@ const Table<GeneratorOptions>& generator_options() {
            !changes_texts}),
       generator_row<&GeneratorOptions::n_ctx>(
           {"n_ctx",
-           Whole{whole_numbers(1, 1 << 24)},
+           Whole{whole_numbers(0, 1 << 24)},
            {"Models",
             {"-c", "--ctx-size"},
             "N",
-            "context size in tokens (default: the model's training context, at most " +
-                std::to_string(default_context) + ")",
-            "0"},
+            "context size in tokens; 0: the model's training context, or as much of it as fits into memory (default: "
+            "the model's training context, at most " +
+                std::to_string(default_context) + ")"},
+           is_optional}),
+      generator_row<&GeneratorOptions::draft_window>(
+          {"draft_window",
+           Whole{whole_numbers(1, 1 << 24)},
+           {"Models",
+            {"--draft-window"},
+            "N",
+            "a draft model reads the last N tokens of a text at most, so that a long prompt costs it little memory and "
+            "time; shorter windows are read sooner, and their drafts are accepted less often (default: " +
+                std::to_string(default_draft_window) + ")"},
            is_optional}),
       generator_row<&GeneratorOptions::n_threads>({"n_threads",
                                                    Whole{whole_numbers(1, 512)},

@@ -13,12 +13,15 @@
 
 namespace specdec {
 
-constexpr int default_context = 4096;  // tokens, unless the target was trained with less
+constexpr int default_context = 4096;       // tokens, unless the target was trained with less
+constexpr int default_draft_window = 1024;  // tokens; bench/long_text has what others would cost
 
 struct GeneratorOptions {
   std::string target;  // GGUF path
   DraftSource draft;
-  std::optional<int> n_ctx;              // tokens; none: what the target was trained with, at most default_context
+  // Tokens; none: what the target was trained with, at most default_context; 0: as much of it as fits into memory.
+  std::optional<int> n_ctx;
+  std::optional<int> draft_window;       // the last tokens of a text that a draft model reads; none: memory.h
   std::optional<int> n_threads;          // none: one per physical core
   int n_batch = 512;                     // tokens per pass while reading a prompt
   std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)

@@ -8,11 +8,11 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "engine/draft_corpus.h"
+#include "engine/memory.h"
 #include "llama/backend.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
 #include "speculative/combined_proposer.h"
-#include "speculative/draft_model_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 
@@ -30,9 +30,10 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
     : options_(options), threads_(std::move(threads)) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
   resolved_ = resolve_draft(options, target);
+  const int context = context_length(target);
   load_target(target);
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
-  make_target_context();
+  make_target_context(context);
   load_draft();
   if (options.repack) repack();
   notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
@@ -68,17 +69,28 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
   if (options_.n_gpu_layers.value_or(0) != 0 && options_.rpc_servers.empty() && !has_gpu()) {
     note("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
-  if (options_.n_ctx && *options_.n_ctx > target_model_->trained_context()) {
+  if (options_.n_ctx.value_or(0) > target_model_->trained_context()) {
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
          printable(options_.target) + " was trained for, " + std::to_string(target_model_->trained_context()) +
          ": text beyond that is likely to be poor");
   }
 }
 
-void LoadedModels::make_target_context() {
+// Before anything takes memory.
+int LoadedModels::context_length(const std::vector<GgufFile>& target) {
+  if (options_.n_ctx.value_or(1) > 0)
+    return options_.n_ctx.value_or(std::min(default_context, trained_context(target)));
+  const int trained = trained_context(target);
+  const int length = longest_context(options_, target, resolved_.parts, available_memory());
+  note("the context is " + std::to_string(length) + " tokens long: " +
+       (length == trained ? "all" : "as much as fits into memory of the " + std::to_string(trained)) + " that " +
+       printable(options_.target) + " was trained with");
+  return length;
+}
+
+void LoadedModels::make_target_context(int context_length) {
   Context::Options context;
-  context.context_length =
-      options_.n_ctx ? *options_.n_ctx : std::min(default_context, target_model_->trained_context());
+  context.context_length = context_length;
   context.batch_size = options_.n_batch;
   context.num_slots = options_.max_sequences;
   const int rows = max_draft_tokens + 1;  // of one sequence
@@ -144,12 +156,20 @@ void LoadedModels::load_draft_model() {
 
 void LoadedModels::make_draft_context() {
   Context::Options context;
-  context.context_length = std::min(target_->context_length(), draft_model_->trained_context());
+  const int trained = draft_model_->trained_context();
+  draft_window_ = specdec::draft_window(options_, n_ctx(), trained);
+  if (draft_window_ > trained) {
+    throw WrongValue("draft_window", std::to_string(draft_window_),
+                     "at most " + std::to_string(trained) + ", the context that the draft " + draft_model_->path() +
+                         " was trained with");
+  }
+  context.context_length = std::min(n_ctx(), draft_window_);
+  context.holds_window = true;
   context.batch_size = options_.n_batch;
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
   draft_ = std::make_unique<Context>(draft_model_, threads_, context);
-  draft_from(*draft_);
+  draft_from({*draft_, target_->vocabulary_size(), draft_window_});
 }
 
 // model: the target's, or that of a head in a file of its own.
@@ -165,12 +185,12 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
   std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, *head_target_);
   head_ = std::make_unique<DraftingHead>(*head_target_, *layers, options_.max_sequences);
   draft_ = std::move(layers);
-  draft_from(*head_);
+  draft_from({*head_, target_->vocabulary_size()});
 }
 
-void LoadedModels::draft_from(LanguageModel& draft) {
-  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(draft, target_->vocabulary_size(), corpus_);
-  else proposer_ = std::make_unique<DraftModelProposer>(draft, target_->vocabulary_size());
+void LoadedModels::draft_from(DraftModelProposer model) {
+  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_);
+  else proposer_ = std::make_unique<DraftModelProposer>(std::move(model));
 }
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.

@@ -12,6 +12,7 @@
 #include "llama/head_context.h"
 #include "llama/model.h"
 #include "speculative/corpus_index.h"
+#include "speculative/draft_model_proposer.h"
 #include "speculative/drafting_head.h"
 #include "speculative/proposer.h"
 
@@ -44,6 +45,7 @@ class LoadedModels {
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
   int n_ctx() const { return target_->context_length(); }
+  int draft_window() const { return draft_window_; }  // tokens that a draft model reads at most; 0: there is none
 
   // Asked regularly while a pass runs, on the thread that runs it; true makes the pass throw Cancelled.
   void set_cancel_check(const std::function<bool()>& cancelled);
@@ -51,13 +53,14 @@ class LoadedModels {
  private:
   Model::Options model_options() const;
   void load_target(const std::vector<GgufFile>& parts);
-  void make_target_context();
+  void make_target_context(int context_length);
   void load_draft();
   void load_draft_model();
   void make_draft_context();
   void make_head_context(const std::shared_ptr<const Model>& model);
   std::shared_ptr<const CorpusIndex> load_corpus();
-  void draft_from(LanguageModel& draft);
+  void draft_from(DraftModelProposer model);
+  int context_length(const std::vector<GgufFile>& target);
   void repack();
   void note(const std::string& sentence);
 
@@ -71,6 +74,7 @@ class LoadedModels {
   std::unique_ptr<DraftingHead> head_;
   std::shared_ptr<const CorpusIndex> corpus_;
   std::unique_ptr<Proposer> proposer_;
+  int draft_window_ = 0;
 };
 
 }  // namespace specdec

@@ -1,41 +1,81 @@
 #include "engine/memory.h"
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "model_file/head_file.h"
 #include "model_file/kv_cache.h"
+#include "platform/memory.h"
 
 namespace specdec {
-namespace {
 
-std::uint64_t trained_context(const GgufFile& file) {
-  return file.integer(file.string("general.architecture").value_or("") + ".context_length").value_or(default_context);
+int trained_context(const std::vector<GgufFile>& model) {
+  const GgufFile& file = model.front();
+  const std::string key = file.string("general.architecture").value_or("") + ".context_length";
+  return static_cast<int>(std::min<std::uint64_t>(file.integer(key).value_or(default_context), INT_MAX));
 }
 
-}  // namespace
+int default_context_of(const GgufFile& target) { return std::min(default_context, trained_context({target})); }
 
-MemoryNeed memory_need(const GeneratorOptions& options) {
-  const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  const auto context = static_cast<std::uint64_t>(options.n_ctx.value_or(default_context_of(target.front())));
+CacheNeed cache_need(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+                     const std::vector<GgufFile>& draft) {
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
-  const auto caches = [&](const GgufFile& file, std::uint64_t tokens) {
+  const auto bytes = [&](const GgufFile& file, int tokens) {
     const CacheShape shape = CacheShape::of(file);
-    return shape.bytes(sequences * tokens, type) + shape.state_bytes(sequences);
+    return shape.bytes(sequences * static_cast<std::uint64_t>(tokens), type) + shape.state_bytes(sequences);
   };
-  MemoryNeed need{total_file_size(target), caches(target.front(), context)};
-  const std::string* path = draft_path(options.draft);
-  if (path == nullptr) return need;
-  const std::vector<GgufFile> draft = GgufFile::read_parts(*path);
-  need.weights += total_file_size(draft);
-  need.caches += caches(draft.front(), std::min(context, trained_context(draft.front())));
+  const int context = *options.n_ctx;
+  CacheNeed need{bytes(target.front(), context)};
+  if (draft.empty()) return need;
+  const bool is_head = head_file(draft).kind != HeadKind::none;
+  const int held = is_head ? context : std::min(context, draft_window(options, context, trained_context(draft)));
+  need.draft = bytes(draft.front(), held);
   return need;
 }
 
-int default_context_of(const GgufFile& target) {
-  return static_cast<int>(std::min<std::uint64_t>(default_context, trained_context(target)));
+int draft_window(const GeneratorOptions& options, int context, int draft_trained_context) {
+  if (options.draft_window) return *options.draft_window;
+  const int usable = context <= draft_trained_context ? draft_trained_context : draft_trained_context / 2;
+  return std::clamp(usable, 1, default_draft_window);
+}
+
+int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+                    const std::vector<GgufFile>& draft, std::uint64_t available) {
+  constexpr int step = 256;
+  const int trained = trained_context(target);
+  const std::uint64_t weights = total_file_size(target) + total_file_size(draft);
+  // Copies of weights, and what passes over long texts need besides.
+  const std::uint64_t reserved = weights + weights / 8 + available / 8;
+  const auto fits = [&](int context) {
+    GeneratorOptions changed = options;
+    changed.n_ctx = context;
+    const CacheNeed need = cache_need(changed, target, draft);
+    const bool can_count = static_cast<std::int64_t>(context) * options.max_sequences <= INT32_MAX;  // cells
+    return can_count && (available == 0 || reserved + need.target + need.draft <= available);
+  };
+  int low = std::min(step, trained), high = trained;
+  if (fits(high)) return high;
+  while (high - low > step) {
+    const int middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return std::max(std::min(step, trained), low / step * step);
+}
+
+MemoryNeed memory_need(const GeneratorOptions& options) {
+  const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
+  const std::string* path = draft_path(options.draft);
+  const std::vector<GgufFile> draft = path == nullptr ? std::vector<GgufFile>() : GgufFile::read_parts(*path);
+  GeneratorOptions sized = options;
+  if (!options.n_ctx) sized.n_ctx = default_context_of(target.front());
+  else if (*options.n_ctx == 0) sized.n_ctx = longest_context(options, target, draft, available_memory());
+  const CacheNeed caches = cache_need(sized, target, draft);
+  return {total_file_size(target) + total_file_size(draft), caches.target + caches.draft};
 }
 
 std::uint64_t model_bytes(const std::string& path) { return total_file_size(GgufFile::read_parts(path)); }

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "engine/generator.h"
+#include "engine/generator_options.h"
+#include "gguf/gguf_file.h"
 
 namespace specdec {
 
@@ -22,6 +25,27 @@ MemoryNeed memory_need(const GeneratorOptions& options);
 
 // Tokens of context where none is asked for: what the target was trained with, at most default_context.
 int default_context_of(const GgufFile& target);
+
+// Bytes of the caches of a Generator, by the headers of its models; draft: empty if there is none. options.n_ctx: a
+// number above 0.
+struct CacheNeed {
+  std::uint64_t target = 0, draft = 0;
+};
+CacheNeed cache_need(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+                     const std::vector<GgufFile>& draft);
+
+// The tokens that a draft model reads at most: options.draft_window, or the default, within what it was trained with. A
+// draft that was trained with less than the context of its target has to read a window again when it has no positions
+// left: half of those are its window then.
+int draft_window(const GeneratorOptions& options, int context, int draft_trained_context);
+
+// By the header of the model's first part; default_context if that does not say.
+int trained_context(const std::vector<GgufFile>& model);
+
+// The longest context, up to what the target was trained with, that fits into the memory that is available before the
+// models are loaded. At least 256 tokens.
+int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+                    const std::vector<GgufFile>& draft, std::uint64_t available);
 
 // Bytes of all parts of a model.
 std::uint64_t model_bytes(const std::string& path);

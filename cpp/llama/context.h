@@ -83,7 +83,7 @@ class Context : public WindowedModel {
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
-  int first(int slot) const override { return firsts_[static_cast<std::size_t>(slot)]; }
+  int first(int slot) const override { return firsts_[idx(slot)]; }
   void start_at(int slot, int position) override;
   bool drop_before(int slot, int position) override;
 
@@ -128,7 +128,7 @@ class Context : public WindowedModel {
   struct Free {
     void operator()(llama_context* context) const;
   };
-  int offset(int slot) const { return offsets_[static_cast<std::size_t>(slot)]; }
+  int offset(int slot) const { return offsets_[idx(slot)]; }
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
   int run_guarded(const std::function<int()>& pass);

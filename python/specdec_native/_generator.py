@@ -65,7 +65,11 @@ class Generator:
     suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids",
         a document on every line: suffix decoding copies from it, too. Its index is kept next to it, in FILE.index.
-    n_ctx: context size in tokens; None for the target's training context, at most 4096.
+    n_ctx: context size in tokens; None for the target's training context, at most 4096; 0 for as much of the target's
+        training context as fits into memory, with a RuntimeWarning that says how much.
+    draft_window: a draft model reads the last draft_window tokens of a text at most, so that a long prompt costs it
+        little memory and time, and none before the first token. Shorter windows are read sooner, and their drafts are
+        accepted less often. None for 1024. Drafting heads read everything.
     n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
     n_batch: tokens per pass while a prompt is read, 64 or more.
     rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
@@ -110,6 +114,7 @@ class Generator:
         suffix: bool = True,
         draft_corpus: str | os.PathLike[str] | None = None,
         n_ctx: int | None = None,
+        draft_window: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
         n_gpu_layers: int | None = None,
@@ -259,13 +264,24 @@ class Generator:
         with RequestHandle(self, self._submit_alone(prompt, options)) as handle:
             return handle.result()
 
-    def prefill(self, prompt: str | Sequence[int]) -> int:
+    def prefill(
+        self, prompt: str | Sequence[int], *, progress: bool | Callable[[int, int], object] | None = None
+    ) -> int:
         """Read a prompt into the KV caches and generate nothing: requests that begin with it start at once.
+
+        progress: True for a bar of tqdm, in a terminal or a notebook (needs `specdec_native[progress]`); or a function
+            that is called with the number of tokens that are read, and of all, after each n_batch of them. An exception
+            of it ends the reading, as Ctrl-C does.
 
         Returns the number of its tokens. Raises as `stream` does.
         """
-        with RequestHandle(self, self._submit_alone(prompt, {"max_tokens": 0}, read_prompt=True)) as handle:
-            return handle.result().stats.prompt_tokens
+        request = self._submit_alone(prompt, {"max_tokens": 0}, read_prompt=True)
+        with _progress.of_prompt(progress) as show, RequestHandle(self, request) as handle:
+            request.wait_for_end(show)
+            num_tokens = handle.result().stats.prompt_tokens
+            if show is not None:
+                show(num_tokens, num_tokens)
+            return num_tokens
 
     def submit_native(
         self, prompt: Any, options: Mapping[str, Any], *, score_prompt: bool = False, read_prompt: bool = False
@@ -547,6 +563,11 @@ class Generator:
     def max_sequences(self) -> int:
         """Number of requests that can run at once."""
         return self._core.max_sequences
+
+    @property
+    def draft_window(self) -> int:
+        """The last tokens of a text that the draft model reads at most; 0 without a draft model."""
+        return self._core.draft_window
 
     @property
     def n_ctx(self) -> int:

@@ -111,6 +111,11 @@ class RequestHandle:
         return Stats(**self._request.stats())
 
     @property
+    def prompt_progress(self) -> tuple[int, int]:
+        """How many tokens of the prompt are read, and of how many; those that were cached count as read."""
+        return self._request.prompt_progress
+
+    @property
     def seed(self) -> int:
         """The request's seed: the one that was given, or a random one."""
         return self._request.seed

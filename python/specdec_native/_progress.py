@@ -48,6 +48,21 @@ def of_load(given: bool | Callable[[str, float], object]) -> Iterator[Callable[[
 
 
 @contextlib.contextmanager
+def of_prompt(given: bool | Callable[[int, int], object] | None) -> Iterator[Callable[[int, int], object] | None]:
+    """What to call with the number of tokens that are read, and of all."""
+    if given is not True:
+        yield given or None
+        return
+    with contextlib.closing(_bar(unit="token")) as bar:
+
+        def show(read: int, total: int) -> None:
+            bar.total, bar.n = total, read
+            bar.refresh()
+
+        yield show
+
+
+@contextlib.contextmanager
 def of_many(
     given: bool | Callable[[int], object] | None, total: int | None
 ) -> Iterator[Callable[[int], object] | None]:

@@ -58,6 +58,7 @@ class Stats:
     drafted_copies: int = 0  #: of `drafted`, those copied from text, not drafted by a model
     accepted_copies: int = 0  #: of `accepted`
     draft_calls: int = 0  #: passes of the draft model
+    draft_tokens_read: int = 0  #: tokens of the text that the draft model read: a window of a long prompt, and drafts
     target_calls: int = 0
     draft_seconds: float = 0.0
     target_seconds: float = 0.0

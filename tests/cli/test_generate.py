@@ -68,7 +68,7 @@ def test_text_and_json_agree(specdec: pathlib.Path, options: list[str]) -> None:
     assert len(pieces) == 24
     assert all(set(piece) == {"token", "text", "from_draft", "draft_source", "logprob"} for piece in pieces)
     assert all(piece["logprob"] <= 0 for piece in pieces)
-    assert set(last) == {"finish_reason", "seed", "verification", "stats"}
+    assert set(last) == {"finish_reason", "seed", "verification", "draft_window", "stats"}
     assert last["finish_reason"] == "length"
     stats = last["stats"]
     assert set(stats) == {name for name in dir(sd.Stats) if not name.startswith("_")}

@@ -211,7 +211,7 @@ def test_prompts_far_too_long() -> None:
     assert gen.generate(PROMPT, max_tokens=2, seed=1).tokens
 
 
-def test_beyond_the_drafts_context_the_target_goes_on_alone(
+def test_beyond_the_context_that_the_draft_was_trained_with(
     target_path: os.PathLike[str], draft_path: os.PathLike[str]
 ) -> None:
     gen = sd.Generator(target_path, draft_path, n_ctx=600)  # the draft was trained on 512

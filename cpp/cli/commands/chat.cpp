@@ -380,7 +380,8 @@ class Chat {
                                      : "there is nothing to undo\n");
   }
   void statistics(const std::string&) {
-    note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting()) : no_answer);
+    note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting(), generator_.draft_window())
+                                    : no_answer);
   }
   void save(const std::string& given) {
     const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;

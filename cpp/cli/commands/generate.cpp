@@ -121,8 +121,9 @@ class Sink {
 
 class TextSink : public Sink {
  public:
-  explicit TextSink(const GenerateOptions& options)
-      : color_(use_color(options.color)),
+  TextSink(const GenerateOptions& options, int draft_window)
+      : draft_window_(draft_window),
+        color_(use_color(options.color)),
         terminal_(output_is_terminal()),
         display_prompt_(options.display_prompt.value_or(terminal_)),
         statistics_(options.statistics) {}
@@ -134,7 +135,7 @@ class TextSink : public Sink {
   void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting()) + "ended    by " +
+    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting(), draft_window_) + "ended    by " +
          (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(request));
   }
 
@@ -146,6 +147,7 @@ class TextSink : public Sink {
     at_line_start_ = text.back() == '\n';
   }
 
+  int draft_window_;
   bool color_, terminal_, display_prompt_, statistics_;
   bool at_line_start_ = true;
 };
@@ -159,6 +161,7 @@ class JsonSink : public Sink {
     put({{"finish_reason", reason.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(reason)},
          {"seed", request.seed()},
          {"verification", name(request.verification())},
+         {"draft_window", generator_.draft_window()},
          {"stats", statistics_json(stats, request.drafting())}});
   }
 
@@ -265,7 +268,7 @@ int run_generate(int argc, const char* const* argv) {
   catch_interrupt();
   std::unique_ptr<Sink> sink;
   if (options.json) sink = std::make_unique<JsonSink>(generator);
-  else sink = std::make_unique<TextSink>(options);
+  else sink = std::make_unique<TextSink>(options, generator.draft_window());
   return generate(generator, options, *sink) ? exit_interrupted : 0;
 }
 

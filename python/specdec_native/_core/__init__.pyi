@@ -78,9 +78,9 @@ class RequestHandle:
         """
         Waits for (token, text, draft_source, logprob, finish_reason, top_logprobs) of piece `index`; None if the request ends before it.
         """
-    def wait_for_end(self) -> None:
+    def wait_for_end(self, progress: typing.Any = None) -> None:
         """
-        Waits for the end of the request.
+        Waits for the end of the request. progress: called with the number of tokens of the prompt that are read, and of all, when it has changed.
         """
     def watch(self, news: News, number: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
@@ -154,6 +154,9 @@ class Generator:
         """
         What the draft "auto" chose, or "".
         """
+    @property
+    def draft_window(self) -> int:
+        ...
     @property
     def has_chat_template(self) -> bool:
         """
