@@ -305,7 +305,6 @@ def test_numbers_of_numpy_are_numbers(gen: sd.Generator) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_ctx": 0}, "n_ctx is 0"),
         ({"n_ctx": 2**40}, "n_ctx is"),
         ({"n_ctx": -5}, "n_ctx is -5"),
         ({"n_threads": 0}, "n_threads is 0"),
