@@ -12,6 +12,7 @@ class ArgumentError : public std::invalid_argument {
  public:
   ArgumentError(std::string name, const std::string& problem);
   const std::string& name() const noexcept { return name_; }
+  std::string problem() const { return std::string(what()).substr(name_.size() + 1); }  // "is empty"
 
  private:
   std::string name_;

@@ -107,6 +107,11 @@ class Reader {
   }
   std::optional<Value> operator()(const option::Texts&) const { return strings(); }
   std::optional<Value> operator()(const option::Addresses&) const { return strings(); }
+  std::optional<Value> operator()(const option::Tokens&) const {
+    if (object_.is_none()) return std::vector<specdec::Token>();
+    if (py::isinstance<py::str>(object_)) return std::nullopt;
+    return tokens_from(option_.name, object_);
+  }
   std::optional<Value> operator()(const option::Biases&) const {
     specdec::sampling::LogitBias biases;
     if (object_.is_none()) return biases;
@@ -175,6 +180,7 @@ struct TypeName {
   const char* operator()(const option::Texts&) const { return "texts"; }
   const char* operator()(const option::Addresses&) const { return "addresses"; }
   const char* operator()(const option::Biases&) const { return "biases"; }
+  const char* operator()(const option::Tokens&) const { return "tokens"; }
 };
 
 struct ValueToPython {

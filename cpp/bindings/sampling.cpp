@@ -103,8 +103,15 @@ py::array_t<double> transform(const Doubles& logits, double temperature, int top
                               const std::optional<Doubles>& history) {
   check_shape(logits, "logits", {-1}, "[V]");
   const py::ssize_t vocabulary = logits.size();
-  SamplingParams params{temperature,      top_k,          top_p, min_p, repeat_penalty, frequency_penalty,
-                        presence_penalty, penalty_last_n, {}};
+  SamplingParams params;
+  params.temperature = temperature;
+  params.top_k = top_k;
+  params.top_p = top_p;
+  params.min_p = min_p;
+  params.repeat_penalty = repeat_penalty;
+  params.frequency_penalty = frequency_penalty;
+  params.presence_penalty = presence_penalty;
+  params.penalty_last_n = penalty_last_n;
   if (logit_bias) {
     for (const auto& [token, bias] : *logit_bias) {
       params.logit_bias.emplace_back(checked_token(static_cast<double>(token), vocabulary, "logit_bias token"), bias);

@@ -13,6 +13,7 @@
 #include "chat.h"
 #include "chat/chat_template.h"
 #include "chat/jinja_limits.h"
+#include "chat/json_calls.h"
 
 namespace specdec {
 namespace {
@@ -147,11 +148,14 @@ struct ChatOutputParser::Parser {
   std::vector<std::string> control_tokens;
   Grammar grammar;
   Marks marks;
+  bool is_parallel = true;
+  std::set<std::string> json_functions;  // those that JSON may call
 };
 
 ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conversation& conversation, ToolUse tool_use,
                                    const std::string& bos_token, const std::string& eos_token) {
   auto parser = std::make_unique<Parser>();
+  bool has_form_of_calls = false;
   try {
     if (template_text.empty()) throw std::invalid_argument("no template");  // llama.cpp asserts that there is one
     const std::string answer_start = generation_prompt(template_text, conversation, bos_token, eos_token);
@@ -168,8 +172,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     inputs.messages = common_chat_msgs_parse_oaicompat(common_json::parse(conversation.messages));
     inputs.tools = common_chat_tools_parse_oaicompat(common_json::parse(conversation.tools));
     inputs.add_generation_prompt = conversation.add_generation_prompt;
-    inputs.parallel_tool_calls = tool_use.is_parallel;
-    const common_json variables = common_json::parse(conversation.variables);  // the loop keeps a reference
+    inputs.parallel_tool_calls = tool_use.is_parallel || !tool_use.is_required;  // further ones are dropped
+    const common_json variables = common_json::parse(conversation.variables);    // the loop keeps a reference
     for (const auto& [name, value] : variables.items()) {
       if (name == "enable_thinking" && value.is_boolean()) inputs.enable_thinking = value.get<bool>();
       inputs.chat_template_kwargs[name] = value.dump();
@@ -190,6 +194,7 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     if (!found.parser.empty()) parser->params.parser.load(found.parser);
     parser->marks = MarkCollector(parser->params.parser).collect();
     parser->control_tokens = found.preserved_tokens;
+    has_form_of_calls = !found.grammar.empty();
     if (tool_use.is_required && !found.grammar_lazy)
       parser->grammar = {without_text_before_call(found.grammar), answer_start};
     parser->is_understood = true;
@@ -197,7 +202,10 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     throw;
   } catch (...) {  // whatever llama.cpp's parsers throw at an odd template
     parser = std::make_unique<Parser>();
+    has_form_of_calls = false;
   }
+  parser->is_parallel = tool_use.is_parallel;
+  if (tool_use.reads_json && !has_form_of_calls) parser->json_functions = tool_names(conversation.tools);
   parser_ = std::move(parser);
 }
 
@@ -206,11 +214,13 @@ ChatOutputParser::ChatOutputParser(ChatOutputParser&&) noexcept = default;
 ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = default;
 
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
+bool ChatOutputParser::reads_json_calls() const { return !parser_->json_functions.empty(); }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
 const ChatOutputParser::Grammar& ChatOutputParser::grammar() const { return parser_->grammar; }
 
 ChatOutputParser::PlainText ChatOutputParser::plain_text(const std::string& text, std::size_t from) const {
-  if (!parser_->marks.are_known) return {from, true};
+  const bool may_be_call = reads_json_calls() && start_of_json_calls(text) != std::string::npos;
+  if (!parser_->marks.are_known || may_be_call) return {from, true};
   PlainText plain{text.size(), false};
   for (const std::string& mark : parser_->marks.texts) {
     if (mark.empty() || text.find(mark, from) != std::string::npos) return {from, true};
@@ -232,13 +242,29 @@ ChatOutput ChatOutputParser::parse(const std::string& text, bool is_partial) con
   ChatOutput output = parse_whole(beginning_ + text, is_partial);
   for (std::string ChatOutput::* part : {&ChatOutput::content, &ChatOutput::reasoning_content}) {
     const std::string& begun = begun_.*part;
-    if ((output.*part).compare(0, begun.size(), begun) != 0) return {text, "", {}};
+    if ((output.*part).compare(0, begun.size(), begun) != 0) return {text, "", {}, false};
     (output.*part).erase(0, begun.size());
   }
   return output;
 }
 
 ChatOutput ChatOutputParser::parse_whole(const std::string& text, bool is_partial) const {
+  ChatOutput output = parse_by_template(text, is_partial);
+  const std::size_t start = reads_json_calls() ? start_of_json_calls(output.content) : std::string::npos;
+  if (start != std::string::npos && is_partial) {
+    output.content.resize(start);
+  } else if (start != std::string::npos) {
+    if (auto calls = json_calls(output.content, parser_->json_functions)) {
+      output.tool_calls = std::move(*calls);
+      output.content.resize(start);
+    }
+  }
+  output.is_over = !parser_->is_parallel && output.tool_calls.size() > 1;
+  if (output.is_over) output.tool_calls.resize(1);
+  return output;
+}
+
+ChatOutput ChatOutputParser::parse_by_template(const std::string& text, bool is_partial) const {
   ChatOutput output;
   output.content = text;
   if (!parser_->is_understood || depth_of(text) > max_depth) return output;
@@ -252,7 +278,7 @@ ChatOutput ChatOutputParser::parse_whole(const std::string& text, bool is_partia
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {  // the text does not fit the template
-    output = {text, "", {}};
+    output = {text, "", {}, false};
   }
   // The parser leaves nothing of some malformed calls.
   const bool is_empty = output.content.empty() && output.reasoning_content.empty() && output.tool_calls.empty();

@@ -20,12 +20,14 @@ struct ToolCall {
 struct ChatOutput {
   std::string content, reasoning_content;
   std::vector<ToolCall> tool_calls;
+  bool is_over = false;  // only one call is allowed, and the text goes on with another one, which is not here
 };
 
 // How an answer may call tools.
 struct ToolUse {
   bool is_parallel = true;   // more than one call in an answer
   bool is_required = false;  // at least one
+  bool reads_json = true;    // where the template has no form for calls: also JSON (chat/json_calls.h)
 };
 
 // What a template writes at the end of a conversation to begin the answer. Throws TemplateError (jinja_template.h).
@@ -43,6 +45,7 @@ class ChatOutputParser {
   ChatOutputParser& operator=(ChatOutputParser&&) noexcept;
 
   bool understands_template() const;
+  bool reads_json_calls() const;  // the template has no form for calls
 
   // Names of control tokens that mark tool calls and reasoning: the text must have them.
   const std::vector<std::string>& control_tokens() const;
@@ -70,6 +73,8 @@ class ChatOutputParser {
   ChatOutput parse(const std::string& text, bool is_partial) const;
 
  private:
+  ChatOutput parse_by_template(const std::string& text, bool is_partial) const;
+
   struct Parser;
   ChatOutputParser() = default;
   ChatOutput parse_whole(const std::string& text, bool is_partial) const;

@@ -22,7 +22,8 @@ class ChatOutputParsers {
 
  private:
   // Only the tools, the variables and the end of the prompt concern the answer.
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool>;
+  using Key =
+      std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, bool, bool, bool>;
   using Parser = std::shared_ptr<const ChatOutputParser>;
 
   Parser find(const Key& key);

@@ -120,15 +120,12 @@ constexpr Flags table[] = {
      "-t sets the number of threads; `taskset` and `numactl` place them"},
     {"-ub --ubatch-size", "-b sets the size of passes over prompts"},
     // Sampling
-    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical "
-     "--typical-p --dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker "
-     "--adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs "
-     "--backend-sampling",
-     "the transforms are --temp, --top-k, --top-p, --min-p and the penalties"},
+    {"--samplers --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --typical --typical-p --adaptive-target "
+     "--adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent -bs --backend-sampling",
+     "the transforms are --temp, --top-k, --top-p, --min-p, the penalties, --dry-multiplier and --xtc-probability"},
     {"--grammar --grammar-file -j --json-schema -jf --json-schema-file",
      "`specdec generate` has this option; requests to `specdec serve` have the fields grammar, json_schema and "
      "response_format"},
-    {"--ignore-eos", "-l ID-inf forbids a token; `specdec info --metadata` shows the end of text, eos_token_id"},
     // Input and output
     {"-bf --binary-file", "-f reads a prompt of UTF-8 text"},
     {"--no-escape", "-p is used as it is unless -e is given", everywhere},

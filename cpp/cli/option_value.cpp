@@ -72,11 +72,25 @@ struct Reader {
                        "\"; -k sets the number of drafts");
     return text;
   }
-  Read operator()(const option::Texts&) const { return with(text, std::get<std::vector<std::string>>(option.get())); }
+  Read operator()(const option::Texts&) const {
+    const Value before = option.get();
+    const auto* texts = std::get_if<std::vector<std::string>>(&before);
+    return with(text, texts != nullptr ? *texts : std::vector<std::string>());
+  }
   Read operator()(const option::Biases&) const {
     return with(logit_bias(text), std::get<sampling::LogitBias>(option.get()));
   }
   Read operator()(const option::Addresses&) const { return split(text, ','); }
+  Read operator()(const option::Tokens&) const {
+    constexpr Range ids = whole_numbers(0, std::numeric_limits<Token>::max());
+    std::vector<Token> tokens;
+    for (const std::string& part : split(text, ',')) {
+      const Read id = whole<std::int64_t>(part);
+      if (!id || !ids.contains(static_cast<double>(std::get<std::int64_t>(*id)))) return std::nullopt;
+      tokens.push_back(static_cast<Token>(std::get<std::int64_t>(*id)));
+    }
+    return tokens;
+  }
   template <class Other>  // the text itself
   Read operator()(const Other&) const {
     return text;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
+#include "constraints/json_text.h"
 #include "constraints/limits.h"
 #include "constraints/xgrammar_log.h"
 
@@ -89,6 +90,21 @@ bool is_automaton(const xgrammar::Grammar& grammar) {
   return false;
 }
 
+using Call = ConstraintCompiler::Call;
+
+xgrammar::Grammar parsed_grammar(const std::string& gbnf) {
+  const std::string text = xgrammar_text_of(gbnf);
+  return parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); });
+}
+
+// The prefix comes before both.
+xgrammar::Grammar either_of(const xgrammar::Grammar& text, const Call& call) {
+  std::vector<xgrammar::Grammar> after_prefix;
+  if (!call.prefix.empty()) after_prefix.push_back(parsed_grammar("root ::= " + gbnf_literal(call.prefix)));
+  after_prefix.push_back(text);
+  return xgrammar::Grammar::Union({parsed_grammar(call.grammar), xgrammar::Grammar::Concat(after_prefix)});
+}
+
 }  // namespace
 
 struct ConstraintCompiler::Compiler {
@@ -99,12 +115,15 @@ struct ConstraintCompiler::Compiler {
   Compiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
       : vocabulary(pieces, xgrammar::VocabType::RAW, static_cast<int>(pieces.size()),
                    std::vector<std::int32_t>(ends.begin(), ends.end())),
-        compiler(vocabulary, num_threads, is_cached, cache_bytes) {}
+        compiler(vocabulary, num_threads, is_cached, cache_bytes),
+        json_tokens(std::make_shared<const JsonTokens>(pieces)) {}
 
   std::unique_ptr<sampling::Constraint> compiled(const std::string& name, const xgrammar::Grammar& grammar,
-                                                 const std::string& prefix = "") {
+                                                 const Call& or_call) {
     try {
-      return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(grammar), vocabulary.GetVocabSize(), prefix);
+      const xgrammar::Grammar either = or_call.grammar.empty() ? grammar : either_of(grammar, or_call);
+      return std::make_unique<GrammarConstraint>(compiler.CompileGrammar(either), vocabulary.GetVocabSize(),
+                                                 or_call.prefix);
     } catch (const XgrammarError& error) {
       throw ArgumentError(name, std::string("is not supported: ") + error.what());
     }
@@ -112,20 +131,29 @@ struct ConstraintCompiler::Compiler {
 
   xgrammar::TokenizerInfo vocabulary;
   xgrammar::GrammarCompiler compiler;
+  std::shared_ptr<const JsonTokens> json_tokens;
 };
 
 ConstraintCompiler::ConstraintCompiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends)
     : compiler_(std::make_unique<Compiler>(pieces, ends)) {}
 ConstraintCompiler::~ConstraintCompiler() = default;
 
-std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf,
-                                                                  const std::string& prefix) const {
-  const std::string text = xgrammar_text_of(gbnf);
-  return compiler_->compiled("grammar", parsed("grammar", [&] { return xgrammar::Grammar::FromEBNF(text); }), prefix);
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::call(const Call& call) const {
+  try {
+    const xgrammar::CompiledGrammar grammar = compiler_->compiler.CompileGrammar(parsed_grammar(call.grammar));
+    return std::make_unique<GrammarConstraint>(grammar, compiler_->vocabulary.GetVocabSize(), call.prefix);
+  } catch (const XgrammarError& error) {
+    throw ArgumentError("grammar", std::string("is not supported: ") + error.what());
+  }
 }
 
-std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema) const {
-  const SupportedSchema supported = supported_schema(schema);
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::string& gbnf, const Call& or_call) const {
+  return compiler_->compiled("grammar", parsed_grammar(gbnf), or_call);
+}
+
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,
+                                                                      const Call& or_call) const {
+  const SupportedSchema supported = supported_schema(schema, is_strict);
   for (const std::string& pattern : supported.patterns) {
     if (is_automaton(parsed_schema(pattern))) continue;
     throw ArgumentError("json_schema",
@@ -134,13 +162,14 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std:
                         "which is not supported: " +
                             pattern);
   }
-  return compiler_->compiled("json_schema", parsed_schema(supported.text));
+  return limited_json(compiler_->compiled("json_schema", parsed_schema(supported.text), or_call),
+                      compiler_->json_tokens, supported.limits);
 }
 
-std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex) const {
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex, const Call& or_call) const {
   check_constraint_text("regex", regex, max_regex_bytes);
   check_nesting_and_counts("regex", regex, false);
-  return compiler_->compiled("regex", parsed("regex", [&] { return xgrammar::Grammar::FromRegex(regex); }));
+  return compiler_->compiled("regex", parsed("regex", [&] { return xgrammar::Grammar::FromRegex(regex); }), or_call);
 }
 
 }  // namespace specdec

@@ -18,11 +18,19 @@ class ConstraintCompiler {
   ConstraintCompiler(const std::vector<std::string>& pieces, const std::vector<Token>& ends);
   ~ConstraintCompiler();
 
-  // In llama.cpp's notation; the first rule: root. prefix: the beginning of what matches that comes before the output.
-  std::unique_ptr<sampling::Constraint> grammar(const std::string& gbnf, const std::string& prefix = "") const;
-  std::unique_ptr<sampling::Constraint> json_schema(
-      const std::string& schema) const;  // in one line, as Python's json.dumps writes it
-  std::unique_ptr<sampling::Constraint> regex(const std::string& regex) const;
+  // A tool call as an alternative: in llama.cpp's notation, with the beginning of what matches that comes before the
+  // output. No grammar: there is none.
+  struct Call {
+    std::string grammar, prefix;
+  };
+  std::unique_ptr<sampling::Constraint> call(const Call& call) const;
+
+  // In llama.cpp's notation; the first rule: root.
+  std::unique_ptr<sampling::Constraint> grammar(const std::string& gbnf, const Call& or_call = {}) const;
+  // In one line, as Python's json.dumps writes it. is_strict: see supported_schema().
+  std::unique_ptr<sampling::Constraint> json_schema(const std::string& schema, bool is_strict = true,
+                                                    const Call& or_call = {}) const;
+  std::unique_ptr<sampling::Constraint> regex(const std::string& regex, const Call& or_call = {}) const;
 
  private:
   struct Compiler;

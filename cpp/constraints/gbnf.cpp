@@ -14,6 +14,18 @@ bool is_name_character(char c) {
 
 }  // namespace
 
+std::string gbnf_literal(const std::string& text) {
+  std::string literal = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') literal += '\\';
+    if (c == '\n') literal += "\\n";
+    else if (c == '\r') literal += "\\r";
+    else if (c == '\t') literal += "\\t";
+    else literal += c;
+  }
+  return literal + "\"";
+}
+
 std::string xgrammar_text_of(const std::string& gbnf) {
   check_constraint_text("grammar", gbnf);
   check_nesting_and_counts("grammar", gbnf, true);

@@ -9,4 +9,7 @@ namespace specdec {
 // Throws ArgumentError for text that is empty, too long, not UTF-8, or nested too deeply.
 std::string xgrammar_text_of(const std::string& gbnf);
 
+// The text as a literal.
+std::string gbnf_literal(const std::string& text);
+
 }  // namespace specdec

@@ -1,8 +1,11 @@
 #include "constraints/json_schema.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "base/argument.h"
@@ -16,6 +19,7 @@ using Json = nlohmann::ordered_json;
 using Names = std::set<std::string>;
 
 constexpr int max_pattern_count = 128;  // xgrammar's kLargeRepeatThreshold
+constexpr int max_pattern_length = 32;  // a longer maxLength is counted while the string is written
 constexpr int max_schemas = 500;        // each property is one; 1500 optional ones take 5 seconds
 
 // What does not change which values are valid, in JSON Schema or in OpenAPI. "$defs" are checked where they stand.
@@ -28,7 +32,9 @@ bool is_annotation(const std::string& name) { return annotations.count(name) != 
 
 // The keywords that are enforced in addition to "type".
 const std::pair<const char*, Names> keywords_of_types[] = {
-    {"object", {"properties", "required", "additionalProperties"}},
+    {"object",
+     {"properties", "required", "additionalProperties", "minProperties", "maxProperties", "propertyNames",
+      "patternProperties"}},
     {"array", {"items", "prefixItems", "minItems", "maxItems"}},
     {"string", {"minLength", "maxLength", "pattern", "format"}},
     {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
@@ -36,8 +42,48 @@ const std::pair<const char*, Names> keywords_of_types[] = {
     {"boolean", {}},
     {"null", {}},
 };
-// Those that are enforced; any other format is an annotation, as in JSON Schema.
-const Names formats = {"date", "time", "date-time", "uuid", "ipv4", "ipv6"};
+// Those that xgrammar knows.
+const Names formats = {"ipv4", "ipv6"};
+
+// Those that are enforced as patterns. Any other format is an annotation, as in JSON Schema. Not every text of a format
+// is of its pattern: days exist, times have the offset that RFC 3339 asks for, hosts have ASCII letters.
+std::map<std::string, std::string> patterns_of_formats() {
+  const std::string date =
+      "((000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+      "|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|[0-9]{2}(0[48]|[2468][048]|[13579][26])-02-29)";
+  const std::string time =
+      "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
+  const std::string clock = "T([0-9]{1,5}H([0-9]{1,5}M)?([0-9]{1,5}S)?|[0-9]{1,5}M([0-9]{1,5}S)?|[0-9]{1,5}S)";
+  const auto uuid = [](const std::string& version) {
+    const std::string hex = "[0-9a-f]";
+    return hex + "{8}-" + hex + "{4}-" + version + hex + "{3}-" + "[89ab]" + hex + "{3}-" + hex + "{12}";
+  };
+  std::map<std::string, std::string> patterns = {
+      {"date", date},
+      {"time", time},
+      {"date-time", date + "T" + time},
+      {"duration", "P([0-9]{1,5}D(" + clock + ")?|" + clock + ")"},
+      {"uuid", uuid("[1-8]")},
+      {"email", "[A-Za-z0-9]+([._+-][A-Za-z0-9]+)*@([A-Za-z0-9]+([.-][A-Za-z0-9]+)*\\.)?[A-Za-z]+\\.[A-Za-z]{2,}"},
+      {"uri", "[a-z][a-z0-9+.-]*:[A-Za-z0-9._~!$&()*+,;=:@%/?#-]+"},
+  };
+  for (const char version : std::string("12345678")) patterns[std::string("uuid") + version] = uuid({version});
+  return patterns;
+}
+
+// Of "uri" with a maxLength: pydantic writes HttpUrl so.
+const char* const web_address =
+    "https?://([A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~!$&()*+,;=:@/-]*)?";
+
+const std::string* pattern_of_format(const std::string& format) {
+  static const std::map<std::string, std::string> patterns = patterns_of_formats();
+  const auto found = patterns.find(format);
+  return found == patterns.end() ? nullptr : &found->second;
+}
+
+// pydantic's of a Decimal, which looks ahead, and one that does not.
+const char* const pydantic_decimal = R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)";
+const char* const plain_decimal = "^[+-]?[0-9]{1,16}(\\.[0-9]{1,16})?$";
 
 const Names* keywords_of(const std::string& type) {
   for (const auto& [name, keywords] : keywords_of_types) {
@@ -82,7 +128,7 @@ bool is_always_satisfied(const Json& schema, const std::string& name, const Json
 
 class Checker {
  public:
-  explicit Checker(const Json& root) : root_(root) {}
+  Checker(const Json& root, bool is_strict) : root_(root), is_strict_(is_strict) {}
 
   // The schema without what is not enforced. pointer: its place.
   Json checked(const Json& schema, const std::string& pointer, int depth) {
@@ -112,6 +158,8 @@ class Checker {
   }
 
   const std::vector<std::string>& patterns() const { return patterns_; }
+  const JsonLimits& limits() const { return limits_; }
+  const std::vector<std::string>& ignored() const { return ignored_; }
 
  private:
   [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
@@ -124,11 +172,16 @@ class Checker {
       throw ArgumentError("json_schema", std::string("cannot be used: ") + error.what());
     }
   }
+  // An error, unless the caller looks after it.
+  void unsupported(const std::string& place, const std::string& where) {
+    if (is_strict_) fail(place, "is not supported" + where + "; leave it out, or ask for a schema that is not strict");
+    ignored_.push_back(place);
+  }
   // Any other keyword is not supported.
-  static void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
+  void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
     for (const auto& [name, value] : schema.items()) {
       if (keywords.count(name) != 0 || is_annotation(name) || is_always_satisfied(schema, name, value)) continue;
-      fail(pointer + "/" + escaped(name), "is not supported" + where);
+      unsupported(pointer + "/" + escaped(name), where);
     }
   }
 
@@ -306,7 +359,38 @@ class Checker {
       out["additionalProperties"] =
           others == false ? others : checked(others, pointer + "/additionalProperties", depth + 1);
     } else if (!schema.contains("properties")) {
-      out["additionalProperties"] = true;
+      out["additionalProperties"] = !schema.contains("patternProperties");
+    }
+    for (const char* name : {"minProperties", "maxProperties", "propertyNames", "patternProperties"}) {
+      if (!schema.contains(name) || is_always_satisfied(schema, name, schema.at(name))) continue;
+      if (schema.contains("properties")) unsupported(pointer + "/" + name, " together with properties");
+      else add_property_rule(schema, name, pointer, depth, out);
+    }
+  }
+
+  // Of an object that lists no properties. A name may be written twice, so more than one property cannot be counted on,
+  // and one pattern at a time decides about a property.
+  void add_property_rule(const Json& schema, const std::string& name, const std::string& pointer, int depth,
+                         Json& out) {
+    const Json& value = schema.at(name);
+    const std::string place = pointer + "/" + name;
+    if (name == "propertyNames") {
+      Json names = value;
+      if (names.is_object() && !names.contains("type")) names["type"] = "string";
+      out[name] = checked(names, place, depth + 1);
+    } else if (name == "patternProperties") {
+      if (!value.is_object()) fail(place, "must be an object");
+      const bool is_alone =
+          value.size() == 1 && (!schema.contains("additionalProperties") || schema.at("additionalProperties") == false);
+      if (!is_alone) return unsupported(place, " with other patterns or additionalProperties");
+      out[name] = checked_members(schema, "patternProperties", pointer, depth);
+      const std::string pattern = value.begin().key();
+      check_pattern(pattern, place);
+      patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
+    } else if (name == "minProperties" && value.is_number_unsigned() && value > 1) {
+      unsupported(place, " above 1");
+    } else {
+      add_count(schema, name.c_str(), pointer, out);
     }
   }
 
@@ -332,18 +416,47 @@ class Checker {
   }
 
   void add_string(const Json& schema, const std::string& pointer, Json& out) {
-    if (schema.contains("minLength") || schema.contains("maxLength")) return add_length(schema, pointer, out);
+    const bool has_length = schema.contains("minLength") || schema.contains("maxLength");
     if (schema.contains("pattern")) {
       if (!schema.at("pattern").is_string()) fail(pointer + "/pattern", "must be a string");
-      check_pattern(schema.at("pattern").get<std::string>(), pointer + "/pattern");
-      add_pattern(schema.at("pattern").get<std::string>(), out);
+      std::string pattern = schema.at("pattern").get<std::string>();
+      if (pattern == pydantic_decimal) pattern = plain_decimal;
+      check_pattern(pattern, pointer + "/pattern");
+      for (const char* name : {"minLength", "maxLength"}) {
+        if (schema.contains(name)) unsupported(pointer + "/" + name, " together with pattern");
+      }
+      add_pattern(pattern, out);
     }
-    if (!schema.contains("format")) return;
-    const Json& format = schema.at("format");
-    if (!format.is_string()) fail(pointer + "/format", "must be a string");
-    if (formats.count(format.get<std::string>()) == 0) return;
-    if (out.contains("pattern")) fail(pointer + "/format", "is not supported together with pattern");
-    out["format"] = format;
+    const std::string format = format_of(schema, pointer);
+    if (formats.count(format) == 0 && pattern_of_format(format) == nullptr) {
+      if (has_length && !out.contains("pattern")) add_length(schema, pointer, out);
+    } else if (out.contains("pattern")) {
+      unsupported(pointer + "/format", " together with pattern");
+    } else {
+      add_format(schema, format, pointer, out);
+    }
+  }
+
+  static std::string format_of(const Json& schema, const std::string& pointer) {
+    if (!schema.contains("format")) return "";
+    if (!schema.at("format").is_string()) fail(pointer + "/format", "must be a string");
+    return schema.at("format").get<std::string>();
+  }
+
+  // A maxLength is counted while the text is written, which needs a format that can end anywhere.
+  void add_format(const Json& schema, const std::string& format, const std::string& pointer, Json& out) {
+    constexpr int shortest = 6, longest = 64;
+    const bool is_uri = format == "uri";
+    const int least = length_of(schema, "minLength", pointer, 0);
+    const int most = length_of(schema, "maxLength", pointer, no_length);
+    if (least > (is_uri ? 3 : shortest)) unsupported(pointer + "/minLength", " together with format");
+    if (most != no_length) {
+      if (is_uri && most >= longest) limit_length(pointer, most);
+      else unsupported(pointer + "/maxLength", " together with format");
+    }
+    const std::string* const pattern = pattern_of_format(format);
+    if (pattern == nullptr) out["format"] = format;
+    else add_pattern("^" + (is_uri && most != no_length ? std::string(web_address) : *pattern) + "$", out);
   }
 
   void add_pattern(const std::string& pattern, Json& out) {
@@ -351,22 +464,18 @@ class Checker {
     patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
   }
 
-  // As a pattern: xgrammar's own form of lengths allows control characters, which JSON does not, and its masks take up
-  // to 300 times as long.
+  // As a pattern, up to some length: xgrammar's own form of lengths allows control characters, which JSON does not, and
+  // its masks take up to 300 times as long.
   void add_length(const Json& schema, const std::string& pointer, Json& out) {
-    for (const char* name : {"pattern", "format"}) {
-      const bool is_enforced =
-          schema.contains(name) && (std::string(name) == "pattern" || !schema.at(name).is_string() ||
-                                    formats.count(schema.at(name).get<std::string>()) != 0);
-      if (is_enforced) fail(pointer + "/" + name, "is not supported together with minLength or maxLength");
-    }
-    Json counts = Json::object();
-    add_count(schema, "minLength", pointer, counts);
-    add_count(schema, "maxLength", pointer, counts);
-    int least = counts.value("minLength", 0);
-    const bool is_bounded = counts.contains("maxLength");
-    int most = is_bounded ? counts.at("maxLength").get<int>() : least;
+    int least = length_of(schema, "minLength", pointer, 0);
+    int most = length_of(schema, "maxLength", pointer, no_length);
     if (most < least) fail(pointer + "/maxLength", "is less than minLength");
+    if (least > max_counted_places) fail(pointer + "/minLength", "is more than " + std::to_string(max_counted_places));
+    const bool is_counted_later = most > max_pattern_length || most == no_length;
+    if (is_counted_later && most != no_length) limit_length(pointer, most);
+    if (is_counted_later && least == 0) return;
+    if (is_counted_later) most = least;
+    count_places(most);
     std::string pattern = "^";
     while (most > 0) {  // in parts that xgrammar takes
       const int part = std::min(most, max_pattern_count), least_of_part = std::min(least, part);
@@ -374,7 +483,36 @@ class Checker {
       most -= part;
       least -= least_of_part;
     }
-    add_pattern(pattern + (is_bounded ? "$" : ".*$"), out);
+    add_pattern(pattern + (is_counted_later ? ".*$" : "$"), out);
+  }
+
+  static constexpr int no_length = std::numeric_limits<int>::max();
+  static int length_of(const Json& schema, const char* name, const std::string& pointer, int fallback) {
+    if (!schema.contains(name)) return fallback;
+    if (!schema.at(name).is_number_unsigned()) fail(pointer + "/" + name, "must be a whole number of at least 0");
+    const auto length = schema.at(name).get<std::uint64_t>();
+    return static_cast<int>(std::min<std::uint64_t>(length, no_length));
+  }
+
+  // Of the strings of the property that the place is in, in whatever object.
+  void limit_length(const std::string& pointer, int most) {
+    const std::string property = property_at(pointer);
+    int& length = property.empty() ? limits_.max_length : limits_.max_lengths.try_emplace(property, most).first->second;
+    length = std::min(length, most);
+  }
+
+  // The property whose value, or element of whose value, a schema is of; empty: unknown.
+  static std::string property_at(const std::string& pointer) {
+    std::string property;
+    std::istringstream parts(pointer.substr(std::min<std::size_t>(1, pointer.size())));
+    for (std::string part; std::getline(parts, part, '/');) {
+      if (part == "properties") std::getline(parts, property, '/');
+      else if (part == "$defs" || part == "definitions" || part == "additionalProperties") property.clear();
+      if (part == "$defs" || part == "definitions") std::getline(parts, part, '/');
+    }
+    const bool is_plain = std::all_of(property.begin(), property.end(),
+                                      [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '~'; });
+    return is_plain ? property : "";
   }
 
   static void add_number(const Json& schema, const std::string& pointer, Json& out) {
@@ -392,21 +530,38 @@ class Checker {
     const std::uint64_t number = count.get<std::uint64_t>();
     if (number > static_cast<std::uint64_t>(max_counted_places))
       fail(pointer + "/" + name, "is more than " + std::to_string(max_counted_places));
-    num_places_ += static_cast<std::int64_t>(number);
-    if (num_places_ > max_counted_places) fail_too_many_places("json_schema");
+    count_places(static_cast<int>(number));
     out[name] = count;
+  }
+
+  void count_places(int number) {
+    num_places_ += number;
+    if (num_places_ > max_counted_places) fail_too_many_places("json_schema");
   }
 
   const Json& root_;
   std::set<std::string> references_;
   std::vector<std::string> patterns_;
+  bool is_strict_;
+  JsonLimits limits_;
+  std::vector<std::string> ignored_;
   std::int64_t num_places_ = 0;
   int num_schemas_ = 0;
 };
 
+// The most digits in a row: a bound or a constant of so many can be written.
+int longest_number(const std::string& text) {
+  int longest = 0, length = 0;
+  for (const char c : text) {
+    length = c >= '0' && c <= '9' ? length + 1 : 0;
+    longest = std::max(longest, length);
+  }
+  return longest;
+}
+
 }  // namespace
 
-SupportedSchema supported_schema(const std::string& text) {
+SupportedSchema supported_schema(const std::string& text, bool is_strict) {
   check_constraint_text("json_schema", text);
   if (json_depth(text) > 4 * max_constraint_depth) throw ArgumentError("json_schema", "is nested too deeply");
   Json schema;
@@ -415,10 +570,12 @@ SupportedSchema supported_schema(const std::string& text) {
   } catch (const Json::exception& error) {
     throw ArgumentError("json_schema", std::string("is not JSON: ") + error.what());
   }
-  if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}};
-  Checker checker(schema);
+  if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}, {}, {}};
+  Checker checker(schema, is_strict);
   std::string supported = checker.checked(schema, "", 0).dump();
-  return {std::move(supported), checker.patterns()};
+  JsonLimits limits = checker.limits();
+  limits.max_digits = std::max(limits.max_digits, longest_number(text));
+  return {std::move(supported), checker.patterns(), std::move(limits), checker.ignored()};
 }
 
 }  // namespace specdec

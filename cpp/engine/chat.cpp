@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "chat/json_calls.h"
 #include "engine/prompt.h"
 
 namespace specdec {
@@ -15,8 +16,8 @@ ChatTexts texts_of(const Model& model) {
 
 }  // namespace
 
-Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx)
-    : vocabulary_(target.vocabulary()), texts_(texts_of(target)), n_ctx_(n_ctx) {
+Chat::Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, bool reads_json_calls)
+    : vocabulary_(target.vocabulary()), texts_(texts_of(target)), n_ctx_(n_ctx), reads_json_calls_(reads_json_calls) {
   if (given) template_ = ChatTemplate(*given, "chat_template");
   else if (!texts_.tmpl.empty()) template_ = ChatTemplate::of(texts_);
 }
@@ -34,23 +35,48 @@ std::vector<Token> Chat::tokens(const Conversation& conversation, const std::fun
 
 std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                              Request& request) const {
-  if (request.constraint() != nullptr) {  // then all text is the content that was asked for
+  if (request.grammar || request.regex) {  // then all text is the content that was asked for
     if (tool_use.is_required)
       throw std::invalid_argument("tool_choice requires a call, but the text is constrained; give one of both");
     return nullptr;
   }
+  tool_use.reads_json = reads_json_calls_;
+  const bool has_format = request.json_schema.has_value();
   std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
+  if (has_format && !tool_use.is_required && !may_call_instead(conversation, tool_use, request)) return nullptr;
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
-  if (!tool_use.is_required) return parser;
+  if (tool_use.is_required) require_call(conversation, parser.get(), request);
+  return parser;
+}
+
+// A format is one of the message's text, which an answer with calls does not have.
+void Chat::require_call(const Conversation& conversation, const ChatOutputParser* parser, Request& request) {
   if (conversation.continues_answer)
     throw std::invalid_argument("tool_choice requires a call, which cannot continue a message");
-  if (!parser || parser->grammar().text.empty()) {
+  request.json_schema.reset();
+  if (parser != nullptr && !parser->grammar().text.empty()) {
+    request.call = {parser->grammar().text, parser->grammar().prefix};
+  } else if (parser != nullptr && parser->reads_json_calls()) {
+    request.json_schema = schema_of_json_call(conversation.tools);
+    request.strict_schema = false;
+    request.constraint_name = "tools";
+  } else {
     throw std::invalid_argument(
         "tool_choice requires a call, but the model's chat template does not say how it writes one");
   }
-  request.grammar = parser->grammar().text;
-  request.grammar_prefix = parser->grammar().prefix;
-  return parser;
+}
+
+// Whether an answer in a format may be a call instead: not where the template does not say how it is written, or has
+// begun the reasoning, which the format lacks.
+bool Chat::may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const {
+  tool_use.is_required = true;
+  const auto caller = chat_template().output_parser(conversation, tool_use, texts_);
+  if (!caller || caller->grammar().text.empty()) return false;
+  const std::string& prefix = caller->grammar().prefix;
+  const std::size_t reasoning = prefix.rfind("<think>");
+  if (reasoning != std::string::npos && prefix.find("</think>", reasoning) == std::string::npos) return false;
+  request.call = {caller->grammar().text, prefix};
+  return true;
 }
 
 // The control tokens of the target among these names.

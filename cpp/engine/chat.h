@@ -17,7 +17,8 @@ namespace specdec {
 class Chat {
  public:
   // given: a template's name or text, instead of the model's own. Throws std::invalid_argument, ModelError.
-  Chat(const Model& target, const std::optional<std::string>& given, int n_ctx);
+  // reads_json_calls: see ToolUse::reads_json.
+  Chat(const Model& target, const std::optional<std::string>& given, int n_ctx, bool reads_json_calls = true);
 
   bool has_template() const { return template_.has_value(); }
   std::string template_text() const { return template_ ? template_->text() : ""; }         // or its name
@@ -29,20 +30,24 @@ class Chat {
   std::vector<Token> tokens(const Conversation& conversation, const std::function<bool()>& cancelled = {}) const;
 
   // Prepares a request for the answer to a conversation, whose tools are those that may be called: control tokens that
-  // mark tool calls and reasoning appear in its text by name, and a required call becomes its grammar. Returns the
-  // parser of the answer; null: all of it is content, as far as is known (ChatTemplate::output_parser()), or because
-  // the request has a constraint of its own. Throws std::invalid_argument that names tool_choice if a call is required
-  // but the template has none, or the request a constraint.
+  // mark tool calls and reasoning appear in its text by name, and a required call becomes its constraint, instead of a
+  // schema of its text; a call that is not required becomes the alternative to that schema. Returns the parser of the
+  // answer; null: all of it is content, as far as is known (ChatTemplate::output_parser()), or because the request has
+  // a constraint of its own. Throws std::invalid_argument that names tool_choice if a call is required but the template
+  // has none, or the request a grammar or regular expression.
   std::shared_ptr<const ChatOutputParser> prepare_answer(const Conversation& conversation, ToolUse tool_use,
                                                          Request& request) const;
 
  private:
   const ChatTemplate& chat_template() const;
+  static void require_call(const Conversation& conversation, const ChatOutputParser* parser, Request& request);
+  bool may_call_instead(const Conversation& conversation, ToolUse tool_use, Request& request) const;
   std::vector<Token> control_tokens(const std::vector<std::string>& names) const;
 
   const Vocabulary vocabulary_;
   const ChatTexts texts_;  // the target's
   const int n_ctx_;
+  const bool reads_json_calls_;
   std::optional<ChatTemplate> template_;  // none: the model has none, and no other was given
 };
 

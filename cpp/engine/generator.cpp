@@ -1,9 +1,7 @@
 #include "engine/generator.h"
 
-#include <cmath>
 #include <filesystem>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -34,8 +32,9 @@ GeneratorOptions checked(const GeneratorOptions& options) {
 Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool> threads)
     : options_(checked(options)),
       models_(options_, std::move(threads)),
-      chat_(models_.target_model(), options_.chat_template, models_.n_ctx()),
+      chat_(models_.target_model(), options_.chat_template, models_.n_ctx(), options_.json_tool_calls),
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
+      tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       decoder_(models_.target(), models_.proposer(), &draft_length_),
       states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
@@ -68,15 +67,18 @@ std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const C
 
 std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, const CancelCheck& cancelled) {
   request.validate();
-  check_bias(request.sampling.logit_bias);
   if (request.slot) check_range("slot", *request.slot, whole_numbers(0, max_sequences() - 1));
-  const bool has_drafts = models_.proposer() != nullptr && (request.max_tokens > 0 || request.read_prompt);
+  const bool has_source = has_draft(models_.draft_source()) || !request.prediction.empty();
+  const bool has_drafts = has_source && (request.max_tokens > 0 || request.read_prompt);
   const int num_draft_tokens = has_drafts ? request.num_draft_tokens.value_or(options_.num_draft_tokens) : 0;
   const std::uint64_t seed = request.seed.value_or(random_seed());
   std::unique_ptr<sampling::Constraint> constraint = constraints_.compile(request);
-  auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, prompt_tokens(request, cancelled), seed,
-                                                      num_draft_tokens);
+  std::vector<Token> prompt = prompt_tokens(request, cancelled);
+  sampling::TokenRules rules = tokens_.rules(request, static_cast<int>(prompt.size()));
+  auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, std::move(prompt), seed,
+                                                      num_draft_tokens, std::move(rules));
   scheduled->constrain(std::move(constraint));
+  scheduled->predict(tokens_.prediction(request));
   return scheduled;
 }
 
@@ -89,20 +91,6 @@ std::vector<Token> Generator::prompt_tokens(const Request& request, const Cancel
   for (const Token token : tokens) check_range("a prompt token", token, token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
   return tokens;
-}
-
-void Generator::check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const {
-  std::set<Token> banned;
-  for (const auto& [token, bias] : logit_bias) {
-    if (!token_ids().contains(token)) {
-      throw ArgumentError("logit_bias",
-                          "has the token " + std::to_string(token) + "; it must be " + token_ids().text());
-    }
-    if (std::isinf(bias)) banned.insert(token);
-  }
-  if (static_cast<int>(banned.size()) == models_.target_context().vocabulary_size()) {
-    throw ArgumentError("logit_bias", "bans every token");
-  }
 }
 
 std::string Generator::note_of(const Request& request) const {

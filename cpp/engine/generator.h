@@ -23,6 +23,7 @@
 #include "engine/request.h"
 #include "engine/request_constraints.h"
 #include "engine/request_handle.h"
+#include "engine/request_tokens.h"
 #include "engine/scheduler.h"
 #include "engine/slot_states.h"
 #include "speculative/auto/adaptive_draft_length.h"
@@ -129,7 +130,6 @@ class Generator {
  private:
   std::shared_ptr<ScheduledRequest> schedule(const Request& request, const CancelCheck& cancelled);
   std::vector<Token> prompt_tokens(const Request& request, const CancelCheck& cancelled) const;
-  void check_bias(const std::vector<std::pair<Token, double>>& logit_bias) const;
   DraftingState drafting_state(const ScheduledRequest* request) const;
   Range token_ids() const;
   int write_prefix(PrefixFile prefix, const std::string& path) const;
@@ -142,6 +142,7 @@ class Generator {
   LoadedModels models_;
   Chat chat_;
   RequestConstraints constraints_;
+  RequestTokens tokens_;
   AdaptiveDraftLength draft_length_;  // learns from all requests
   std::optional<AutoCache> auto_cache_;
   Decoder decoder_;

@@ -51,13 +51,22 @@ const Table<GeneratorOptions>& generator_options() {
             "a text that outputs may repeat (source code, documents), or token ids if it ends in .ids: drafts are "
             "copied from it, too; its index is kept next to it (default: none)"}}),
       generator_row<&GeneratorOptions::chat_template>({"chat_template", String{}, {}, is_optional}),
-      generator_row<&GeneratorOptions::suffix>({"suffix",
-                                                Flag{},
-                                                {"Models",
-                                                 {"--no-suffix"},
-                                                 "",
-                                                 "drafts of the draft model only; otherwise text that repeats earlier "
-                                                 "text is copied, as with -md suffix, where that is faster"}}),
+      generator_row<&GeneratorOptions::json_tool_calls>(
+          {"json_tool_calls",
+           Flag{},
+           {"Models",
+            {"--no-json-tool-calls"},
+            "",
+            "JSON in an answer is text, also where tools were given and the chat template has no form for their "
+            "calls"}}),
+      generator_row<&GeneratorOptions::suffix>(
+          {"suffix",
+           Flag{},
+           {"Models",
+            {"--no-suffix"},
+            "",
+            "drafts of the draft model only; otherwise text that repeats earlier text is copied, "
+            "as with -md suffix, where that is faster"}}),
       row<GeneratorOptions>(
           {"num_draft_tokens",
            DraftTokens{},

@@ -118,6 +118,9 @@ void LoadedModels::make_target_context(int context_length) {
 void LoadedModels::load_draft() {
   const DraftSource& source = resolved_.source;
   corpus_ = load_corpus();
+  if (std::holds_alternative<NoDraft>(source)) {  // for requests that predict their output
+    proposer_ = std::make_unique<SuffixProposer>(nullptr, CopiedTexts::predictions);
+  }
   if (std::holds_alternative<NgramLookup>(source)) proposer_ = std::make_unique<NgramProposer>();
   if (std::holds_alternative<SuffixDecoding>(source)) proposer_ = std::make_unique<SuffixProposer>(corpus_);
   if (std::holds_alternative<OwnHead>(source)) make_head_context(target_model_);
@@ -189,8 +192,9 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
 }
 
 void LoadedModels::draft_from(DraftModelProposer model) {
-  if (options_.suffix) proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_);
-  else proposer_ = std::make_unique<DraftModelProposer>(std::move(model));
+  constexpr double least_confidence = 0.75;
+  proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_, least_confidence,
+                                                 options_.suffix ? CopiedTexts::all : CopiedTexts::predictions);
 }
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.

@@ -35,6 +35,7 @@ struct Requirement {
   std::string operator()(const Texts&) const { return "a string or a list of strings"; }
   std::string operator()(const Addresses&) const { return "a string or a list of strings"; }
   std::string operator()(const Biases&) const { return "a mapping of token ids to numbers"; }
+  std::string operator()(const Tokens&) const { return "a list of token ids, whole numbers from 0"; }
 };
 
 struct Text {
@@ -47,6 +48,11 @@ struct Text {
   std::string operator()(const std::vector<std::string>& values) const {
     std::string result;
     for (const std::string& value : values) result += (result.empty() ? "" : ", ") + value;
+    return result;
+  }
+  std::string operator()(const std::vector<Token>& tokens) const {
+    std::string result;
+    for (const Token token : tokens) result += (result.empty() ? "" : ", ") + std::to_string(token);
     return result;
   }
   std::string operator()(const sampling::LogitBias& biases) const {
@@ -75,6 +81,10 @@ class Valid {
   bool operator()(const Biases&) const {
     sampling::check_logit_bias(std::get<sampling::LogitBias>(value_));
     return true;
+  }
+  bool operator()(const Tokens&) const {
+    const auto& tokens = std::get<std::vector<Token>>(value_);
+    return std::all_of(tokens.begin(), tokens.end(), [](Token token) { return token >= 0; });
   }
   template <class Other>
   bool operator()(const Other&) const {

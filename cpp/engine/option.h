@@ -16,7 +16,7 @@ namespace specdec::option {
 
 // The value of an option, independent of its source. monostate: not given.
 using Value = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string,
-                           std::vector<std::string>, sampling::LogitBias>;
+                           std::vector<std::string>, std::vector<Token>, sampling::LogitBias>;
 
 // Types, and what a Value of each holds.
 struct Flag {};  // bool; on the command line it turns the default around
@@ -38,8 +38,9 @@ struct Draft {};      // string, see draft_source()
 struct Texts {};      // strings; on the command line one each time it is given
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
-using Type =
-    std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses, Biases>;
+struct Tokens {};     // token ids; on the command line with commas between
+using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses,
+                          Biases, Tokens>;
 
 // The option on the command line.
 struct Flags {

@@ -36,6 +36,8 @@ const char* name(DraftOrigin origin) {
       return "suffix";
     case DraftOrigin::ngram:
       return "ngram";
+    case DraftOrigin::prediction:
+      return "prediction";
     case DraftOrigin::constraint:
       return "constraint";
     default:

@@ -28,11 +28,28 @@ struct Request {
   std::optional<Verification> verification;  // none ("auto"): see verification_in_use()
   Drafting drafting = Drafting::sampled;
 
+  // Tokens that may not come, or end the output (engine/request_tokens.h).
+  int min_tokens = 0;                    // of the output: before, the end of generation and stop tokens are banned
+  bool ignore_eos = false;               // the end of generation is banned
+  std::vector<Token> stop_token_ids;     // each ends the output
+  std::vector<Token> allowed_token_ids;  // no others; empty: all
+  std::vector<std::string> bad_words;    // none of them is completed
+  std::optional<std::vector<std::string>> dry_sequence_breakers;  // none: llama.cpp's
+
+  std::string prediction;  // what the output is likely to be: drafts are copied from it
+
   // What the whole output must match; at most one (constraints/constraint_compiler.h).
   std::optional<std::string> grammar;
-  std::string grammar_prefix;  // what the prompt ends with and matches the grammar's beginning
   std::optional<std::string> json_schema;
+  bool strict_schema = true;  // false: keywords that cannot be enforced are left to the caller
   std::optional<std::string> regex;
+  // A tool call, in GBNF, and what the prompt ends with and matches its beginning. The output is one; or, if it has one
+  // of the constraints above, matches that instead.
+  struct Call {
+    std::string grammar, prefix;
+  };
+  std::optional<Call> call;
+  std::string constraint_name;     // for errors; empty: the option's
   const char* constraint() const;  // the name of the one that is given; null: none
 
   void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong

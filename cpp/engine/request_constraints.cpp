@@ -1,9 +1,13 @@
 #include "engine/request_constraints.h"
 
+#include "base/argument.h"
 #include "base/error.h"
 #include "base/index.h"
+#include "constraints/json_schema.h"
 
 namespace specdec {
+
+std::vector<std::string> ignored_keywords(const std::string& schema) { return supported_schema(schema, false).ignored; }
 
 // control_tokens: those that are rendered by name, see Request.
 const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>& control_tokens) {
@@ -26,10 +30,19 @@ const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>&
 }
 
 std::unique_ptr<sampling::Constraint> RequestConstraints::compile(const Request& request) {
-  if (request.constraint() == nullptr) return nullptr;
+  if (request.constraint() == nullptr && !request.call) return nullptr;
   const ConstraintCompiler& compiler = this->compiler(request.control_tokens);
-  if (request.grammar) return compiler.grammar(*request.grammar, request.grammar_prefix);
-  return request.json_schema ? compiler.json_schema(*request.json_schema) : compiler.regex(*request.regex);
+  const ConstraintCompiler::Call call =
+      request.call ? ConstraintCompiler::Call{request.call->grammar, request.call->prefix} : ConstraintCompiler::Call();
+  try {
+    if (request.grammar) return compiler.grammar(*request.grammar, call);
+    if (request.regex) return compiler.regex(*request.regex, call);
+    if (request.json_schema) return compiler.json_schema(*request.json_schema, request.strict_schema, call);
+    return compiler.call(call);
+  } catch (const ArgumentError& error) {
+    if (request.constraint_name.empty()) throw;
+    throw ArgumentError(request.constraint_name, error.problem());
+  }
 }
 
 }  // namespace specdec

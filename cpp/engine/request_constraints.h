@@ -13,6 +13,10 @@
 
 namespace specdec {
 
+// The keywords of a schema that are not enforced if it is not strict: their places as JSON pointers. Throws
+// ArgumentError.
+std::vector<std::string> ignored_keywords(const std::string& schema);
+
 class RequestConstraints {
  public:
   // target: its path, for messages.

@@ -37,6 +37,18 @@ class Reader {
   std::optional<Value> operator()(const option::Texts&) const { return strings(); }
   std::optional<Value> operator()(const option::Addresses&) const { return strings(); }
 
+  std::optional<Value> operator()(const option::Tokens&) const {
+    if (!json_.is_array()) return std::nullopt;
+    std::vector<Token> tokens;
+    for (const Json& one : json_) {
+      const bool fits =
+          one.is_number_unsigned() && one.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Token>::max()};
+      if (!fits) return std::nullopt;
+      tokens.push_back(one.get<Token>());
+    }
+    return tokens;
+  }
+
   // {"15043": 1.5, "2": "-inf"}: JSON has no infinity.
   std::optional<Value> operator()(const option::Biases&) const {
     if (!json_.is_object()) return std::nullopt;

@@ -7,6 +7,7 @@ namespace specdec {
 namespace {
 
 using namespace option;
+using sampling::DryParams;
 using sampling::SamplingParams;
 namespace ranges = sampling::ranges;
 
@@ -29,6 +30,15 @@ Value num_draft_tokens(const Request& request) {
 void set_num_draft_tokens(Request& request, const Value& value) {
   request.num_draft_tokens.reset();
   if (!std::holds_alternative<std::monostate>(value)) request.num_draft_tokens = draft_tokens_of(value);
+}
+
+template <auto member>
+Value dry_value(const Request& request) {
+  return to_value(request.sampling.dry.*member);
+}
+template <auto member>
+void set_dry(Request& request, const Value& value) {
+  from_value(value, request.sampling.dry.*member);
 }
 
 Value verification(const Request& request) {
@@ -62,6 +72,18 @@ const Table<Request>& request_options() {
                                     {"-r", "--stop", "--reverse-prompt"},
                                     "TEXT",
                                     "stop string: ends the output, which does not include it; repeatable"}}),
+      request_row<&Request::min_tokens>(
+          {"min_tokens",
+           Whole{whole_numbers(0, max_int)},
+           {"Sampling", {"--min-tokens"}, "N", "the output does not end before N tokens"}}),
+      request_row<&Request::ignore_eos>(
+          {"ignore_eos", Flag{}, {"Sampling", {"--ignore-eos"}, "", "ban the tokens that end the output"}}),
+      request_row<&Request::stop_token_ids>(
+          {"stop_token_ids",
+           Tokens{},
+           {"Sampling", {"--stop-token-ids"}, "IDS", "token ids, with commas between, that end the output"}}),
+      // On the command line it is a file.
+      request_row<&Request::prediction>({"prediction", String{}}),
       request_row<&Request::seed>(
           {"seed",
            Seed{},
@@ -113,6 +135,51 @@ const Table<Request>& request_options() {
             {"--repeat-last-n"},
             "N",
             "how many of the last tokens are \"recent\" for the penalties; -1: all, 0: off"}}),
+      row<Request>({"dry_multiplier",
+                    Number{ranges::dry_multiplier},
+                    {"Sampling",
+                     {"--dry-multiplier"},
+                     "X",
+                     "DRY: subtract X * base^(L - allowed length) from the logits of tokens that would go on with a "
+                     "repetition of L tokens; 0: off"}},
+                   dry_value<&DryParams::multiplier>, set_dry<&DryParams::multiplier>),
+      row<Request>({"dry_base", Number{ranges::dry_base}, {"Sampling", {"--dry-base"}, "X", "DRY's base"}},
+                   dry_value<&DryParams::base>, set_dry<&DryParams::base>),
+      row<Request>({"dry_allowed_length",
+                    Whole{ranges::dry_allowed_length},
+                    {"Sampling", {"--dry-allowed-length"}, "N", "repetitions of fewer tokens cost nothing in DRY"}},
+                   dry_value<&DryParams::allowed_length>, set_dry<&DryParams::allowed_length>),
+      row<Request>(
+          {"dry_penalty_last_n",
+           Whole{ranges::dry_penalty_last_n},
+           {"Sampling", {"--dry-penalty-last-n"}, "N", "how many of the last tokens DRY looks at; -1: all, 0: off"}},
+          dry_value<&DryParams::penalty_last_n>, set_dry<&DryParams::penalty_last_n>),
+      request_row<&Request::dry_sequence_breakers>(
+          {"dry_sequence_breakers",
+           Texts{},
+           {"Sampling",
+            {"--dry-sequence-breaker"},
+            "TEXT",
+            "DRY counts no repetition across this text; repeatable; none: no text (default: newline, colon, double "
+            "quote and asterisk)",
+            "none",
+            std::vector<std::string>{}},
+           true}),
+      sampling_row<&SamplingParams::xtc_probability>(
+          {"xtc_probability",
+           Number{ranges::xtc_probability},
+           {"Sampling",
+            {"--xtc-probability"},
+            "X",
+            "XTC: with this probability a token is sampled without the top choices; 0: off"}}),
+      sampling_row<&SamplingParams::xtc_threshold>(
+          {"xtc_threshold",
+           Number{ranges::xtc_threshold},
+           {"Sampling",
+            {"--xtc-threshold"},
+            "X",
+            "XTC: tokens of at least this probability, but the least likely of them, are top choices; above 0.5: "
+            "off"}}),
       sampling_row<&SamplingParams::logit_bias>(
           {"logit_bias",
            Biases{},
@@ -120,6 +187,17 @@ const Table<Request>& request_options() {
             {"-l", "--logit-bias"},
             "ID+BIAS",
             "add BIAS to the logit of token ID, as in 15043+1 or 15043-1; 15043-inf bans the token; repeatable"}}),
+      request_row<&Request::allowed_token_ids>(
+          {"allowed_token_ids",
+           Tokens{},
+           {"Sampling", {"--allowed-token-ids"}, "IDS", "only these token ids, with commas between, may come"}}),
+      request_row<&Request::bad_words>(
+          {"bad_words",
+           Texts{},
+           {"Sampling",
+            {"--bad-word"},
+            "TEXT",
+            "ban the last token of this text where its other tokens come before it; repeatable"}}),
       request_row<&Request::top_logprobs>(
           {"top_logprobs",
            Whole{whole_numbers(0, max_top_logprobs)},
@@ -135,14 +213,22 @@ const Table<Request>& request_options() {
             "TEXT",
             "the output matches this grammar, in llama.cpp's notation (GBNF); its first rule is root"},
            true}),
-      request_row<&Request::json_schema>({"json_schema",
-                                          Schema{},
-                                          {constraints,
-                                           {"-j", "--json-schema"},
-                                           "JSON",
-                                           "the output is JSON, in one line, that satisfies this schema; {}: any "
-                                           "object. Keywords that are not enforced are an error"},
-                                          true}),
+      request_row<&Request::json_schema>(
+          {"json_schema",
+           Schema{},
+           {constraints,
+            {"-j", "--json-schema"},
+            "JSON",
+            "the output is JSON, in one line, that satisfies this schema; {}: any object. Keywords that are "
+            "not enforced are an error"},
+           true}),
+      request_row<&Request::strict_schema>(
+          {"strict_schema",
+           Flag{},
+           {constraints,
+            {"--no-strict-schema"},
+            "",
+            "keywords of the schema that cannot be enforced, such as uniqueItems, are no error"}}),
       request_row<&Request::regex>(
           {"regex",
            String{},
@@ -172,6 +258,6 @@ const Table<Request>& request_options() {
   return table;
 }
 
-bool is_constraint(const RequestOption& option) { return option.flags.group == constraints; }
+bool is_constraint(const RequestOption& option) { return option.flags.group == constraints && option.is_optional; }
 
 }  // namespace specdec

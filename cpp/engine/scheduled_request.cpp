@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "speculative/suffix_proposer.h"
+
 namespace specdec {
 namespace {
 
@@ -34,10 +36,11 @@ std::uint64_t request_word(std::int64_t id, const Request& request, int num_draf
 }  // namespace
 
 ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt,
-                                   std::uint64_t seed, int num_draft_tokens)
+                                   std::uint64_t seed, int num_draft_tokens, sampling::TokenRules rules)
     : id_(id),
       sequence_(-1, request.sampling,
-                std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens))),
+                std::make_unique<sampling::PhiloxUniforms>(seed, request_word(id, request, num_draft_tokens)),
+                std::move(rules)),
       stream_(request.stop),
       control_tokens_(request.control_tokens),
       seed_(seed),
@@ -58,6 +61,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
   sequence_.num_top_logprobs = request.top_logprobs;
   sequence_.verification = request.verification_in_use();
   sequence_.drafting = request.drafting;
+  sequence_.stop_tokens = request.stop_token_ids;
 }
 
 std::shared_ptr<const Score> ScheduledRequest::prompt_score() const {
@@ -67,6 +71,10 @@ std::shared_ptr<const Score> ScheduledRequest::prompt_score() const {
 void ScheduledRequest::constrain(std::unique_ptr<sampling::Constraint> constraint) {
   if (constraint)
     sequence_.constraint = std::make_unique<sampling::ConstraintState>(std::move(constraint), num_delivered_);
+}
+
+void ScheduledRequest::predict(const std::vector<Token>& output) {
+  if (!output.empty()) sequence_.prediction = prediction_index(sequence_.tokens, output);
 }
 
 Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {

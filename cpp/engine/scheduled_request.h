@@ -21,10 +21,13 @@ class ScheduledRequest {
   // id: different for all texts of a generator. num_draft_tokens: 0 where there is no draft. Throws ArgumentError for
   // an empty stop string.
   ScheduledRequest(std::int64_t id, const Request& request, std::vector<Token> prompt, std::uint64_t seed,
-                   int num_draft_tokens);
+                   int num_draft_tokens, sampling::TokenRules rules = {});
 
   // The output obeys the constraint; null: none. Before it begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);
+
+  // The output is likely to be this; empty: unknown. Before it begins.
+  void predict(const std::vector<Token>& output);
 
   // The states, in order. end() and fail() may be called at any time and repeatedly; other transitions out of order
   // throw std::logic_error.

@@ -51,16 +51,16 @@ void visit_above_floor(const Logit* logits, int size, double floor, Visit visit)
 constexpr double smallest_exponent = -708.0;  // exp() of anything lower is not a normal double
 
 // Adds -inf to the logits of tokens that are not in the mask: invalid ones stay invalid.
-void forbid_others(const TokenMask& mask, std::vector<double>& logits) {
+void forbid_others(const TokenMask& mask, double* logits, int size) {
   const std::vector<std::uint32_t>& words = mask.words();
-  const std::size_t known = std::min(logits.size(), words.size() * 32);
+  const std::size_t count = idx(std::max(size, 0)), known = std::min(count, words.size() * 32);
   for (std::size_t begin = 0; begin < known; begin += 32) {
     const std::uint32_t word = words[begin / 32];
     if (word == ~std::uint32_t{0}) continue;
     const std::size_t end = std::min(begin + 32, known);
     for (std::size_t i = begin; i < end; ++i) logits[i] += (word >> (i - begin) & 1u) != 0 ? 0.0 : -infinity;
   }
-  for (std::size_t i = known; i < logits.size(); ++i) logits[i] -= infinity;
+  for (std::size_t i = known; i < count; ++i) logits[i] -= infinity;
 }
 
 // exponents, all <= 0 -> probabilities.
@@ -88,18 +88,29 @@ void SamplingParams::validate() const {
   check_range("frequency_penalty", frequency_penalty, ranges::frequency_penalty);
   check_range("presence_penalty", presence_penalty, ranges::presence_penalty);
   check_range("penalty_last_n", penalty_last_n, ranges::penalty_last_n);
+  check_range("xtc_probability", xtc_probability, ranges::xtc_probability);
+  check_range("xtc_threshold", xtc_threshold, ranges::xtc_threshold);
+  dry.validate();
   check_logit_bias(logit_bias);
 }
 
-Transforms::Transforms(SamplingParams params) : params_(std::move(params)) { params_.validate(); }
+Transforms::Transforms(SamplingParams params, TokenRules rules)
+    : params_(std::move(params)), rules_(std::move(rules)), dry_(params_.dry, rules_.dry_breakers) {
+  params_.validate();
+  if (rules_.allowed.empty()) return;
+  const Token last = *std::max_element(rules_.allowed.begin(), rules_.allowed.end());
+  allowed_.fill(last + 1, [&](std::uint32_t* words) {
+    for (const Token token : rules_.allowed) words[idx(token) / 32] |= 1u << (token % 32);
+  });
+}
 
 void Transforms::apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
-                       const TokenMask* mask) {
-  apply_row(logits, size, history, history_size, out, mask);
+                       const TokenMask* mask, double xtc_draw) {
+  apply_row(logits, size, history, history_size, out, mask, xtc_draw);
 }
 void Transforms::apply(const double* logits, int size, const Token* history, int history_size, Distribution& out,
-                       const TokenMask* mask) {
-  apply_row(logits, size, history, history_size, out, mask);
+                       const TokenMask* mask, double xtc_draw) {
+  apply_row(logits, size, history, history_size, out, mask, xtc_draw);
 }
 Token Transforms::argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask) {
   return argmax_row(logits, size, history, history_size, mask);
@@ -111,10 +122,11 @@ Token Transforms::argmax(const double* logits, int size, const Token* history, i
 
 template <class Logit>
 void Transforms::apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out,
-                           const TokenMask* mask) {
+                           const TokenMask* mask, double xtc_draw) {
   if (params_.greedy()) return out.set_one_hot(argmax_row(logits, size, history, history_size, mask));
-  if (mask == nullptr && !adjusts_logits(history_size)) return transform(logits, size, out);
-  transform(adjusted(logits, size, history, history_size, mask), size, out);
+  const bool excludes_top = params_.uses_xtc() && xtc_draw < params_.xtc_probability;
+  if (mask == nullptr && !adjusts_logits(history_size)) return transform(logits, size, out, excludes_top);
+  transform(adjusted(logits, size, history, history_size, mask), size, out, excludes_top);
 }
 
 template <class Logit>
@@ -135,12 +147,12 @@ Token Transforms::argmax_row(const Logit* logits, int size, const Token* history
   return argmax_of(adjusted(logits, size, history, history_size, mask), size);
 }
 
-// Logit bias, mask and penalties.
+// Logit bias, bans, mask, penalties and DRY.
 
 bool Transforms::adjusts_logits(int history_size) const noexcept {
   const bool penalties =
       params_.repeat_penalty != 1.0 || params_.frequency_penalty != 0.0 || params_.presence_penalty != 0.0;
-  return !params_.logit_bias.empty() || (penalties && params_.penalty_last_n != 0 && history_size > 0);
+  return bans() || (penalties && params_.penalty_last_n != 0 && history_size > 0) || dry_.is_on(history_size);
 }
 
 template <class Logit>
@@ -150,9 +162,26 @@ const double* Transforms::adjusted(const Logit* logits, int size, const Token* h
   for (const auto& [token, bias] : params_.logit_bias) {
     if (token < size) adjusted_[idx(token)] += bias;
   }
-  if (mask != nullptr) forbid_others(*mask, adjusted_);
+  if (mask != nullptr) forbid_others(*mask, adjusted_.data(), size);
+  ban(adjusted_.data(), size, history, history_size);
   penalise(adjusted_.data(), size, history, history_size);
+  dry_.penalise(adjusted_.data(), size, history, history_size);
   return adjusted_.data();
+}
+
+void Transforms::ban(double* logits, int size, const Token* history, int history_size) const {
+  if (!rules_.allowed.empty()) forbid_others(allowed_, logits, size);
+  const auto forbid = [&](Token token) {
+    if (token >= 0 && token < size) logits[token] -= infinity;
+  };
+  for (const TokenRules::EarlyBan& early : rules_.early_bans) {
+    if (history_size < early.until) std::for_each(early.tokens.begin(), early.tokens.end(), forbid);
+  }
+  for (const TokenRules::Text& text : rules_.banned) {
+    const auto before = static_cast<int>(text.size()) - 1;
+    if (before < 0 || before > history_size) continue;
+    if (std::equal(text.begin(), text.end() - 1, history + history_size - before)) forbid(text.back());
+  }
 }
 
 void Transforms::penalise(double* logits, int size, const Token* history, int history_size) {
@@ -173,7 +202,7 @@ void Transforms::penalise(double* logits, int size, const Token* history, int hi
   }
 }
 
-// Top-k, top-p, min-p, temperature.
+// Top-k, top-p, min-p, XTC, temperature.
 
 // Best first: top-k and top-p keep a prefix of the tokens in this order.
 bool Transforms::precedes(const Candidate& a, const Candidate& b) noexcept {
@@ -181,7 +210,7 @@ bool Transforms::precedes(const Candidate& a, const Candidate& b) noexcept {
 }
 
 template <class Logit>
-void Transforms::transform(const Logit* logits, int size, Distribution& out) {
+void Transforms::transform(const Logit* logits, int size, Distribution& out, bool excludes_top) {
   double max_logit = 0.0, total = 0.0;  // total: only for top-p
   if (params_.top_k > 0 && params_.top_k < size) {
     keep_top_k(logits, size, idx(params_.top_k));
@@ -189,12 +218,13 @@ void Transforms::transform(const Logit* logits, int size, Distribution& out) {
     if (params_.top_p < 1.0) total = mass(0, candidates_.size(), max_logit);
   } else {
     max_logit = static_cast<double>(logits[argmax_of(logits, size)]);
-    if (params_.top_p >= 1.0 && params_.min_p <= 0.0) return softmax_all(logits, size, max_logit, out);
+    if (params_.top_p >= 1.0 && params_.min_p <= 0.0 && !excludes_top) return softmax_all(logits, size, max_logit, out);
     if (params_.top_p < 1.0) total = logit_loops<Logit>().mass(logits, size, max_logit);
     keep_likely(logits, size, max_logit, total);
   }
   if (params_.top_p < 1.0) keep_top_p(max_logit, total);
   keep_min_p(max_logit);
+  if (excludes_top) max_logit = exclude_top(max_logit);
   softmax(max_logit, out);
 }
 
@@ -285,6 +315,19 @@ void Transforms::drop_lighter(double weight, double max_logit) {
   const double bound = std::log(weight);
   const auto lighter = [=](const Candidate& candidate) { return candidate.logit - max_logit < bound; };
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), lighter), candidates_.end());
+}
+
+// XTC. Returns the highest logit that is left.
+double Transforms::exclude_top(double max_logit) {
+  const double least_weight = params_.xtc_threshold * mass(0, candidates_.size(), max_logit);
+  const auto is_top = [&](const Candidate& candidate) { return std::exp(candidate.logit - max_logit) >= least_weight; };
+  const auto others = std::partition(candidates_.begin(), candidates_.end(), is_top);
+  if (others - candidates_.begin() < 2) return max_logit;
+  const auto last = std::max_element(candidates_.begin(), others, precedes);
+  const double logit = last->logit;
+  std::iter_swap(candidates_.begin(), last);
+  candidates_.erase(candidates_.begin() + 1, others);
+  return logit;
 }
 
 // Temperature is applied relative to the maximum: every exponent is <= 0, so nothing overflows, and the maximum's

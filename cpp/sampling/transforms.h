@@ -9,7 +9,9 @@
 
 #include "base/argument.h"
 #include "sampling/distribution.h"
+#include "sampling/dry.h"
 #include "sampling/token_mask.h"
+#include "sampling/token_rules.h"
 
 namespace specdec::sampling {
 
@@ -23,6 +25,8 @@ constexpr Range repeat_penalty = numbers(1e-6, 1e6);
 constexpr Range frequency_penalty = numbers(-1e6, 1e6);
 constexpr Range presence_penalty = numbers(-1e6, 1e6);
 constexpr Range penalty_last_n = whole_numbers(-1, std::numeric_limits<int>::max(), "-1: all, 0: off");
+constexpr Range xtc_probability = numbers(0.0, 1.0);
+constexpr Range xtc_threshold = numbers(0.0, 1.0);
 }  // namespace ranges
 
 // Added to the logit of an id >= 0; finite, or -inf: ban.
@@ -40,8 +44,12 @@ struct SamplingParams {
   double presence_penalty = 0.0;   // 0: off
   int penalty_last_n = 64;         // number of latest tokens the penalties count, -1: all
   LogitBias logit_bias;
+  DryParams dry;
+  double xtc_probability = 0.0;  // with which the most likely tokens are left out, see Transforms; 0: off
+  double xtc_threshold = 0.1;    // above 0.5: off
 
   bool greedy() const noexcept { return temperature < 1e-5; }
+  bool uses_xtc() const noexcept { return xtc_probability > 0.0 && xtc_threshold <= 0.5 && !greedy(); }
   void validate() const;  // throws WrongValue
 };
 
@@ -51,25 +59,31 @@ class NoTokenLeft : public std::invalid_argument {
 };
 
 // Turns rows of logits into distributions:
-//   logit bias and mask -> penalties -> top-k -> top-p -> min-p -> temperature -> softmax
+//   logit bias, bans and mask -> penalties -> DRY -> top-k -> top-p -> min-p -> XTC -> temperature -> softmax
 // Ties go to the lower token id everywhere. Holds reusable buffers: one object per sequence, not thread-safe.
+//
+// XTC ("exclude top choices") is done to a row with xtc_probability: of the tokens of probability xtc_threshold or more
+// (before temperature) all but the least likely are left out. The row's random number decides, in [0, 1); it is the
+// same for every row of one place of the text (Sequence::xtc_draw).
 //
 // logits [size] of float or double: -inf means probability zero; NaN, +inf, and rows with only -inf throw
 // std::invalid_argument, the last of them NoTokenLeft. history: the tokens so far, the newest last. Bias and history
 // ids >= size are ignored. mask: the tokens that are allowed; null: all.
 class Transforms {
  public:
-  explicit Transforms(SamplingParams params);
+  explicit Transforms(SamplingParams params, TokenRules rules = {});
 
   const SamplingParams& params() const noexcept { return params_; }
+  // Whether tokens may be banned that another row would allow, so that none may be left.
+  bool bans() const noexcept { return !params_.logit_bias.empty() || rules_.bans(); }
 
   void apply(const float* logits, int size, const Token* history, int history_size, Distribution& out,
-             const TokenMask* mask = nullptr);
+             const TokenMask* mask = nullptr, double xtc_draw = 1.0);
   void apply(const double* logits, int size, const Token* history, int history_size, Distribution& out,
-             const TokenMask* mask = nullptr);
+             const TokenMask* mask = nullptr, double xtc_draw = 1.0);
 
-  // The token of the highest logit after bias, mask and penalties. When params().greedy(), apply() gives its one-hot
-  // distribution.
+  // The token of the highest logit after bias, bans, mask, penalties and DRY. When params().greedy(), apply() gives its
+  // one-hot distribution.
   Token argmax(const float* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
   Token argmax(const double* logits, int size, const Token* history, int history_size, const TokenMask* mask = nullptr);
 
@@ -82,17 +96,18 @@ class Transforms {
 
   template <class Logit>
   void apply_row(const Logit* logits, int size, const Token* history, int history_size, Distribution& out,
-                 const TokenMask* mask);
+                 const TokenMask* mask, double xtc_draw);
   template <class Logit>
   Token argmax_row(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask);
 
   bool adjusts_logits(int history_size) const noexcept;
   template <class Logit>
   const double* adjusted(const Logit* logits, int size, const Token* history, int history_size, const TokenMask* mask);
+  void ban(double* logits, int size, const Token* history, int history_size) const;
   void penalise(double* logits, int size, const Token* history, int history_size);
 
   template <class Logit>
-  void transform(const Logit* logits, int size, Distribution& out);
+  void transform(const Logit* logits, int size, Distribution& out, bool excludes_top);
   template <class Logit>
   void keep_top_k(const Logit* logits, int size, std::size_t k);
   template <class Logit>
@@ -102,14 +117,18 @@ class Transforms {
   void keep_top_p(double max_logit, double total);
   void keep_min_p(double max_logit);
   void drop_lighter(double weight, double max_logit);
+  double exclude_top(double max_logit);
   void softmax(double max_logit, Distribution& out);
   template <class Logit>
   void softmax_all(const Logit* logits, int size, double max_logit, Distribution& out);
 
   SamplingParams params_;
+  TokenRules rules_;
+  TokenMask allowed_;  // rules_.allowed
+  Dry dry_;
   std::vector<Candidate> candidates_;  // tokens that the transforms so far have kept, in any order
   std::vector<double> part_maxima_;    // maxima of disjoint parts of the row, for top-k
-  std::vector<double> adjusted_;       // [size] the row after bias, mask and penalties
+  std::vector<double> adjusted_;       // [size] the row after bias, bans, mask, penalties and DRY
   std::vector<int> counts_;            // [size] occurrences in the penalty window; all zero between calls
 };
 

@@ -9,8 +9,10 @@
 namespace specdec::sampling {
 
 // draft: draws the drafted token of a place. accept: accepts or rejects it. next: draws the last token of a cycle (the
-// correction or bonus token). gumbel: the noise of the drafter-invariant mode, see gumbel_max.h.
-enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, gumbel = 3 };
+// correction or bonus token). gumbel: the noise of the drafter-invariant mode, see gumbel_max.h. xtc: whether the rows
+// of a position leave out their top choices; position is the token's own index and place 0, in whichever cycle it is
+// asked for. Its value is that of place 1 of `next`, which only has place 0.
+enum class Purpose : std::uint32_t { draft = 0, accept = 1, next = 2, gumbel = 3, xtc = 6 };
 
 enum class GumbelBits : std::uint32_t { high = 0, low = 1 };
 

@@ -26,6 +26,7 @@ class AssistantMessage {
   Json json() const;
   std::size_t num_tokens() const { return ends_.size(); }
   std::size_t num_reasoning_tokens() const;  // those before content or a call, with the marks around the reasoning
+  bool is_over() const { return reader_.output().is_over; }  // further text is not wanted
   bool has_tool_calls() const { return !ids_.empty(); }
 
  private:

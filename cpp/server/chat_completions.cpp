@@ -17,6 +17,7 @@ namespace {
 struct Options {
   StreamOptions stream;
   bool has_logprobs = false, timings_per_token = false, return_progress = false;
+  bool ends_after_call = false;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
 
@@ -44,6 +45,7 @@ Usage usage_of(const Generation& generation, const std::vector<AssistantMessage>
   Usage usage;
   usage.prompt_tokens = generation.stats(0).prompt_tokens;
   usage.cached_tokens = generation.stats(0).prompt_cached_tokens;
+  add_prediction(generation.all_stats(), usage);
   for (const AssistantMessage& message : messages) {
     usage.completion_tokens += static_cast<std::int64_t>(message.num_tokens());
     usage.reasoning_tokens += static_cast<std::int64_t>(message.num_reasoning_tokens());
@@ -51,18 +53,39 @@ Usage usage_of(const Generation& generation, const std::vector<AssistantMessage>
   return usage;
 }
 
+// Reads the answers while they are written, so that each ends after its first call.
+std::vector<Answer> collect_calls(Generation& generation, const Options& options,
+                                  std::vector<AssistantMessage>& messages) {
+  messages = std::vector<AssistantMessage>(generation.num_choices(), AssistantMessage(options.parser));
+  std::vector<Answer> answers(generation.num_choices());
+  while (std::optional<Generation::Item> item = generation.next()) {
+    AssistantMessage& message = messages[item->choice];
+    (void)message.add(item->piece);
+    Answer& answer = answers[item->choice];
+    answer.add(std::move(item->piece));
+    if (!message.is_over() || answer.finish_reason) continue;
+    generation.finish(item->choice);
+    answer.finish_reason = FinishReason::stop;
+  }
+  return answers;
+}
+
 HttpReply collected(Service& service, Generation& generation, const Options& options) {
   Json reply = reply_heading(service, "chatcmpl-", "chat.completion");
   Json choices = Json::array();
   std::vector<AssistantMessage> messages;
-  for (const Answer& answer : collect(generation)) {
+  std::vector<Answer> answers;
+  if (options.ends_after_call) answers = collect_calls(generation, options, messages);
+  else answers = collect(generation);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const Answer& answer = answers[i];
     Json logprobs = nullptr;
     if (options.has_logprobs) {
       logprobs = {{"content", Json::array()}};
       for (const Piece& piece : answer.pieces) logprobs["content"].push_back(logprob_json(service.generator(), piece));
     }
-    AssistantMessage& message = messages.emplace_back(options.parser);
-    message.add(answer.pieces);
+    if (!options.ends_after_call) messages.emplace_back(options.parser).add(answer.pieces);
+    AssistantMessage& message = messages[i];
     Json reason = finish_reason_of(message, answer.finish_reason);
     if (reason.is_null()) reason = "length";  // max_tokens is 0
     choices.push_back(
@@ -95,6 +118,10 @@ class Chunks {
     while (const std::optional<Generation::Item> item = generation_.next()) {
       add(*item);
       if (item->piece.finish_reason) is_finished[item->choice] = true;
+      if (is_finished[item->choice] || !messages_[item->choice].is_over()) continue;
+      generation_.finish(item->choice);
+      is_finished[item->choice] = true;
+      send(item->choice, Json::object(), nullptr, finish_reason_of(messages_[item->choice], FinishReason::stop));
     }
     for (std::size_t i = 0; i < is_finished.size(); ++i) {
       if (!is_finished[i]) send(i, Json::object(), nullptr, "length");  // max_tokens is 0
@@ -168,11 +195,18 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   const Conversation conversation = read_conversation(service, fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, request);
+  options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
   const auto generation = std::make_shared<Generation>(service, choices_of(request, num_choices), http.is_gone);
-  if (!options.stream.is_on) return collected(service, *generation, options);
-  return event_reply([&service, generation, options](EventStream& events) {
-    Chunks(service, *generation, options, events).send_all();
-  });
+  HttpReply reply;
+  if (options.stream.is_on) {
+    reply = event_reply([&service, generation, options](EventStream& events) {
+      Chunks(service, *generation, options, events).send_all();
+    });
+  } else {
+    reply = collected(service, *generation, options);
+  }
+  name_ignored_keywords(request, reply);
+  return reply;
 }
 
 }  // namespace specdec::server

@@ -210,6 +210,7 @@ class Reply {
       usage.cached_tokens += generation_.stats(i).prompt_cached_tokens;
     }
     usage.completion_tokens = num_tokens_;
+    add_prediction(generation_.all_stats(), usage);
     return usage;
   }
 
@@ -242,9 +243,15 @@ HttpReply completions(Service& service, const HttpRequest& http) {
       options.echoed.push_back(prompt.tokens.empty() ? prompt.text : service.generator().detokenize(prompt.tokens));
   }
   const auto generation = std::make_shared<Generation>(service, requests, http.is_gone);
-  if (!options.stream.is_on) return Reply(service, *generation, options).collected();
-  return event_reply(
-      [&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
+  HttpReply reply;
+  if (options.stream.is_on) {
+    reply = event_reply(
+        [&service, generation, options](EventStream& events) { Reply(service, *generation, options).stream(events); });
+  } else {
+    reply = Reply(service, *generation, options).collected();
+  }
+  name_ignored_keywords(request, reply);
+  return reply;
 }
 
 }  // namespace specdec::server

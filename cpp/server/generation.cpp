@@ -50,6 +50,12 @@ void Generation::end(Choice& choice, bool is_cancelled) {
   client_.record->stats += stats;
 }
 
+void Generation::finish(std::size_t choice) {
+  if (choices_[choice].is_over) return;
+  choices_[choice].handle->cancel();
+  end(choices_[choice], false);
+}
+
 void Generation::check() const {
   if (client_()) throw ClientGone();
   const int limit = service_.options().request_seconds;

@@ -40,6 +40,9 @@ class Generation {
   };
   std::optional<Item> next();
 
+  // Ends a choice: what it generates further is not wanted.
+  void finish(std::size_t choice);
+
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
   Stats all_stats() const;  // their sum
   // Of the prompt's tokens, for Request::score_prompt: once the choice has a piece, or has ended.

@@ -50,6 +50,14 @@ const Json& Fields::required(const std::string& name) const {
   return *value;
 }
 
+std::vector<std::string> Fields::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_->items()) {
+    if (!value.is_null()) names.push_back(name);
+  }
+  return names;
+}
+
 std::string Fields::path(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
 
 bool Fields::flag(const std::string& name, bool fallback) const {

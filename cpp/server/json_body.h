@@ -32,6 +32,7 @@ class Fields {
 
   const Json* find(const std::string& name) const;      // null: missing
   const Json& required(const std::string& name) const;  // throws
+  std::vector<std::string> names() const;               // of all fields that are not null
   std::string path(const std::string& name) const;      // "messages[2].role"
 
   bool flag(const std::string& name, bool fallback) const;

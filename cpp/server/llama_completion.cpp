@@ -194,9 +194,15 @@ HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_pro
   const Json body = parse_body(http.body);
   const auto options = std::make_shared<const Options>(read(service, Fields(body), read_prompts));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
-  if (!options->stream) return Reply(service, *generation, *options).collected();
-  return event_reply(
-      [&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
+  HttpReply reply;
+  if (options->stream) {
+    reply = event_reply(
+        [&service, generation, options](EventStream& events) { Reply(service, *generation, *options).stream(events); });
+  } else {
+    reply = Reply(service, *generation, *options).collected();
+  }
+  if (!options->requests.empty()) name_ignored_keywords(options->requests[0], reply);
+  return reply;
 }
 
 }  // namespace

@@ -70,12 +70,20 @@ Json finish_reason_json(const std::optional<FinishReason>& reason) {
   return *reason == FinishReason::stop ? "stop" : "length";
 }
 
+void add_prediction(const Stats& stats, Usage& usage) {
+  usage.accepted_prediction_tokens += stats.accepted_predicted;
+  usage.rejected_prediction_tokens += stats.drafted_predicted - stats.accepted_predicted;
+}
+
 Json to_json(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
-          {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+          {"completion_tokens_details",
+           {{"reasoning_tokens", usage.reasoning_tokens},
+            {"accepted_prediction_tokens", usage.accepted_prediction_tokens},
+            {"rejected_prediction_tokens", usage.rejected_prediction_tokens}}}};
 }
 
 Json timings_json(const Stats& stats) {

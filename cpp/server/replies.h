@@ -26,8 +26,11 @@ Json finish_reason_json(const std::optional<FinishReason>& reason);
 
 // {"prompt_tokens": ...}. The answers to one prompt read it once. reasoning_tokens: of completion_tokens.
 struct Usage {
+  // Of a prediction's tokens: those that the answer has, and those that were tried in vain.
+  std::int64_t accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
 };
+void add_prediction(const Stats& stats, Usage& usage);
 Json to_json(const Usage& usage);
 
 // llama-server's "timings" and "prompt_progress".

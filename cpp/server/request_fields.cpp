@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "engine/request_constraints.h"
 #include "engine/request_json.h"
 #include "engine/request_options.h"
+#include "server/known_fields.h"
 #include "server/tokens.h"
 
 namespace specdec::server {
@@ -31,15 +33,14 @@ constexpr OtherName other_names[] = {
     {"guided_regex", "regex"},
     {"guided_grammar", "grammar"},
     {"ebnf", "grammar"},
+    {"min_new_tokens", "min_tokens"},
 };
 
 // Fields of llama-server, vLLM and SGLang that would change the text, and that are not supported. 0, false and empty
 // values turn them off.
 constexpr const char* unsupported[] = {
-    "allowed_token_ids", "bad_words",      "dry_multiplier", "dynatemp_range",  "guided_whitespace_pattern",
-    "logits_processors", "min_new_tokens", "min_tokens",     "mirostat",        "stop_regex",
-    "stop_token_ids",    "structural_tag", "top_n_sigma",    "use_beam_search", "xtc_probability",
-    "adaptive_target",
+    "dynatemp_range", "guided_whitespace_pattern", "logits_processors", "mirostat", "stop_regex", "structural_tag",
+    "top_n_sigma",    "use_beam_search",           "adaptive_target",
 };
 constexpr const char* unsupported_unless_one[] = {"typical_p", "typ_p", "tfs_z"};
 
@@ -77,6 +78,25 @@ Json token_biases(const Generator& generator, const std::string& field, const Js
   return biases;
 }
 
+// OpenAI's prediction, {"type": "content", "content": text or parts}, as a text.
+Json predicted_text(const std::string& field, const Json& given) {
+  if (given.is_string()) return given;
+  const Fields prediction(given, field);
+  const std::string type = prediction.required_text("type");
+  if (type != "content") throw wrong_value(prediction.path("type"), type, "\"content\"");
+  const Json& content = prediction.required("content");
+  if (content.is_string()) return content;
+  if (!content.is_array()) throw wrong_value(prediction.path("content"), content, "a string or a list of text parts");
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const Fields part(content[i], prediction.path("content") + "[" + std::to_string(i) + "]");
+    if (part.required_text("type") != "text")
+      throw wrong_value(part.path("type"), part.required_text("type"), "\"text\"");
+    text += part.required_text("text");
+  }
+  return text;
+}
+
 // Before `field` constrains the text, too.
 void check_no_constraint(const Request& request, const std::string& field) {
   const char* other = request.constraint();
@@ -95,6 +115,7 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
   if ((option == "grammar" || option == "json_schema") && is_empty_text) return nullptr;  // none
   if (option == "logit_bias") return token_biases(generator, field, value);
+  if (option == "prediction") return predicted_text(field, value);
   return value;
 }
 
@@ -107,6 +128,7 @@ void set(const Service& service, Request& request, const RequestOption& option, 
     if (json.is_null() && option.name == "seed") request.seed.reset();
     if (!json.is_null() && is_constraint(option)) check_no_constraint(request, body.path(field));
     set_option(request, option, json);
+    if (!json.is_null() && is_constraint(option)) request.constraint_name = body.path(field);
   } catch (const WrongValue& error) {
     throw wrong_value(body.path(field), *value, error.requirement());
   } catch (const std::invalid_argument& error) {
@@ -141,6 +163,21 @@ void check_fields(const Fields& body) {
   }
 }
 
+// With --strict-fields: what is misspelled is no option.
+void check_known_fields(const Fields& body) {
+  for (const std::string& field : body.names()) {
+    const auto has_name = [&](const RequestOption& option) {
+      const std::vector<std::string> names = fields_of(option);
+      return std::find(names.begin(), names.end(), field) != names.end();
+    };
+    const bool is_known =
+        is_known_field(field) || std::any_of(request_options().begin(), request_options().end(), has_name);
+    if (!is_known)
+      throw invalid_request(body.path(field),
+                            body.path(field) + " is no field that this server knows; correct or remove it");
+  }
+}
+
 // Two names of an option with two values contradict each other.
 void check_same(const Fields& body, const std::vector<std::string>& fields) {
   const Json* first = nullptr;
@@ -152,14 +189,6 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
                                                   fields[0] + " and " + field);
     }
     if (first == nullptr) first = value;
-  }
-}
-
-void ban_end_of_generation(const Generator& generator, Request& request) {
-  const Vocabulary vocabulary = generator.vocabulary();
-  for (Token token = 0; token < vocabulary.size(); ++token) {
-    if (!vocabulary.is_end_of_generation(token)) continue;
-    request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<double>::infinity());
   }
 }
 
@@ -194,10 +223,13 @@ void set_choices(const Service& service, Request& request, const std::string& pa
 
 }  // namespace
 
-void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema) {
+void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema, bool is_strict) {
   if (!schema.is_object()) throw wrong_value(path, schema, "a JSON schema, an object");
+  check_no_constraint(request, path);
   const Json wrapped = {{"json_schema", schema}};
   set(service, request, *option::find(request_options(), "json_schema"), Fields(wrapped), "json_schema");
+  request.strict_schema = is_strict && request.strict_schema;
+  request.constraint_name = path;
 }
 
 void read_format(const Service& service, Request& request, const Fields& format) {
@@ -212,9 +244,10 @@ void read_format(const Service& service, Request& request, const Fields& format)
   if (type != "json_schema")
     throw wrong_value(format.path("type"), type, "\"text\", \"json_object\" or \"json_schema\"");
   const Json* schema = format.find("schema");  // of a response
-  if (schema != nullptr) return set_schema(service, request, format.path("schema"), *schema);
+  if (schema != nullptr)
+    return set_schema(service, request, format.path("schema"), *schema, format.flag("strict", true));
   const Fields described(format.required("json_schema"), format.path("json_schema"));
-  set_schema(service, request, described.path("schema"), described.required("schema"));
+  set_schema(service, request, described.path("schema"), described.required("schema"), described.flag("strict", true));
 }
 
 // vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]},
@@ -231,9 +264,19 @@ void read_structured_outputs(const Service& service, Request& request, const Fie
   }
 }
 
+void name_ignored_keywords(const Request& request, HttpReply& reply) {
+  if (!request.json_schema || request.strict_schema) return;
+  constexpr std::size_t most = 100;
+  std::vector<std::string> places = ignored_keywords(*request.json_schema);
+  if (places.empty()) return;
+  if (places.size() > most) places.resize(most);
+  reply.headers.emplace_back("X-Ignored-Schema-Keywords", Json(places).dump(-1, ' ', true));
+}
+
 Request read_options(const Service& service, const Fields& body) {
   Request request = service.options().defaults;
   check_fields(body);
+  if (service.options().has_strict_fields) check_known_fields(body);
   for (const RequestOption& option : request_options()) {
     const std::vector<std::string> fields = fields_of(option);
     check_same(body, fields);
@@ -242,7 +285,6 @@ Request read_options(const Service& service, const Fields& body) {
   request.max_tokens = std::min(request.max_tokens, service.options().defaults.max_tokens);
   const int slot = body.whole("id_slot", -1, -1, service.generator().max_sequences() - 1);
   if (slot >= 0) request.slot = slot;
-  if (body.flag("ignore_eos", false)) ban_end_of_generation(service.generator(), request);
   const bool says_how_many = body.find("repeat_last_n") != nullptr || body.find("penalty_last_n") != nullptr;
   if (body.find("repetition_penalty") != nullptr && !says_how_many)
     request.sampling.penalty_last_n = -1;  // of the prompt and the answer

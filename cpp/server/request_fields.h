@@ -2,6 +2,7 @@
 // those of the engine's table of request options, and the names that OpenAI and llama-server have for some of them.
 #pragma once
 
+#include "server/http_server.h"
 #include "server/json_body.h"
 #include "server/service.h"
 
@@ -14,7 +15,11 @@ Request read_options(const Service& service, const Fields& body);
 void read_format(const Service& service, Request& request, const Fields& format);
 
 // A JSON schema that the text must match; path: of the field, for errors.
-void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema);
+void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema,
+                bool is_strict = true);
+
+// A header for the reply: which keywords of a schema that is not strict were left to the caller.
+void name_ignored_keywords(const Request& request, HttpReply& reply);
 
 // Of the OpenAI API: "stream" and "stream_options".
 struct StreamOptions {

@@ -179,7 +179,7 @@ class Output {
 };
 
 struct Options {
-  bool stream = false, has_logprobs = false, return_progress = false;
+  bool stream = false, has_logprobs = false, return_progress = false, ends_after_call = false;
   Json repeated;
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
@@ -192,12 +192,9 @@ class Response {
   }
 
   Json collected() {
+    if (options_.has_logprobs || options_.ends_after_call) return finished(read());
     const Answer answer = std::move(collect(generation_)[0]);
-    if (options_.has_logprobs) {
-      for (const Piece& piece : answer.pieces) add(piece);
-    } else {
-      add(message_.add(answer.pieces));
-    }
+    add(message_.add(answer.pieces));
     return finished(answer);
   }
 
@@ -210,18 +207,27 @@ class Response {
                      {{"response", response("in_progress")}, {"prompt_progress", to_json(progress)}});
       });
     }
-    Answer answer;
-    while (std::optional<Generation::Item> item = generation_.next()) {
-      add(item->piece);
-      answer.add(std::move(item->piece));
-    }
-    answer.stats = generation_.stats(0);
+    const Answer answer = read();
     const Json whole = finished(answer);
     output_.send(is_cut(answer.finish_reason) ? "response.incomplete" : "response.completed", {{"response", whole}});
   }
 
  private:
   static bool is_cut(const std::optional<FinishReason>& reason) { return reason != FinishReason::stop; }
+
+  // Piece by piece.
+  Answer read() {
+    Answer answer;
+    while (std::optional<Generation::Item> item = generation_.next()) {
+      add(item->piece);
+      answer.add(std::move(item->piece));
+      if (answer.finish_reason || !options_.ends_after_call || !message_.is_over()) continue;
+      generation_.finish(0);
+      answer.finish_reason = FinishReason::stop;
+    }
+    answer.stats = generation_.stats(0);
+    return answer;
+  }
 
   void add(const Piece& piece) {
     if (options_.has_logprobs) output_.add_logprob(logprob_json(service_.generator(), piece));
@@ -290,11 +296,18 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   const Conversation conversation = read_conversation(service, fields, tools);
   request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, request);
+  options.ends_after_call = options.parser != nullptr && !tools.use.is_parallel;
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{request}, http.is_gone);
-  if (!options.stream) return json_reply(Response(service, *generation, options, nullptr).collected());
-  return event_reply([&service, generation, options](EventStream& events) {
-    Response(service, *generation, options, &events).stream();
-  });
+  HttpReply reply;
+  if (options.stream) {
+    reply = event_reply([&service, generation, options](EventStream& events) {
+      Response(service, *generation, options, &events).stream();
+    });
+  } else {
+    reply = json_reply(Response(service, *generation, options, nullptr).collected());
+  }
+  name_ignored_keywords(request, reply);
+  return reply;
 }
 
 }  // namespace specdec::server

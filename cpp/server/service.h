@@ -24,6 +24,7 @@ struct ServiceOptions {
   std::string template_variables =
       "{}";                          // JSON: what templates know of what requests do not say in "chat_template_kwargs"
   std::string build;                 // version and sources, for system_fingerprint
+  bool has_strict_fields = false;    // unknown fields of requests are errors
   bool has_page = true;              // at /, for browsers
   std::string slot_folder;           // for the caches of slots that clients save; empty: they cannot
   bool continues_answers = true;     // of an assistant at the end of a conversation, unless a request says otherwise

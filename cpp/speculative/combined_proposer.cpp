@@ -25,7 +25,7 @@ void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
   text_.look_up(s, most_copies(request), copies_);
   if (copies_.empty()) return;
   const int num_unread = model_.can_draft(request) ? model_.num_unread(s) : 0;
-  add_copies(request, copies_, DraftOrigin::suffix, least_confidence_, num_unread);
+  add_copies(request, copies_, least_confidence_, num_unread);
 }
 
 void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {

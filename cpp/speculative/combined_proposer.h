@@ -14,8 +14,8 @@ namespace specdec {
 class CombinedProposer final : public Proposer {
  public:
   CombinedProposer(DraftModelProposer model, std::shared_ptr<const CorpusIndex> corpus = nullptr,
-                   double least_confidence = 0.75)
-      : model_(std::move(model)), text_(std::move(corpus)), least_confidence_(least_confidence) {}
+                   double least_confidence = 0.75, CopiedTexts texts = CopiedTexts::all)
+      : model_(std::move(model)), text_(std::move(corpus), texts), least_confidence_(least_confidence) {}
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
   int room(int num_committed) const override { return text_.room(num_committed); }

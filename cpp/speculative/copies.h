@@ -37,7 +37,7 @@ inline void drop_forbidden(Sequence& s, std::vector<Copy>& copies) {
 // Adds copies to the sequence as drafts with one-hot rows: as many as the adaptive draft length finds worth it; with a
 // number for K, those before the first with less confidence than `least`. num_unread: see DraftLength. Returns how many
 // were added.
-inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies, DraftOrigin origin, double least = 0.0,
+inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies, double least = 0.0,
                       int num_unread = 0) {
   Sequence& s = *request.sequence;
   drop_forbidden(s, copies);
@@ -49,7 +49,7 @@ inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies,
     const Copy& copy = copies[idx(added)];
     if (request.adaptive == nullptr && copy.confidence < least) break;
     s.draft_row(s.num_drafted()).set_one_hot(copy.token);
-    s.add_draft(copy.token, origin);
+    s.add_draft(copy.token, copy.origin);
   }
   return added;
 }

@@ -32,6 +32,7 @@ constexpr int max_tokens_read_along = 12;
 void count_accepted(Stats& stats, DraftOrigin origin, int count) {
   if (origin != DraftOrigin::none) stats.accepted += count;
   if (is_copy(origin)) stats.accepted_copies += count;
+  if (origin == DraftOrigin::prediction) stats.accepted_predicted += count;
 }
 
 }  // namespace
@@ -191,9 +192,12 @@ void Decoder::verify(Sequence& s, int first_row) {
       try {
         return verdict(s, first_row);
       } catch (const sampling::NoTokenLeft&) {
-        if (!s.constraint) throw;
-        const std::string& failure = s.constraint->failure();
-        throw Error(failure.empty() ? "the constraint leaves no token that the output could go on with" : failure);
+        if (!s.constraint && !s.transforms.bans()) throw;
+        if (s.constraint && !s.constraint->failure().empty()) throw Error(s.constraint->failure());
+        const std::string what = !s.transforms.bans() ? "the constraint leaves"
+                                 : !s.constraint      ? "what is banned leaves"
+                                                      : "the constraint and what is banned leave";
+        throw Error(what + " no token that the output could go on with");
       }
     });
   } catch (const Error&) {
@@ -201,7 +205,9 @@ void Decoder::verify(Sequence& s, int first_row) {
     return;
   }
   s.stats.drafted += s.num_drafted();
-  s.stats.drafted_copies += std::count_if(s.origins.begin(), s.origins.begin() + s.num_drafted(), is_copy);
+  const auto first = s.origins.begin(), last = first + s.num_drafted();
+  s.stats.drafted_copies += std::count_if(first, last, is_copy);
+  s.stats.drafted_predicted += std::count(first, last, DraftOrigin::prediction);
   if (draft_length_ != nullptr && s.chooses_draft_length())
     draft_length_->observe(s, decided.num_accepted, decided.next_token);
   commit(s, decided.num_accepted, decided.next_token, first_row);
@@ -224,7 +230,8 @@ sampling::Verdict Decoder::verdict(Sequence& s, int first_row) {
   }
 
   const auto target_row = [&](int place) -> const sampling::Distribution& {
-    s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_, mask(place));
+    s.transforms.apply(logits(place), size, s.tokens.data(), history(place), row_, mask(place),
+                       s.xtc_draw(history(place)));
     return row_;
   };
   const auto uniform = [&](int place) {
@@ -258,7 +265,7 @@ void Decoder::commit(Sequence& s, int num_accepted, Token next_token, int first_
     count_accepted(s.stats, origin, 1);
     ++s.num_committed;
     --s.remaining;
-    if (target_.is_end_of_generation(token)) s.finish = Finish::end_of_generation;
+    if (target_.is_end_of_generation(token) || s.is_stop_token(token)) s.finish = Finish::end_of_generation;
   }
   s.stats.tokens += static_cast<std::int64_t>(s.emitted.size());
   if (s.finish == Finish::none && s.remaining <= 0) s.finish = Finish::max_tokens;

@@ -12,6 +12,7 @@ namespace specdec {
 struct Copy {
   Token token;
   double confidence;
+  DraftOrigin origin = DraftOrigin::suffix;
 };
 
 // Confidences are in [0, 1]: that of a row is the probability of its most likely token, that of a draft the token's

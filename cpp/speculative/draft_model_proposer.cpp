@@ -103,7 +103,9 @@ void DraftModelProposer::read_prompts(const std::vector<ProposalRequest>& reques
 bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
   const Sequence& s = *request.sequence;
   if (s.num_drafted() >= request.num_tokens || !can_draft(request)) return false;
-  if (s.num_drafted() > 0 && draft_.is_end_of_generation(s.tokens.back())) return false;
+  const bool has_ended =
+      s.num_drafted() > 0 && (draft_.is_end_of_generation(s.tokens.back()) || s.is_stop_token(s.tokens.back()));
+  if (has_ended) return false;
   return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
 
@@ -142,7 +144,7 @@ bool DraftModelProposer::draft(const ProposalRequest& request, const float* logi
         return draw(request, logits);
       } catch (const sampling::NoTokenLeft&) {
         const Sequence& s = *request.sequence;
-        if (!s.constraint && s.transforms.params().logit_bias.empty()) throw;
+        if (!s.constraint && !s.transforms.bans()) throw;
         return false;
       }
     });
@@ -171,7 +173,7 @@ bool DraftModelProposer::draw(const ProposalRequest& request, const float* logit
     if (!greedy) s.draft_row(place).set_one_hot(token);
   } else {
     sampling::Distribution& row = s.draft_row(place);
-    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row, mask);
+    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row, mask, s.xtc_draw(history));
     row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
     if (!worth_a_draft(row_confidence)) return false;
     token = s.verification == Verification::invariant

@@ -51,9 +51,9 @@ void NgramProposer::propose(const std::vector<ProposalRequest>& requests, Stats&
     const int count = std::min(most_copies(request), s.num_committed - source);
     copies_.clear();
     for (int place = 0; place < count; ++place) {
-      copies_.push_back({s.tokens[idx(source + place)], confidence_in_repetition(matched + place)});
+      copies_.push_back({s.tokens[idx(source + place)], confidence_in_repetition(matched + place), DraftOrigin::ngram});
     }
-    add_copies(request, copies_, DraftOrigin::ngram);
+    add_copies(request, copies_);
   }
 }
 

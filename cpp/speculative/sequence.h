@@ -1,6 +1,7 @@
 // The tokens and state of one sequence in the speculative loop.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <exception>
@@ -16,6 +17,7 @@
 #include "sampling/uniforms.h"
 #include "speculative/score.h"
 #include "speculative/stats.h"
+#include "speculative/text_index.h"
 
 namespace specdec {
 
@@ -24,10 +26,12 @@ constexpr int auto_draft_tokens = -1;  // DraftLength decides place by place
 
 enum class Finish { none, end_of_generation, max_tokens, context };
 
-// Where a draft comes from: a draft model, a copy of text (n-gram lookup, suffix decoding), or a constraint that allows
-// no other token.
-enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix, constraint };
-constexpr bool is_copy(DraftOrigin origin) { return origin == DraftOrigin::ngram || origin == DraftOrigin::suffix; }
+// Where a draft comes from: a draft model, a copy of text (n-gram lookup, suffix decoding, a prediction of the output),
+// or a constraint that allows no other token.
+enum class DraftOrigin : std::uint8_t { none, model, ngram, suffix, constraint, prediction };
+constexpr bool is_copy(DraftOrigin origin) {
+  return origin == DraftOrigin::ngram || origin == DraftOrigin::suffix || origin == DraftOrigin::prediction;
+}
 
 // The adaptive draft length's state of one cycle.
 struct DraftPlan {
@@ -68,8 +72,9 @@ struct Emission {
 };
 
 struct Sequence {
-  Sequence(int slot_, sampling::SamplingParams params, std::unique_ptr<const sampling::UniformSource> uniforms_)
-      : slot(slot_), transforms(std::move(params)), uniforms(std::move(uniforms_)) {}
+  Sequence(int slot_, sampling::SamplingParams params, std::unique_ptr<const sampling::UniformSource> uniforms_,
+           sampling::TokenRules rules = {})
+      : slot(slot_), transforms(std::move(params), std::move(rules)), uniforms(std::move(uniforms_)) {}
 
   int slot;                   // its place in the caches of both models
   std::vector<Token> tokens;  // committed tokens, followed by the drafts of the current cycle
@@ -85,6 +90,8 @@ struct Sequence {
   sampling::Transforms transforms;
   std::unique_ptr<const sampling::UniformSource> uniforms;
   std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none
+  std::vector<Token> stop_tokens;                         // end the output, as the end of generation does
+  std::shared_ptr<const TextIndex> prediction;            // what the output is likely to be; null: unknown
 
   // The current or last cycle.
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy
@@ -96,6 +103,9 @@ struct Sequence {
 
   Stats stats;  // times are of whole passes and cycles that it took part in, not divided by the number of sequences
 
+  bool is_stop_token(Token token) const {
+    return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
+  }
   bool chooses_draft_length() const { return num_draft_tokens == auto_draft_tokens; }
   int num_drafted() const { return static_cast<int>(tokens.size()) - num_committed; }
   // The distribution of place i; allocated once and reused in every cycle.
@@ -106,6 +116,10 @@ struct Sequence {
   // What may follow the first `length` tokens, drafts included; null: anything.
   const sampling::TokenMask* mask(int length) {
     return constraint ? &constraint->mask(tokens.data(), length) : nullptr;
+  }
+  // The random number of XTC for the token after the first `length`, the same for drafts and target.
+  double xtc_draw(int length) const {
+    return transforms.params().uses_xtc() ? uniforms->uniform(length, 0, sampling::Purpose::xtc) : 1.0;
   }
   // Appends a draft. Its distribution, if it has one, is that of draft_row(num_drafted()) before the call.
   void add_draft(Token token, DraftOrigin origin) {

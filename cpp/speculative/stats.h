@@ -16,12 +16,14 @@ struct Stats {
   // A cycle adds what it commits; tokens that are cut off later (Decoder::truncate: by a stop string inside a block, or
   // because the user ends the text) are subtracted. So at the end these are counts of the text that the user got.
   std::int64_t tokens = 0;
-  std::int64_t drafted = 0;            // scored by the target, those cut off included
-  std::int64_t accepted = 0;           // of `tokens`, those that were drafts
-  std::int64_t drafted_copies = 0;     // of `drafted`, those copied from text, not drafted by a model
-  std::int64_t accepted_copies = 0;    // of `accepted`
-  std::int64_t draft_calls = 0;        // passes of the draft model
-  std::int64_t draft_tokens_read = 0;  // by the draft model, of the text: a window of a long one
+  std::int64_t drafted = 0;             // scored by the target, those cut off included
+  std::int64_t accepted = 0;            // of `tokens`, those that were drafts
+  std::int64_t drafted_copies = 0;      // of `drafted`, those copied from text, not drafted by a model
+  std::int64_t accepted_copies = 0;     // of `accepted`
+  std::int64_t drafted_predicted = 0;   // of `drafted_copies`, those of the request's prediction of its output
+  std::int64_t accepted_predicted = 0;  // of `accepted_copies`
+  std::int64_t draft_calls = 0;         // passes of the draft model
+  std::int64_t draft_tokens_read = 0;   // by the draft model, of the text: a window of a long one
   std::int64_t target_calls = 0;
   double draft_seconds = 0.0;     // the draft's passes, or the n-gram search
   double target_seconds = 0.0;    // the target's passes
@@ -55,6 +57,8 @@ inline constexpr StatsField stats_fields[] = {
     {"accepted", &Stats::accepted},
     {"drafted_copies", &Stats::drafted_copies},
     {"accepted_copies", &Stats::accepted_copies},
+    {"drafted_predicted", &Stats::drafted_predicted},
+    {"accepted_predicted", &Stats::accepted_predicted},
     {"draft_calls", &Stats::draft_calls},
     {"draft_tokens_read", &Stats::draft_tokens_read},
     {"target_calls", &Stats::target_calls},

@@ -1,6 +1,6 @@
 // Suffix decoding (Oliaro et al. 2411.04975): proposes what most often followed the longest match of the sequence's
-// last tokens. It looks in the sequence itself and in earlier outputs, and takes the match whose continuation is more
-// certain. Needs no model.
+// last tokens. It looks in the sequence itself, in the prediction of its output and in earlier outputs, and takes the
+// match whose continuation is more certain. Needs no model.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,12 @@
 
 namespace specdec {
 
+enum class CopiedTexts { all, predictions };  // predictions: only those that requests bring along
+
+// The text of a prediction, after the last tokens of the prompt: so its beginning is a continuation of the prompt.
+std::shared_ptr<const TextIndex> prediction_index(const std::vector<Token>& prompt,
+                                                  const std::vector<Token>& prediction);
+
 // A corpus, if there is one, is used always: it is the same in every run.
 // Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and
 // token or block verification. In all other cases either the output does not depend on the drafts, or every request has
@@ -21,7 +27,8 @@ namespace specdec {
 class SuffixProposer final : public Proposer {
  public:
   // corpus: null, or a text to look in besides; several proposers may share it.
-  explicit SuffixProposer(std::shared_ptr<const CorpusIndex> corpus = nullptr) : corpus_(std::move(corpus)) {}
+  explicit SuffixProposer(std::shared_ptr<const CorpusIndex> corpus = nullptr, CopiedTexts texts = CopiedTexts::all)
+      : corpus_(std::move(corpus)), looks_everywhere_(texts == CopiedTexts::all) {}
 
   // Proposals are one-hot, so they may be dropped or shortened without bias.
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;
@@ -29,7 +36,9 @@ class SuffixProposer final : public Proposer {
   void prefill(const Sequence& sequence, int length) override;
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
-  void remember(const Token* output, int count) override { earlier_.add(output, count); }
+  void remember(const Token* output, int count) override {
+    if (looks_everywhere_) earlier_.add(output, count);
+  }
 
   // Writes what the texts propose to follow the sequence's tokens, drafts included; at most `most` tokens.
   void look_up(const Sequence& sequence, int most, std::vector<Copy>& copies);
@@ -40,13 +49,14 @@ class SuffixProposer final : public Proposer {
     TextIndex::Continuation next;
     double confidence = 0.0;  // in the next token
   };
-  static Source source_at(const TextIndex& index, const TextIndex::Match& match);
+  static Source source_at(const Sequence& sequence, const TextIndex& index, const TextIndex::Match& match);
   Source find(const Sequence& sequence, const std::vector<Token>& context, int longest) const;
   SuffixIndex& text_of(int slot);
 
   std::vector<SuffixIndex> texts_;  // by slot: a prefix of the committed tokens
   EarlierOutputs earlier_;
   std::shared_ptr<const CorpusIndex> corpus_;
+  bool looks_everywhere_;
   std::vector<Token> context_;  // the sequence's last tokens, and the copies so far
   std::vector<Copy> copies_;
 };

@@ -87,6 +87,8 @@ class Generator:
         exactly. "file" leaves the weights, and multiplies all.
     chat_template: for `chat` and its kin, instead of the target's own: the text of a Jinja template, or the name of one
         of llama.cpp's formats ("chatml", "llama3", ...), which have no default system prompts.
+    json_tool_calls: where the template has no form for tool calls, JSON is read as calls if `tools` are given:
+        {"name": ..., "arguments": {...}}, lists of these, bare or in a fenced block.
     kv_type: "f16", or "q8_0" for caches of 53 % of the bytes (the width of heads must be a multiple of 32).
     max_sequences: requests that run at once (`submit`, `stream_many`, `generate_many`), 1 to 256. Each has a context of
         n_ctx tokens, whose memory is allocated here.
@@ -123,6 +125,7 @@ class Generator:
         repack: bool = True,
         draft_weights: str = "auto",
         chat_template: str | None = None,
+        json_tool_calls: bool = True,
         kv_type: str = "f16",
         max_sequences: int = 1,
         max_queue_size: int = 1024,
@@ -211,11 +214,25 @@ class Generator:
         frequency_penalty: float = 0.0,
         presence_penalty: float = 0.0,
         penalty_last_n: int = 64,
+        dry_multiplier: float = 0.0,
+        dry_base: float = 1.75,
+        dry_allowed_length: int = 2,
+        dry_penalty_last_n: int = -1,
+        dry_sequence_breakers: str | Sequence[str] | None = None,
+        xtc_probability: float = 0.0,
+        xtc_threshold: float = 0.1,
         logit_bias: Mapping[int, float] | None = None,
+        allowed_token_ids: Sequence[int] | None = None,
+        bad_words: str | Sequence[str] | None = (),
         grammar: str | None = None,
         json_schema: JsonSchema | None = None,
+        strict_schema: bool = True,
         regex: str | None = None,
         stop: str | Sequence[str] | None = (),
+        min_tokens: int = 0,
+        ignore_eos: bool = False,
+        stop_token_ids: Sequence[int] | None = None,
+        prediction: str = "",
         seed: int | None = None,
         top_logprobs: int = 0,
         num_draft_tokens: int | Literal["auto"] | None = None,
@@ -229,17 +246,32 @@ class Generator:
         prompt: a string, or token ids. A string may contain special tokens.
         max_tokens: maximum number of tokens to generate; 0 generates nothing.
         temperature, top_k, top_p, min_p: temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. Order as in
-            llama.cpp: logit bias, penalties, top-k, top-p, min-p, temperature.
+            llama.cpp: logit bias, penalties, DRY, top-k, top-p, min-p, XTC, temperature.
         repeat_penalty, presence_penalty, frequency_penalty, penalty_last_n: penalties of tokens among the last
             penalty_last_n (-1: all); repeat_penalty 1 and 0 for the other two are off.
+        dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers: DRY, off with a
+            multiplier of 0. A token that would go on with a repetition of L tokens, of at least dry_allowed_length,
+            loses dry_multiplier * dry_base ** (L - dry_allowed_length). Repetitions are looked for in the last
+            dry_penalty_last_n tokens (-1: all), and not across a breaker (None: newline, colon, quote, asterisk).
+        xtc_probability, xtc_threshold: XTC, off with a probability of 0, a threshold above 0.5 or temperature 0. With
+            this probability a token is sampled without the top choices: the tokens of at least this probability, except
+            the least likely of them.
         logit_bias: token id -> added to its logit; -inf bans the token.
+        allowed_token_ids: no other tokens may come.
+        bad_words: the last token of each of these texts is banned where its other tokens come before it.
         grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most
             one of grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but
             logit_bias.
         json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic
             model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
+        strict_schema: False: keywords that cannot be enforced, such as uniqueItems, are no error and left to you.
         regex: the whole output matches this regular expression.
         stop: strings that end the output, which does not include them.
+        min_tokens, ignore_eos: the tokens that end an output (stop_token_ids, too) are banned before it has min_tokens
+            tokens; with ignore_eos the model's are banned everywhere.
+        stop_token_ids: tokens that end the output, as the last one of it.
+        prediction: text that the output is likely to repeat, such as the file that is edited: drafts are copied from
+            it. It makes a good guess faster and cannot change which output is correct.
         seed: 0 to 2^64 - 1; the same seed, prompt and options give the same output with any draft or none (under other
             verifications than "invariant": with the same draft and a number for num_draft_tokens). None: a random one
             (see `Generator.seed`).
@@ -261,7 +293,7 @@ class Generator:
 
     def generate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """Generate and return the whole completion; arguments, defaults and errors as for `stream`."""
-        with RequestHandle(self, self._submit_alone(prompt, options)) as handle:
+        with RequestHandle(self, self._submit_alone(prompt, options), options.get("json_schema")) as handle:
             return handle.result()
 
     def prefill(
@@ -361,7 +393,8 @@ class Generator:
         """Generate and return the assistant's whole answer; arguments and errors as for `stream_chat`.
         `ChatCompletion.message` has its content, reasoning and tool calls."""
         prompt = self._chat_prompt(messages, options)
-        with ChatHandle(self, self._submit_alone(prompt, {}), Answer(prompt)) as handle:
+        schema = options.get("json_schema")
+        with ChatHandle(self, self._submit_alone(prompt, {}), Answer(prompt), schema) as handle:
             return handle.result()
 
     def stream_many(
@@ -401,6 +434,7 @@ class Generator:
         pieces: dict[int, list[Piece]] = {}
         ends: dict[int, Event] = {}
         total = len(requests) if isinstance(requests, Sized) else None
+        schema = options.get("json_schema")
         with _progress.of_many(progress, total) as show, self.stream_many(requests, **options) as events:
             for event in events:
                 text = pieces.setdefault(event.index, [])
@@ -411,7 +445,7 @@ class Generator:
                     if show is not None:
                         show(1)
         return [
-            completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error)
+            completion_of(pieces[index], end.stats or Stats(), end.seed, end.verification, end.error, schema)
             for index, end in sorted(ends.items())
         ]
 
@@ -459,12 +493,12 @@ class Generator:
         or a slow reader of one request does not affect the others. Raises QueueFull if max_queue_size requests wait
         already.
         """
-        return RequestHandle(self, self.submit_native(prompt, options))
+        return RequestHandle(self, self.submit_native(prompt, options), options.get("json_schema"))
 
     def submit_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> ChatHandle:
         """`submit` for the assistant's answer; arguments and errors as for `stream_chat`."""
         prompt = self._chat_prompt(messages, options)
-        return ChatHandle(self, self.submit_native(prompt, {}), Answer(prompt))
+        return ChatHandle(self, self.submit_native(prompt, {}), Answer(prompt), options.get("json_schema"))
 
     async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
         """`stream` for asyncio: `async for piece in gen.astream(...)`.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ._generator import Generator
+    from ._options import JsonSchema
 
 
 class RequestHandle:
@@ -39,9 +40,10 @@ class RequestHandle:
     so does leaving it as a context manager.
     """
 
-    def __init__(self, generator: Generator, request: _core.RequestHandle) -> None:
+    def __init__(self, generator: Generator, request: _core.RequestHandle, schema: JsonSchema | None = None) -> None:
         self._generator = generator  # models live as long as their requests
         self._request = request
+        self._schema = schema
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {'done' if self.done else 'not done'}>"
@@ -74,7 +76,7 @@ class RequestHandle:
         pieces: list[Piece] = []
         while (piece := self._request.peek(len(pieces))) is not None:
             pieces.append(Piece._make(piece))
-        return completion_of(pieces, self.stats, self.seed, self.verification)
+        return completion_of(pieces, self.stats, self.seed, self.verification, schema=self._schema)
 
     def text(self) -> str:
         """The text of `result`."""
@@ -156,8 +158,14 @@ class RequestHandle:
 class ChatHandle(RequestHandle):
     """A handle of the answer to a conversation (`Generator.submit_chat`)."""
 
-    def __init__(self, generator: Generator, request: _core.RequestHandle, answer: Answer) -> None:
-        super().__init__(generator, request)
+    def __init__(
+        self,
+        generator: Generator,
+        request: _core.RequestHandle,
+        answer: Answer,
+        schema: JsonSchema | None = None,
+    ) -> None:
+        super().__init__(generator, request, schema)
         self._answer = answer
 
     def result(self) -> ChatCompletion:

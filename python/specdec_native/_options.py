@@ -37,11 +37,25 @@ class StreamOptions(TypedDict, total=False):
     frequency_penalty: float
     presence_penalty: float
     penalty_last_n: int
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_sequence_breakers: str | Sequence[str] | None
+    xtc_probability: float
+    xtc_threshold: float
     logit_bias: Mapping[int, float] | None
+    allowed_token_ids: Sequence[int] | None
+    bad_words: str | Sequence[str] | None
     grammar: str | None
     json_schema: JsonSchema | None
+    strict_schema: bool
     regex: str | None
     stop: str | Sequence[str] | None
+    min_tokens: int
+    ignore_eos: bool
+    stop_token_ids: Sequence[int] | None
+    prediction: str
     seed: int | None
     top_logprobs: int
     num_draft_tokens: int | Literal["auto"] | None

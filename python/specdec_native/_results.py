@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Literal, NamedTuple
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ._chat import Answer, AssistantMessage
 
+if TYPE_CHECKING:
+    from ._options import JsonSchema
+
 FinishReason = Literal["stop", "length", "context", "tool_calls"]  # the last one: of a ChatCompletion
 VerificationMode = Literal["token", "block", "invariant"]
-DraftOrigin = Literal["model", "suffix", "ngram", "constraint"]
+DraftOrigin = Literal["model", "suffix", "ngram", "constraint", "prediction"]
 
 
 class Piece(
@@ -19,11 +23,12 @@ class Piece(
 
     `text` is the text that became final with this token: it may be empty (an incomplete UTF-8 character, the possible
     start of a stop string) or include text of earlier tokens. `draft_source` tells what proposed the token: the draft
-    model ("model"), a copy of text ("suffix", "ngram"), or a constraint that allows no other token ("constraint");
-    None: it was sampled from the target. `logprob` is the natural log of the target's probability of the token, before
-    any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop string), "length"
-    (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the place of `token`,
-    as (token, logprob), as many as the request asked for: in descending order, of equal ones the lower id first.
+    model ("model"), a copy of text ("suffix", "ngram", "prediction"), or a constraint that allows no other token
+    ("constraint"); None: it was sampled from the target. `logprob` is the natural log of the target's probability of
+    the token, before any transform. `finish_reason` is set on the last piece: "stop" (end of generation or a stop
+    string), "length" (max_tokens) or "context" (the context is full). `top_logprobs` has the most likely tokens in the
+    place of `token`, as (token, logprob), as many as the request asked for: in descending order, of equal ones the
+    lower id first.
     """
 
     token: int
@@ -57,6 +62,8 @@ class Stats:
     accepted: int = 0  #: tokens of the output that were drafts
     drafted_copies: int = 0  #: of `drafted`, those copied from text, not drafted by a model
     accepted_copies: int = 0  #: of `accepted`
+    drafted_predicted: int = 0  #: of `drafted_copies`, those copied from the request's `prediction`
+    accepted_predicted: int = 0  #: of `accepted_copies`
     draft_calls: int = 0  #: passes of the draft model
     draft_tokens_read: int = 0  #: tokens of the text that the draft model read: a window of a long prompt, and drafts
     target_calls: int = 0
@@ -95,6 +102,35 @@ class Completion:
     seed: int | None  #: None, like verification, for a request that could not run
     verification: VerificationMode | None  #: the mode that ran, never "auto"
     error: Exception | None = None
+    schema: JsonSchema | None = field(default=None, repr=False, compare=False)  #: the json_schema that was asked for
+
+    @property
+    def parsed(self) -> Any:
+        """The output as json_schema describes it: an instance of the pydantic class, what the TypeAdapter makes, or for
+        another schema the JSON value. Raises ValueError (pydantic's ValidationError is one) for an output that is cut,
+        and if no schema was given."""
+        return _parsed(self.text, self.schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON values, for logs and files; an `error` is its message."""
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "schema"}
+        values["pieces"] = [piece._asdict() for piece in self.pieces]
+        values["stats"] = asdict(self.stats)
+        values["error"] = None if self.error is None else str(self.error)
+        return values
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON, in one line."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+def _parsed(text: str, schema: Any) -> Any:
+    if schema is None:
+        raise ValueError("this output has no json_schema; give one to have it parsed")
+    for method in ("model_validate_json", "validate_json"):
+        if hasattr(schema, method):
+            return getattr(schema, method)(text)
+    return json.loads(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +139,15 @@ class ChatCompletion(Completion):
     "tool_calls" if the model ended it with tool calls."""
 
     message: AssistantMessage
+
+    @property
+    def parsed(self) -> Any:
+        """The content of the message as json_schema describes it; see `Completion.parsed`. None for tool calls."""
+        return None if self.message.tool_calls else _parsed(self.message.content or "", self.schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON values; the message in the form of the OpenAI API."""
+        return {**super(ChatCompletion, self).to_dict(), "message": self.message.to_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +180,7 @@ def completion_of(
     seed: int | None,
     verification: VerificationMode | None,
     error: Exception | None = None,
+    schema: JsonSchema | None = None,
 ) -> Completion:
     return Completion(
         text="".join(piece.text for piece in pieces),
@@ -145,6 +191,7 @@ def completion_of(
         seed=seed,
         verification=verification,
         error=error,
+        schema=schema,
     )
 
 

@@ -31,6 +31,7 @@ TYPES = {
     "texts": "str | Sequence[str] | None",
     "addresses": "str | Sequence[str]",
     "biases": "Mapping[int, float] | None",
+    "tokens": "Sequence[int] | None",
 }
 
 
@@ -38,6 +39,7 @@ EMPTY: dict[str, tuple[object, object]] = {  # where Python's empty default is a
     "texts": ((), []),
     "addresses": ((), []),
     "biases": (None, {}),
+    "tokens": (None, []),
     "path": (None, ""),
     "draft": (None, ""),
 }
@@ -46,13 +48,15 @@ EMPTY: dict[str, tuple[object, object]] = {  # where Python's empty default is a
 def check(parameters: dict[str, inspect.Parameter], table: dict[str, dict[str, Any]]) -> None:
     assert parameters.keys() == table.keys()
     for name, row in table.items():
-        annotation = TYPES[row["type"]] + (" | None" if row["optional"] else "")
+        annotation = TYPES[row["type"]]
+        if row["optional"] and not annotation.endswith(" | None"):
+            annotation += " | None"
         if name in CHOICES:
             annotation, choices = CHOICES[name]
             assert choices == tuple(row["choices"])
         assert parameters[name].annotation == annotation, name
         default = parameters[name].default
-        if row["type"] in EMPTY:
+        if row["type"] in EMPTY and not row["optional"]:
             assert (default, row["default"]) == EMPTY[row["type"]], name
         else:
             assert default == row["default"] and type(default) is type(row["default"]), name
@@ -96,7 +100,7 @@ def test_the_fields_of_stats_are_the_table(target_path: pathlib.Path) -> None:
 
 
 def test_options_of_another_name() -> None:
-    with pytest.raises(TypeError, match="unknown option 'top_q'; options are drafting, frequency_penalty, "):
+    with pytest.raises(TypeError, match="unknown option 'top_q'; options are allowed_token_ids, bad_words, "):
         _core.check_request_options(top_q=1)
 
 

@@ -1,9 +1,11 @@
 // Grammars, schemas and regular expressions over a small vocabulary: what they allow, and what is an error.
+#include <set>
 #include <stdexcept>
 #include <string>
 
 #include "check.h"
 #include "constraints/constraint_compiler.h"
+#include "constraints/json_schema.h"
 
 namespace {
 
@@ -179,7 +181,8 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "object", "properties": {"a/b": {"type": "array", "uniqueItems": true}}})",
           "/properties/a~1b/uniqueItems is not supported");
   rejects(R"({"not": {}})", "/not is not supported");
-  rejects(R"({"type": "object", "minProperties": 1})", "/minProperties is not supported");
+  rejects(R"({"type": "object", "minProperties": 2})", "/minProperties is not supported above 1");
+  rejects(R"({"type": "object", "patternProperties": {"^a": {}, "^b": {}}})", "/patternProperties");
   rejects(R"({"type": "object", "patternProperties": {}})", "/patternProperties");
   rejects(R"({"minimum": 3})", "/minimum is not supported without a type");
   rejects(R"({"type": "string", "minimum": 3})", "/minimum is not supported for this type");
@@ -190,7 +193,8 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
           "/minProperties is not supported");
   rejects(R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1})",
           "/maxProperties is not supported");
-  rejects(R"({"type": "object", "propertyNames": {"pattern": "a"}})", "/propertyNames is not supported");
+  rejects(R"({"type": "object", "properties": {"a": {}}, "propertyNames": {"pattern": "a"}})",
+          "/propertyNames is not supported together with properties");
   rejects(R"({"type": "string", "nullable": 1})", "/nullable is not supported");
   rejects(R"({"type": "string", "pattern": "a", "maxLength": 3})", "maxLength");
   rejects(R"({"type": "string", "pattern": "(?=a)b"})", "ookahead");
@@ -200,7 +204,8 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "string", "pattern": "^\n$"})", "escapes");
   rejects(R"({"type": "string", "pattern": "^\u00e9.*$"})", "beyond ASCII");
   rejects(R"({"type": "string", "minLength": 3, "maxLength": 2})", "less than minLength");
-  rejects(R"({"type": "string", "format": "date", "minLength": 2})", "/format is not supported together with");
+  rejects(R"({"type": "string", "format": "date", "maxLength": 12})", "/maxLength is not supported together with");
+  rejects(R"({"type": "string", "format": "date", "minLength": 20})", "/minLength is not supported together with");
   rejects(R"({"type": "string", "if": {}})", "/if");
   rejects(R"({"anyOf": [{"type": "string"}], "type": "string"})", "/type is not supported together with anyOf");
   rejects(R"({"allOf": [{"type": "string"}, {"type": "string"}]})", "/allOf is supported with one schema only");
@@ -221,7 +226,7 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"properties":{)" + properties + "}}", "is one of more than 500 schemas");
   rejects("{", "is not JSON");
   rejects(" ", "json_schema is empty");
-  rejects(R"({"type": "string", "maxLength": 100000})", "/maxLength is more than 512");
+  rejects(R"({"type": "string", "minLength": 100000})", "/minLength is more than 512");
   rejects(R"({"type": "string", "maxLength": -1})", "/maxLength must be a whole number");
   rejects(std::string(200000, ' ') + "{}", "bytes");
   std::string deep;
@@ -231,9 +236,9 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
 }
 
 TEST(keywords_that_exclude_nothing_are_taken) {
-  for (const char* keyword :
-       {R"("format": "uri")", R"("format": "email", "minLength": 1)", R"("format": "binary", "x-order": {"any": [1]})",
-        R"("contentMediaType": "text/plain", "example": "a")", R"("nullable": false)"}) {
+  for (const char* keyword : {R"("format": "path")", R"("format": "password", "minLength": 1)",
+                              R"("format": "binary", "x-order": {"any": [1]})",
+                              R"("contentMediaType": "text/plain", "example": "a")", R"("nullable": false)"}) {
     const std::string schema = R"({"type": "string", )" + std::string(keyword) + "}";
     CHECK(schema_takes(schema, R"("abc")") && !schema_takes(schema, "null") && !schema_takes(schema, "3"));
   }
@@ -260,6 +265,98 @@ TEST(keywords_that_exclude_nothing_are_taken) {
   CHECK_THROWS(compiler().json_schema(union_of(R"({"enum": ["b", "c"]})", R"("kind")")), std::invalid_argument,
                "oneOf");
   CHECK_THROWS(compiler().json_schema(union_of(R"({"const": "c"})", "")), std::invalid_argument, "oneOf");
+}
+
+TEST(formats) {
+  const auto takes = [](const char* format, const std::string& text) {
+    return schema_takes(R"({"type": "string", "format": ")" + std::string(format) + "\"}", '"' + text + '"');
+  };
+  for (const char* date : {"2024-02-29", "2023-02-28", "1999-12-31", "0001-01-01"}) CHECK(takes("date", date));
+  for (const char* date : {"2023-02-29", "2023-04-31", "2023-13-01", "0000-01-01", "1900-02-29", "2023-1-1"})
+    CHECK(!takes("date", date));
+  CHECK(takes("time", "23:59:59Z") && takes("time", "00:00:00.5+01:30"));
+  CHECK(!takes("time", "24:00:00Z") && !takes("time", "23:59:60Z") && !takes("time", "12:00:00"));
+  CHECK(takes("date-time", "2024-02-29T01:02:03Z") && !takes("date-time", "2024-02-29"));
+  CHECK(takes("duration", "P3D") && takes("duration", "P3DT4H5S") && takes("duration", "PT5M"));
+  CHECK(!takes("duration", "P") && !takes("duration", "PT") && !takes("duration", "P3DT"));
+  CHECK(takes("uuid", "123e4567-e89b-12d3-a456-426614174000") && !takes("uuid", "123e4567e89b12d3a456426614174000"));
+  CHECK(takes("uuid4", "123e4567-e89b-42d3-a456-426614174000") &&
+        !takes("uuid4", "123e4567-e89b-12d3-a456-426614174000"));
+  CHECK(takes("email", "a.b@example.org") && !takes("email", "a@b") && !takes("email", "a..b@example.org"));
+  CHECK(takes("uri", "mailto:a@b.c") && takes("uri", "https://a.b/c?d=e#f") && !takes("uri", "abc") &&
+        !takes("uri", "a: b"));
+  const std::string web = R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})";
+  CHECK(schema_takes(web, R"("https://example.org:80/a/b")") && schema_takes(web, R"("http://localhost")"));
+  CHECK(!schema_takes(web, R"("mailto:a@b.c")") && !schema_takes(web, R"("https://1.2.3")"));
+}
+
+TEST(long_strings_end) {
+  const auto takes = [](int least, std::size_t length) {
+    const std::string schema = R"({"type": "object", "properties": {"a": {"type": "string", "minLength": )" +
+                               std::to_string(least) + R"(, "maxLength": 40}, "b": {"type": "string"}}})";
+    return schema_takes(schema,
+                        R"({"a": ")" + std::string(length, 'x') + R"(", "b": ")" + std::string(99, 'x') + "\"}");
+  };
+  CHECK(takes(0, 0) && takes(0, 40) && !takes(0, 41) && takes(35, 40) && takes(35, 35) && !takes(35, 34));
+  const std::string lists = R"({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string",
+      "maxLength": 40}}}})";
+  const std::string full = '"' + std::string(40, 'x') + '"', longer = '"' + std::string(41, 'x') + '"';
+  CHECK(schema_takes(lists, R"({"a": [)" + full + ", " + full + "]}"));
+  CHECK(!schema_takes(lists, R"({"a": [)" + full + ", " + longer + "]}"));
+  const std::string any = R"({"type": "array", "items": {"type": "string", "maxLength": 40}})";
+  CHECK(schema_takes(any, "[" + full + "]") && !schema_takes(any, "[" + longer + "]"));
+  const std::string escaped = R"(\n\u00e9\"\\)";  // four characters
+  CHECK(schema_takes(any, "[\"" + std::string(36, 'x') + escaped + "\"]"));
+  CHECK(!schema_takes(any, "[\"" + std::string(37, 'x') + escaped + "\"]"));
+}
+
+TEST(numbers_end) {
+  const std::string many(16, '1');
+  for (const char* type : {"integer", "number"}) {
+    const std::string schema = R"({"type": ")" + std::string(type) + "\"}";
+    CHECK(schema_takes(schema, many) && schema_takes(schema, "-" + many) && !schema_takes(schema, many + "1"));
+  }
+  CHECK(schema_takes(R"({"type": "number"})", "0." + many) &&
+        !schema_takes(R"({"type": "number"})", "0." + many + "1"));
+  CHECK(schema_takes(R"({"type": "number"})", "1e-12") && !schema_takes(R"({"type": "number"})", "1e123"));
+  CHECK(schema_takes(R"({"type": "string"})", '"' + many + many + '"'));
+  CHECK(schema_takes(R"({"type": "array", "items": {"type": "integer"}})", "[" + many + ", " + many + "]"));
+  CHECK(schema_takes(R"({"const": 1234567890123456789})", "1234567890123456789"));
+  CHECK(schema_takes(R"({"type": "integer", "minimum": 100000000000000000})", "123456789012345678"));
+}
+
+TEST(what_a_schema_that_is_not_strict_leaves_out) {
+  const SupportedSchema schema = supported_schema(
+      R"({"type": "object", "properties": {"a/b": {"type": "array", "uniqueItems": true}}, "minProperties": 1,
+      "not": {}})",
+      false);
+  CHECK(std::set<std::string>(schema.ignored.begin(), schema.ignored.end()) ==
+        std::set<std::string>({"/not", "/minProperties", "/properties/a~1b/uniqueItems"}));
+  CHECK(schema.text.find("uniqueItems") == std::string::npos);
+  CHECK(supported_schema(R"({"type": "array", "uniqueItems": false})").ignored.empty());
+}
+
+TEST(properties_without_a_list) {
+  const char* const some = R"({"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 1,
+      "maxProperties": 2})";
+  CHECK(!schema_takes(some, "{}") && schema_takes(some, R"({"a": null})") &&
+        schema_takes(some, R"({"a": null, "b": null})"));
+  CHECK(!schema_takes(some, R"({"a": null, "b": null, "c": null})"));
+  const char* const named = R"({"type": "object", "additionalProperties": {"type": "null"}, "propertyNames": {"enum":
+      ["a", "b"]}})";
+  CHECK(schema_takes(named, "{}") && schema_takes(named, R"({"b": null})") && !schema_takes(named, R"({"c": null})"));
+  const char* const patterned = R"({"type": "object", "patternProperties": {"^x_[a-z]+$": {"type": "null"}}})";
+  CHECK(schema_takes(patterned, R"({"x_a": null})") && !schema_takes(patterned, R"({"a": null})") &&
+        !schema_takes(patterned, R"({"x_a": 1})"));
+}
+
+TEST(a_call_or_a_text) {
+  const ConstraintCompiler::Call call = {"root ::= \"p:\" \"call(\" [a-z]+ \")\"", "p:"};
+  const char* const schema = R"({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]})";
+  for (const char* text : {"call(a)", "{\"a\": 1}"}) CHECK(matches(*compiler().json_schema(schema, true, call), text));
+  CHECK(!matches(*compiler().json_schema(schema, true, call), "other"));
+  CHECK(matches(*compiler().call(call), "call(a)") && !matches(*compiler().call(call), "{\"a\": 1}"));
+  CHECK(matches(*compiler().regex("yes|no", call), "no") && matches(*compiler().regex("yes|no", call), "call(no)"));
 }
 
 TEST(bad_grammars_and_regular_expressions) {
@@ -301,12 +398,12 @@ TEST(alternatives_with_nothing_in_them) {
 // A rolled back output keeps the prefix.
 TEST(a_grammar_that_the_prompt_has_begun) {
   const std::string gbnf = "root ::= \"ab\" [0-9]+";
-  const auto constraint = compiler().grammar(gbnf, "a");
+  const auto constraint = compiler().call({gbnf, "a"});
   CHECK(matches(*constraint, "b12"));
   CHECK(!matches(*constraint, "ab12"));
   CHECK(!matches(*constraint, "b"));
-  CHECK(matches(*compiler().grammar(gbnf, "ab1"), ""));
-  CHECK_THROWS(compiler().grammar(gbnf, "b"), std::invalid_argument, "does not begin");
+  CHECK(matches(*compiler().call({gbnf, "ab1"}), ""));
+  CHECK_THROWS(compiler().call({gbnf, "b"}), std::invalid_argument, "does not begin");
 }
 
 TEST_MAIN()

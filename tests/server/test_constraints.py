@@ -65,7 +65,7 @@ def test_streams_and_responses(server: Server) -> None:
         ({"grammar": "root ::= this is (not valid GBNF"}, "grammar"),
         ({"regex": "(a"}, "regex"),
         ({"json_schema": {"type": "hiccup"}}, "json_schema"),
-        ({"response_format": {"type": "json_object", "schema": {"type": 123}}}, "json_schema"),
+        ({"response_format": {"type": "json_object", "schema": {"type": 123}}}, "response_format.schema"),
         ({"grammar": 'root ::= "a"', "regex": "a"}, "grammar"),
     ],
     ids=str,

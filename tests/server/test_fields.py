@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import pytest
-from tests.server.running import PROMPT, Server
+from tests.server.running import PROMPT, Server, serving
 
 import specdec_native as sd
 
@@ -83,6 +84,14 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"structured_outputs": {"json": SCHEMA}}, {"json_schema": SCHEMA}),
     ({"structured_outputs": {"choice": ["zebra"]}}, {"grammar": 'root ::= "zebra"'}),
     ({"structured_outputs": {"json_object": True}}, {"json_schema": {"type": "object"}}),
+    ({"allowed_token_ids": [300, 301]}, {"allowed_token_ids": [300, 301]}),
+    ({"bad_words": ["return", "self"]}, {"bad_words": ["return", "self"]}),
+    ({"dry_multiplier": 40, "dry_allowed_length": 1}, {"dry_multiplier": 40, "dry_allowed_length": 1}),
+    (
+        {"dry_multiplier": 40, "dry_allowed_length": 0, "dry_sequence_breakers": ["("]},
+        {"dry_multiplier": 40, "dry_allowed_length": 0, "dry_sequence_breakers": "("},
+    ),
+    ({"xtc_probability": 1, "xtc_threshold": 0.02}, {"xtc_probability": 1, "xtc_threshold": 0.02}),
     ({"ebnf": 'root ::= "x = " [0-9]+'}, {"grammar": 'root ::= "x = " [0-9]+'}),
     ({"response_format": {"type": "json_object"}}, {"json_schema": {"type": "object"}}),
     (
@@ -105,12 +114,6 @@ def test_options(server: Server, generator: sd.Generator, case: tuple[dict[str, 
 @pytest.mark.parametrize(
     ("field", "value", "off"),
     [
-        ("stop_token_ids", [7], []),
-        ("min_tokens", 5, 0),
-        ("bad_words", ["x"], []),
-        ("allowed_token_ids", [1, 2], None),
-        ("xtc_probability", 0.5, 0.0),
-        ("dry_multiplier", 0.8, 0),
         ("structural_tag", {"type": "x"}, None),
         ("mirostat", 2, 0),
         ("typical_p", 0.9, 1.0),
@@ -122,6 +125,74 @@ def test_what_would_change_the_text_and_is_not_supported(server: Server, field: 
         error = server.post(path, {**INPUTS[path], **COMMON, field: value}).error
         assert error["param"] == field and "is not supported" in error["message"]
         assert text_of(path, reply_of(server, path, False, **COMMON, **{field: off})) == server.text(**COMMON)
+
+
+def test_tokens_that_end_an_output(server: Server, generator: sd.Generator) -> None:
+    tokens = generator.generate(PROMPT, **COMMON).tokens
+    for path in INPUTS:
+        (reply,) = reply_of(server, path, False, **COMMON, stop_token_ids=[tokens[9]])
+        assert reply["timings"]["predicted_n"] == tokens.index(tokens[9]) + 1, path
+        for field, value in (("stop_token_ids", [10**6]), ("allowed_token_ids", [-1]), ("allowed_token_ids", "1")):
+            assert server.post(path, {**INPUTS[path], **COMMON, field: value}).error["param"] == field
+
+
+def test_a_schema_that_is_not_strict(server: Server) -> None:
+    """What cannot be enforced is an error that names the client's field and the remedy, or left to the client."""
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}}}
+    schema |= {"required": ["a"]}
+    form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    for path, field, body in [
+        ("/v1/chat/completions", "response_format.json_schema.schema", {"response_format": form}),
+        ("/v1/completions", "guided_json", {"guided_json": schema}),
+        ("/completion", "json_schema", {"json_schema": schema}),
+        ("/v1/completions", "structured_outputs.json", {"structured_outputs": {"json": schema}}),
+        ("/v1/responses", "text.format.schema", {"text": {"format": {"type": "json_schema", "schema": schema}}}),
+    ]:
+        error = server.post(path, {**INPUTS[path], **body}).error
+        assert error["param"] == field, error
+        assert error["message"].startswith(f"{field} cannot be used: /properties/a/uniqueItems is not supported")
+        assert "leave it out, or ask for a schema that is not strict" in error["message"]
+        reply = server.post(path, {**INPUTS[path], **COMMON, **body, "strict_schema": False})
+        assert reply.status == 200 and reply.headers["X-Ignored-Schema-Keywords"] == '["/properties/a/uniqueItems"]'
+    form["json_schema"]["strict"] = False
+    for stream in (False, True):
+        body = {**INPUTS["/v1/chat/completions"], **COMMON, "response_format": form, "stream": stream}
+        reply = server.post("/v1/chat/completions", body)
+        assert reply.headers["X-Ignored-Schema-Keywords"] == '["/properties/a/uniqueItems"]'
+    assert "X-Ignored-Schema-Keywords" not in server.post("/v1/completions", {"prompt": PROMPT, **COMMON}).headers
+
+
+def test_a_prediction(server: Server) -> None:
+    """It changes how fast the same text comes, and the usage says how much of it was right."""
+    path = "/v1/chat/completions"
+    text = text_of(path, reply_of(server, path, False, **COMMON, temperature=0))
+    parts = [{"type": "text", "text": text[:20]}, {"type": "text", "text": text[20:]}]
+    for content in (text, parts):
+        prediction = {"type": "content", "content": content}
+        (reply,) = reply_of(server, path, False, **COMMON, temperature=0, prediction=prediction, num_draft_tokens=8)
+        assert text_of(path, [reply]) == text
+        assert reply["usage"]["completion_tokens_details"]["accepted_prediction_tokens"] > 12
+    wrong = {"type": "content", "content": "zq " + text[:9] + " zq zq"}
+    (reply,) = reply_of(server, path, False, **COMMON, temperature=0, prediction=wrong, num_draft_tokens=8)
+    assert text_of(path, [reply]) == text
+    assert reply["usage"]["completion_tokens_details"]["rejected_prediction_tokens"] > 0
+    for given, param in [
+        ({"type": "x", "content": text}, "prediction.type"),
+        ({"type": "content"}, "prediction.content"),
+        ({"type": "content", "content": [{"type": "image", "text": ""}]}, "prediction.content[0].type"),
+        (3, "prediction"),
+    ]:
+        assert server.post(path, {**INPUTS[path], "prediction": given}).error["param"] == param
+
+
+def test_unknown_fields(specdec: pathlib.Path) -> None:
+    """Ignored unless the server is strict."""
+    with serving(specdec, "--strict-fields") as strict:
+        for path in INPUTS:
+            error = strict.post(path, {**INPUTS[path], "temprature": 0.1}).error
+            assert error["param"] == "temprature" and "is no field that this server knows" in error["message"]
+            body = {**INPUTS[path], **COMMON, "user": "u", "metadata": {"a": "b"}, "stream": False, "n_probs": 0}
+            assert strict.post(path, body).status == 200
 
 
 def test_structured_outputs_that_are_wrong(server: Server) -> None:

@@ -13,6 +13,7 @@ from tests.models.chain_model import (
     FUNCTION,
     MESSAGES,
     PIECES,
+    START,
     TOOLS,
 )
 from tests.server.running import Server
@@ -66,7 +67,7 @@ def test_tokens_of_the_reasoning_are_counted(caller: Server, max_tokens: int) ->
     ):
         assert usage["completion_tokens"] == 2 * min(max_tokens, len(PIECES) + 1)
         expected = 0 if max_tokens < 2 else min(max_tokens, reasoning)  # "<think>" alone has no reasoning yet
-        assert usage["completion_tokens_details"] == {"reasoning_tokens": 2 * expected}
+        assert usage["completion_tokens_details"]["reasoning_tokens"] == 2 * expected
 
 
 def test_without_tools_it_is_content(caller: Server) -> None:
@@ -161,20 +162,115 @@ def test_a_call_that_is_required(hesitant: Server, tool_choice: Any, name: str, 
         {"tool_choice": "required"},
         {"tool_choice": "required", "tools": []},
         {"tool_choice": "required", "tools": TOOLS, "regex": "a"},
-        {"tool_choice": FUNCTION, "tools": TOOLS, "response_format": {"type": "json_object"}},
     ],
-    ids=["no tools", "empty", "regex", "schema"],
+    ids=["no tools", "empty", "regex"],
 )
 def test_calls_that_cannot_be_required(hesitant: Server, body: dict[str, Any]) -> None:
     reply = hesitant.post("/v1/chat/completions", {"messages": MESSAGES, **body})
     assert reply.status == 400 and reply.error["param"].startswith("tool_choice")
 
 
-def test_a_template_without_calls(server: Server) -> None:
-    """The bundled models have none."""
-    body = {"messages": MESSAGES, "tools": TOOLS, "max_tokens": 2}
-    assert server.post("/v1/chat/completions", body).status == 200
-    assert server.post("/v1/chat/completions", {**body, "tool_choice": "required"}).error["param"] == "tool_choice"
+FORMAT: Any = {
+    "type": "json_schema",
+    "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+}
+
+
+def test_a_required_call_with_a_format(hesitant: Server) -> None:
+    """The format is one of the text of a message, which such an answer does not have."""
+    for tool_choice, name in (("required", "weather"), (FUNCTION, "forecast")):
+        choice = chat(hesitant, tools=[*TOOLS, FORECAST], tool_choice=tool_choice, response_format=FORMAT)
+        assert choice["finish_reason"] == "tool_calls"
+        assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == [name]
+
+
+def test_a_call_or_text_in_a_format(hesitant: Server, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What the model prefers of a call and a text that obeys the format; other text cannot come."""
+    choice = chat(hesitant, tools=TOOLS, response_format=FORMAT)
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["tool_calls"][0]["function"]["name"] == "weather"
+    assert json.loads(chat(hesitant, response_format=FORMAT)["message"]["content"]) == {"a": 1}
+    write_chain(tmp_path / "text.gguf", [*chain(["I lo", "ok."]), (START, '{"a"', 5)])
+    with serving(specdec, "-m", tmp_path / "text.gguf", "--temp", "0") as server:
+        assert chat(server, tools=TOOLS)["message"]["content"] == "I look."
+        choice = chat(server, tools=TOOLS, response_format=FORMAT)
+        assert choice["finish_reason"] == "stop" and json.loads(choice["message"]["content"]) == {"a": 1}
+
+
+def test_an_answer_ends_after_its_only_call(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A model that calls for ever."""
+    calls = PIECES[PIECES.index("<tool_call>") :]
+    write_chain(tmp_path / "calls.gguf", [*chain(calls), (calls[-1], calls[0], 20)])
+    with serving(specdec, "-m", tmp_path / "calls.gguf", "--temp", "0", "-c", 512) as server:
+        assert len(chat(server, tools=TOOLS, max_tokens=4 * len(calls))["message"]["tool_calls"]) > 1
+        for stream in (False, True):
+            body = {"messages": MESSAGES, "tools": TOOLS, "parallel_tool_calls": False, "stream": stream}
+            reply = server.post("/v1/chat/completions", body)
+            events = reply.events if stream else [reply.json]
+            choices = [event["choices"][0] for event in events]
+            assert choices[-1]["finish_reason"] == "tool_calls"
+            parts = [choice.get("delta") or choice["message"] for choice in choices if choice.get("delta") != {}]
+            found = [call for part in parts for call in part.get("tool_calls") or []]
+            assert json.loads("".join(call["function"]["arguments"] for call in found)) == ARGUMENTS
+            body = {"input": "Hello?", "tools": RESPONSE_TOOLS, "parallel_tool_calls": False, "stream": stream}
+            reply = server.post("/v1/responses", body)
+            response = reply.events[-1]["response"] if stream else reply.json
+            assert [item["type"] for item in response["output"]] == ["function_call"]
+            assert response["status"] == "completed"
+
+
+PLAIN = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+CALL = '{"name": "weather", "arguments": {"city": "Paris", "days": 3}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (CALL, None),
+        (f"```json\n{CALL}\n```", None),
+        (f"I look.\n```\n{CALL}\n```\n", "I look.\n"),
+        (f"[{CALL}]", None),
+        (CALL.replace("arguments", "parameters"), None),
+        ('{"tool_calls": [{"type": "function", "function": ' + CALL + "}]}", None),
+    ],
+)
+def test_calls_in_json(specdec: pathlib.Path, tmp_path: pathlib.Path, text: str, content: str | None) -> None:
+    """Of a model whose template has no form for calls."""
+    size = next(size for size in range(9, 20) if len(text) % size != 1)  # a byte has a token already
+    pieces = [text[i : i + size] for i in range(0, len(text), size)]
+    assert len(set(pieces)) == len(pieces)
+    write_chain(tmp_path / "json.gguf", chain(pieces))
+    (tmp_path / "plain.jinja").write_text(PLAIN)
+    options = ("-m", tmp_path / "json.gguf", "--temp", "0", "--chat-template-file", tmp_path / "plain.jinja")
+    with serving(specdec, *options) as server:
+        choice = chat(server, tools=TOOLS)
+        assert choice["finish_reason"] == "tool_calls" and choice["message"]["content"] == content
+        [call] = choice["message"]["tool_calls"]
+        assert call["function"]["name"] == "weather" and json.loads(call["function"]["arguments"]) == ARGUMENTS
+        events = server.post("/v1/chat/completions", {"messages": MESSAGES, "tools": TOOLS, "stream": True}).events
+        deltas = [event["choices"][0]["delta"] for event in events]
+        assert "".join(delta.get("content") or "" for delta in deltas) == (content or "")
+        [streamed] = [call for delta in deltas for call in delta.get("tool_calls", [])]
+        assert streamed["function"] == call["function"]
+        assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+        assert chat(server)["message"]["content"] == text  # without tools it is text
+        other = [FORECAST]  # a function that is not among them is not called
+        assert chat(server, tools=other)["message"]["content"] == text
+    with serving(specdec, *options, "--no-json-tool-calls") as server:
+        assert chat(server, tools=TOOLS)["message"]["content"] == text
+
+
+def test_a_required_call_in_json(server: Server) -> None:
+    """The bundled models have no template."""
+    schema = {"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}}, "required": ["city"]}
+    schema["$defs"] = {"city": {"enum": ["Paris", "Rome"]}}
+    tools = [{"type": "function", "function": {"name": name, "parameters": schema}} for name in ("one", "two")]
+    for choice in ("required", {"type": "function", "function": {"name": "two"}}):
+        body = {"messages": MESSAGES, "tools": tools, "tool_choice": choice, "seed": 1}
+        reply = server.post("/v1/chat/completions", body).json["choices"][0]
+        [call] = reply["message"]["tool_calls"]
+        assert call["function"]["name"] in (("one", "two") if choice == "required" else ("two",))
+        assert json.loads(call["function"]["arguments"])["city"] in ("Paris", "Rome")
 
 
 RESPONSE_TOOLS: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]

@@ -88,13 +88,15 @@ struct Setting {
   Drafting drafting = Drafting::sampled;
   int window = 4;        // of Draft::window
   toy::Allowed allowed;  // of a constraint; none: not constrained
+  sampling::TokenRules rules;
 };
 
 const Text prompt = {0, 1, 0};
 const Text earlier_output = {1, 0, 1, 1};  // of another sequence
 
-// The logits of forbidden tokens become -inf before all transforms.
-Distribution distribution_after(const toy::Model& model, const Setting& setting, const Text& context) {
+// The logits of forbidden tokens become -inf before all transforms. xtc_draw: of the place.
+Distribution distribution_after(const toy::Model& model, const Setting& setting, const Text& context,
+                                double xtc_draw = 1.0) {
   Distribution out;
   std::vector<float> logits = model.logits_after(context);
   if (setting.allowed) {
@@ -104,10 +106,20 @@ Distribution distribution_after(const toy::Model& model, const Setting& setting,
       if ((allowed >> token & 1u) == 0) logits[token] = -INFINITY;
     }
   }
-  sampling::Transforms(setting.params)
+  sampling::Transforms(setting.params, setting.rules)
       .apply(logits.data(), std::min(setting.vocabulary, model.vocabulary_size()), context.data(),
-             static_cast<int>(context.size()), out);
+             static_cast<int>(context.size()), out, nullptr, xtc_draw);
   return out;
+}
+
+// The law of XTC: the rows without the top choices with its probability, else all of them.
+Distribution law_after(const toy::Model& model, const Setting& setting, const Text& context) {
+  const double share = setting.params.uses_xtc() ? setting.params.xtc_probability : 0.0;
+  const Distribution without = distribution_after(model, setting, context, 0.0);
+  Distribution law = distribution_after(model, setting, context, 1.0);
+  for (std::size_t i = 0; i < law.tokens.size(); ++i)
+    law.probs[i] = share * without.probability(law.tokens[i]) + (1.0 - share) * law.probs[i];
+  return law;
 }
 
 SamplingParams plain() {
@@ -134,7 +146,14 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   const Sequence* sequence = nullptr;
 
   double uniform(std::int64_t position, int place, Purpose purpose) const override {
-    number_ = &seed_->uniforms.try_emplace({position, place, purpose}, 0.0, 1.0).first->second;
+    const bool is_shared = purpose == Purpose::draft && draft_uses_xtcs_number;
+    const auto key = is_shared ? std::tuple(position + place, 0, Purpose::xtc) : std::tuple(position, place, purpose);
+    number_ = &seed_->uniforms.try_emplace(key, 0.0, 1.0).first->second;
+    if (purpose == Purpose::xtc) {
+      const auto [begin, end] = *number_;
+      const double probability = setting_.params.xtc_probability;
+      return begin < probability && probability < end ? choose({probability}) : 0.5 * (begin + end);  // or decided
+    }
     const Text& tokens = sequence->tokens;
     const auto context = [&](int at) { return Text(tokens.begin(), tokens.begin() + position + at); };
     CHECK(position == sequence->num_committed);
@@ -172,8 +191,10 @@ class EnumeratedUniforms final : public sampling::UniformSource {
         Text context(sequence->tokens.begin(), sequence->tokens.begin() + sequence_start);
         for (std::int64_t i = 0; i <= length; ++i) {
           if (noise_ignores_position || i == length) {
-            breakpoints.push_back(draft_row(context).probability(1));
-            breakpoints.push_back(target_row(context).probability(1));
+            for (const double xtc_draw : {0.0, 1.0}) {
+              breakpoints.push_back(distribution_after(draft_, setting_, context, xtc_draw).probability(1));
+              breakpoints.push_back(distribution_after(target_, setting_, context, xtc_draw).probability(1));
+            }
           }
           context.push_back(bits >> i & 1);
         }
@@ -194,6 +215,7 @@ class EnumeratedUniforms final : public sampling::UniformSource {
 
   std::int64_t sequence_start = 0;      // length of the prompt
   bool noise_ignores_position = false;  // a negative control
+  bool draft_uses_xtcs_number = false;  // a negative control
 
  private:
   double choose(std::vector<double> breakpoints) const { return explorer_.choose(std::move(breakpoints), *number_); }
@@ -245,8 +267,19 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   }
   // The distribution that the proposer recorded. The thresholds follow from it; if it is wrong, the law is.
   const Distribution& recorded(int place) const { return sequence->draft_probs[static_cast<std::size_t>(place)]; }
-  Distribution draft_row(const Text& context) const { return distribution_after(draft_, setting_, context); }
-  Distribution target_row(const Text& context) const { return distribution_after(target_, setting_, context); }
+  Distribution draft_row(const Text& context) const {
+    return distribution_after(draft_, setting_, context, xtc_draw_after(context));
+  }
+  Distribution target_row(const Text& context) const {
+    return distribution_after(target_, setting_, context, xtc_draw_after(context));
+  }
+  // What the loop gets, too; asking for it must not disturb the number that is asked for.
+  double xtc_draw_after(const Text& context) const {
+    Explorer::Interval* const asked_for = number_;
+    const double draw = sequence->xtc_draw(static_cast<int>(context.size()));
+    number_ = asked_for;
+    return draw;
+  }
   std::vector<double> dense(const Distribution& d) const {
     std::vector<double> row(static_cast<std::size_t>(setting_.vocabulary), 0.0);
     for (std::size_t i = 0; i < d.tokens.size(); ++i) row[static_cast<std::size_t>(d.tokens[i])] = d.probs[i];
@@ -387,6 +420,7 @@ struct Replacements {
   toy::Model* target = nullptr;
   toy::Model* draft = nullptr;
   bool noise_ignores_position = false;
+  bool draft_uses_xtcs_number = false;
   MakeDraftLength draft_length = nullptr;
   std::map<int, int>* lengths = nullptr;                  // counts cycles by their number of drafts
   std::set<std::vector<DraftOrigin>>* origins = nullptr;  // of the drafts of a cycle
@@ -446,10 +480,11 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
     constexpr int slot = 1;
-    Sequence sequence(slot, setting.params, std::move(uniforms));
+    Sequence sequence(slot, setting.params, std::move(uniforms), setting.rules);
     source.sequence = enumerated = &sequence;
     source.sequence_start = static_cast<std::int64_t>(prompt.size());
     source.noise_ignores_position = replace.noise_ignores_position;
+    source.draft_uses_xtcs_number = replace.draft_uses_xtcs_number;
     sequence.verification = setting.verification;
     sequence.drafting = setting.drafting;
     sequence.tokens = prompt;
@@ -503,7 +538,7 @@ Law law_of_target(const Setting& setting, const toy::Model& target) {
     for (const auto& [text, probability] : law) {
       Text context = prompt;
       context.insert(context.end(), text.begin(), text.end());
-      const Distribution next = distribution_after(target, setting, context);
+      const Distribution next = law_after(target, setting, context);
       for (std::size_t t = 0; t < next.tokens.size(); ++t) {
         Text extended = text;
         extended.push_back(next.tokens[t]);
@@ -570,6 +605,54 @@ TEST(law_holds_under_transforms) {
   check([](SamplingParams& p) { p.frequency_penalty = 0.7, p.penalty_last_n = 2; });
   check([](SamplingParams& p) { p.logit_bias = {{1, 1.5}}, p.temperature = 0.8, p.top_k = 2, p.top_p = 0.9; });
   check([](SamplingParams& p) { p.temperature = 0.0; });
+}
+
+TEST(law_holds_under_dry_and_bans) {
+  Setting s = setting_of(3, 2, 3, true);
+  const auto check = [&](void (*change)(Setting&)) {
+    s.params = plain();
+    s.rules = {};
+    change(s);
+    for (const Verification verification : {Verification::token, Verification::block}) {
+      s.verification = verification;
+      for (s.seed = 15; s.seed <= 17; ++s.seed) CHECK_NEAR(error_of(s, Draft::model), 0.0, 1e-12);
+    }
+  };
+  check([](Setting& it) { it.params.dry = {1.3, 1.5, 1, -1}; });  // repetitions differ by place
+  check([](Setting& it) {
+    it.params.dry = {1.3, 1.5, 1, 4};
+    it.rules.dry_breakers = {{2}, {1, 1}};
+  });
+  check([](Setting& it) { it.rules.banned = {{0, 1}, {2, 2}}; });
+  check([](Setting& it) { it.rules.allowed = {0, 2}; });
+  check([](Setting& it) { it.rules.early_bans = {{{1}, static_cast<int>(prompt.size()) + 2}}; });
+}
+
+// The random number of XTC is the position's: given these numbers the rows are those of an ordinary transform that
+// depends on the place.
+TEST(law_holds_under_xtc) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const Draft kind : {Draft::model, Draft::suffix}) {
+      Setting s = kind == Draft::model ? setting_of(2, 2, 2, true) : setting_of(2, 3, 3, true);
+      s.params.xtc_probability = 0.4;
+      s.params.xtc_threshold = 0.2;
+      s.verification = verification;
+      for (s.seed = 18; s.seed <= 19; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+    }
+  }
+}
+
+// The draft is then not a sample of the row that is recorded.
+TEST(control_draft_drawn_by_the_number_of_xtc) {
+  Replacements shared;
+  shared.draft_uses_xtcs_number = true;
+  Setting s = setting_of(2, 2, 2, true);
+  s.params.xtc_probability = 0.4;
+  s.params.xtc_threshold = 0.2;
+  s.verification = Verification::block;
+  double error = 0.0;
+  for (s.seed = 18; s.seed <= 19; ++s.seed) error = std::max(error, error_of(s, Draft::model, shared));
+  CHECK(error > 1e-3);
 }
 
 TEST(law_holds_when_vocabularies_differ_in_size) {
@@ -1021,7 +1104,7 @@ class Recaller final : public Proposer {
           std::min(earlier_.size(), s.tokens.size() - prompt.size() + static_cast<std::size_t>(request.num_tokens));
       copies_.clear();
       for (std::size_t i = s.tokens.size() - prompt.size(); i < end; ++i) copies_.push_back({earlier_[i], 1.0});
-      add_copies(request, copies_, DraftOrigin::suffix);
+      add_copies(request, copies_);
     }
   }
   int room(int) const override { return max_draft_tokens; }

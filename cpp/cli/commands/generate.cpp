@@ -65,7 +65,14 @@ CommandLine command_line(GenerateOptions& options) {
         flag({"-e", "--escape"}, options.prompt.escapes, "interpret \\n, \\t, \\\" ... in -p"),
         text({"--prompt-cache"}, "FILE", options.prompt_cache,
              "keep what was read of the prompt for later runs; what FILE has is not read again, and the output is the "
-             "same. It is for one pair of models and one processor; a damaged one is replaced"),
+             "same. It is for one "
+             "pair of models and one processor; a damaged one is replaced"),
+        {{"--prediction"},
+         "FILE",
+         "text that the output is likely to repeat, such as the file that is edited: drafts are copied from it, and "
+         "the "
+         "output stays the target's",
+         [&options](const std::string& path) { options.request.prediction = read_file(path); }},
         predict_option(options.request, 0),
         stop_option(options.request)}},
       model_group(options.generator),

@@ -96,6 +96,7 @@ struct ValueJson {
     for (const std::string& value : values) json.push_back(valid_utf8(value));
     return json;
   }
+  Json operator()(const std::vector<Token>& tokens) const { return tokens; }
   Json operator()(const sampling::LogitBias& biases) const {
     Json json = Json::array();
     for (const auto& [token, bias] : biases) json.push_back({token, format("%.17g", bias)});

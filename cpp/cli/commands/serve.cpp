@@ -64,7 +64,7 @@ struct ServeOptions {
   bool continues_answers = true;
   std::string log_format = "text";
   bool has_no_log = false;
-  bool has_no_page = false;
+  bool has_no_page = false, has_strict_fields = false;
   bool accepted = false;  // of flags that llama-server needs and this does not
 };
 
@@ -147,6 +147,8 @@ CommandLine command_line(ServeOptions& options) {
         choice({"--log-format"}, {"text", "json"}, options.log_format,
                "form of the log on standard error, a line per request, without its text: text, json (default: text)"),
         flag({"--log-disable"}, options.has_no_log, "no log of requests"),
+        flag({"--strict-fields"}, options.has_strict_fields,
+             "unknown fields of requests, which may be misspelled, are errors; else they are ignored"),
         flag({"--no-webui", "--no-ui"}, options.has_no_page, "no page for browsers at /"),
         flag({"--metrics", "--embeddings", "--embedding", "--slots", "--props", "--webui", "--ui"}, options.accepted,
              "accepted because llama-server has them; always on"),
@@ -227,6 +229,7 @@ server::ServiceOptions service_options(const ServeOptions& options) {
   service.request_seconds = options.request_seconds;
   service.ping_interval = std::chrono::seconds(options.ping_seconds);
   service.has_page = !options.has_no_page;
+  service.has_strict_fields = options.has_strict_fields;
   service.slot_folder = options.slot_folder;
   service.continues_answers = options.continues_answers;
   service.metrics = std::make_shared<server::Metrics>();

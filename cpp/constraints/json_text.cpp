@@ -1,0 +1,180 @@
+#include "constraints/json_text.h"
+
+#include <algorithm>
+
+#include "base/index.h"
+
+namespace specdec {
+namespace {
+
+constexpr int max_exponent_digits = 2;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }  // of UTF-8
+
+int room_for_digits(const JsonLimits& limits, const JsonPlace& place) {
+  return (place.in_exponent() ? max_exponent_digits : limits.max_digits) - place.num_digits();
+}
+
+bool is_value_string(const JsonPlace& place) { return place.in_string() && !place.is_key(); }
+
+int room_in_string(const JsonLimits& limits, const JsonPlace& place) {
+  const auto known = limits.max_lengths.find(place.property());
+  return (known != limits.max_lengths.end() ? known->second : limits.max_length) - place.length();
+}
+
+int characters_before_quote(const std::string& piece) {
+  int count = 0;
+  for (std::size_t i = 0; i < piece.size() && piece[i] != '"'; ++i) {
+    count += begins_character(piece[i]) ? 1 : 0;
+    if (piece[i] == '\\') ++i;
+  }
+  return count;
+}
+
+class LimitedJson final : public sampling::Constraint {
+ public:
+  LimitedJson(std::unique_ptr<sampling::Constraint> grammar, std::shared_ptr<const JsonTokens> tokens,
+              JsonLimits limits)
+      : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(std::move(limits)) {}
+
+  int vocabulary_size() const override { return grammar_->vocabulary_size(); }
+
+  void write_mask(std::uint32_t* words) override {
+    grammar_->write_mask(words);
+    tokens_->keep_within(limits_, place_, words);
+  }
+
+  bool advance(Token token) override {
+    if (!may_come(token) || !grammar_->advance(token)) return false;
+    output_.push_back(token);
+    place_.read(tokens_->piece(token));
+    return true;
+  }
+
+  void truncate(int length) override {
+    grammar_->truncate(length);
+    output_.resize(idx(length));
+    place_ = {};
+    for (const Token token : output_) place_.read(tokens_->piece(token));
+  }
+
+ private:
+  bool may_come(Token token) {
+    if (token < 0 || token >= vocabulary_size() || tokens_->allows(limits_, place_, token)) return true;
+    sampling::TokenMask mask;
+    mask.fill(vocabulary_size(), [this](std::uint32_t* words) { write_mask(words); });
+    return mask.contains(token);
+  }
+
+  std::unique_ptr<sampling::Constraint> grammar_;
+  std::shared_ptr<const JsonTokens> tokens_;
+  JsonLimits limits_;
+  std::vector<Token> output_;
+  JsonPlace place_;
+};
+
+}  // namespace
+
+void JsonPlace::read(const std::string& bytes) {
+  for (const char c : bytes) {
+    if (in_string_) read_in_string(c);
+    else read_outside(c);
+  }
+}
+
+void JsonPlace::read_in_string(char c) {
+  if (c == '"' && escape_left_ == 0) {
+    in_string_ = false;
+    if (is_key_) levels_.back().key = text_;
+    return;
+  }
+  if (is_key_) text_ += c;
+  if (escape_left_ > 0) {
+    escape_left_ = c == 'u' && escape_left_ == 1 ? 4 : escape_left_ - 1;
+    return;
+  }
+  if (c == '\\') escape_left_ = 1;
+  length_ += begins_character(c) ? 1 : 0;
+}
+
+void JsonPlace::read_outside(char c) {
+  if (is_digit(c)) {
+    ++num_digits_;
+    return;
+  }
+  in_exponent_ = ((c == 'e' || c == 'E') && num_digits_ > 0) || (in_exponent_ && (c == '+' || c == '-'));
+  num_digits_ = 0;
+  if (c == '"') {
+    in_string_ = true;
+    is_key_ = !levels_.empty() && levels_.back().is_object && levels_.back().expects_key;
+    length_ = escape_left_ = 0;
+    text_.clear();
+  } else if (c == '{' || c == '[') {
+    levels_.push_back({c == '{', c == '{', ""});
+  } else if ((c == '}' || c == ']') && !levels_.empty()) {
+    levels_.pop_back();
+  } else if ((c == ':' || c == ',') && !levels_.empty()) {
+    levels_.back().expects_key = c == ',';
+  }
+}
+
+const std::string& JsonPlace::property() const {
+  static const std::string none;
+  const auto object =
+      std::find_if(levels_.rbegin(), levels_.rend(), [](const Level& level) { return level.is_object; });
+  return object == levels_.rend() ? none : object->key;
+}
+
+JsonTokens::JsonTokens(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
+  characters_.reserve(pieces_.size());
+  for (const std::string& piece : pieces_) {
+    const auto digits = std::find_if_not(piece.begin(), piece.end(), is_digit) - piece.begin();
+    if (digits > 0) digits_.emplace_back(static_cast<Token>(characters_.size()), static_cast<int>(digits));
+    most_digits_ = std::max(most_digits_, static_cast<int>(digits));
+    characters_.push_back(characters_before_quote(piece));
+    most_characters_ = std::max(most_characters_, characters_.back());
+  }
+}
+
+int JsonTokens::digits(Token token) const {
+  const std::string& text = piece(token);
+  return static_cast<int>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+}
+
+// In the middle of an escape sequence a quote may be part of it.
+int JsonTokens::characters(const JsonPlace& place, Token token) const {
+  const int left = place.escape_left();
+  return left > 0 ? static_cast<int>(piece(token).size()) - left : characters_[idx(token)];
+}
+
+bool JsonTokens::allows(const JsonLimits& limits, const JsonPlace& place, Token token) const {
+  if (place.num_digits() > 0) return digits(token) <= room_for_digits(limits, place);
+  return !is_value_string(place) || characters(place, token) <= room_in_string(limits, place);
+}
+
+void JsonTokens::keep_within(const JsonLimits& limits, const JsonPlace& place, std::uint32_t* words) const {
+  if (place.num_digits() > 0) return limit_digits(room_for_digits(limits, place), words);
+  if (!is_value_string(place) || room_in_string(limits, place) >= most_characters_) return;
+  for (Token token = 0; token < static_cast<Token>(pieces_.size()); ++token) {
+    if (characters(place, token) > room_in_string(limits, place)) words[idx(token) / 32] &= ~(1u << (token % 32));
+  }
+}
+
+// A number that needs more digits has them: nothing else may come, then.
+void JsonTokens::limit_digits(int room, std::uint32_t* words) const {
+  if (room >= most_digits_) return;
+  const std::vector<std::uint32_t> all(words, words + (pieces_.size() + 31) / 32);
+  for (const auto& [token, digits] : digits_) {
+    if (digits > room) words[idx(token) / 32] &= ~(1u << (token % 32));
+  }
+  const bool is_empty = std::all_of(words, words + all.size(), [](std::uint32_t word) { return word == 0; });
+  if (is_empty) std::copy(all.begin(), all.end(), words);
+}
+
+std::unique_ptr<sampling::Constraint> limited_json(std::unique_ptr<sampling::Constraint> grammar,
+                                                   std::shared_ptr<const JsonTokens> tokens, JsonLimits limits) {
+  return std::make_unique<LimitedJson>(std::move(grammar), std::move(tokens), std::move(limits));
+}
+
+}  // namespace specdec

@@ -1,0 +1,77 @@
+// What JSON output obeys that its grammar does not say: numbers end, and long strings end in time. A grammar would need
+// a state for each character.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/index.h"
+#include "sampling/constraint.h"
+
+namespace specdec {
+
+struct JsonLimits {
+  std::map<std::string, int> max_lengths;  // of strings, by the property whose value they are (or are in an array)
+  int max_length = std::numeric_limits<int>::max();  // of other values
+  int max_digits = 16;                               // in a row; of an exponent: 2
+};
+
+// Reads JSON in one line, byte by byte. It must be valid.
+class JsonPlace {
+ public:
+  void read(const std::string& bytes);
+
+  bool in_string() const { return in_string_; }
+  bool is_key() const { return is_key_; }           // the string
+  int length() const { return length_; }            // of the string so far, in characters
+  int escape_left() const { return escape_left_; }  // bytes of its escape sequence that are still to come
+  const std::string& property() const;              // whose value it is; empty: none
+  int num_digits() const { return num_digits_; }    // of the number so far, in a row; 0: not in a number
+  bool in_exponent() const { return in_exponent_; }
+
+ private:
+  struct Level {
+    bool is_object;
+    bool expects_key;
+    std::string key;
+  };
+  void read_in_string(char c);
+  void read_outside(char c);
+
+  std::vector<Level> levels_;
+  std::string text_;  // of a key, as it is written
+  bool in_string_ = false, is_key_ = false, in_exponent_ = false;
+  int length_ = 0, escape_left_ = 0, num_digits_ = 0;
+};
+
+// What is known of each token of a vocabulary.
+class JsonTokens {
+ public:
+  explicit JsonTokens(std::vector<std::string> pieces);
+
+  const std::string& piece(Token token) const { return pieces_[idx(token)]; }
+  bool allows(const JsonLimits& limits, const JsonPlace& place, Token token) const;
+  // Drops the tokens that would exceed the limits from a mask of what may come at this place.
+  void keep_within(const JsonLimits& limits, const JsonPlace& place, std::uint32_t* words) const;
+
+ private:
+  void limit_digits(int room, std::uint32_t* words) const;
+  int digits(Token token) const;
+  int characters(const JsonPlace& place, Token token) const;
+
+  std::vector<std::string> pieces_;
+  std::vector<std::pair<Token, int>> digits_;  // tokens that begin with digits, and how many
+  std::vector<int> characters_;                // of each token, before its first quote; at least
+  int most_digits_ = 0, most_characters_ = 0;
+};
+
+// A grammar's constraint with these limits.
+std::unique_ptr<sampling::Constraint> limited_json(std::unique_ptr<sampling::Constraint> grammar,
+                                                   std::shared_ptr<const JsonTokens> tokens, JsonLimits limits);
+
+}  // namespace specdec
