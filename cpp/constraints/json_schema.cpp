@@ -52,7 +52,7 @@ std::map<std::string, std::string> patterns_of_formats() {
       "((000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
       "|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|[0-9]{2}(0[48]|[2468][048]|[13579][26])-02-29)";
   const std::string time =
-      "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
+      "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
   const std::string clock = "T([0-9]{1,5}H([0-9]{1,5}M)?([0-9]{1,5}S)?|[0-9]{1,5}M([0-9]{1,5}S)?|[0-9]{1,5}S)";
   const auto uuid = [](const std::string& version) {
     const std::string hex = "[0-9a-f]";
@@ -64,7 +64,7 @@ std::map<std::string, std::string> patterns_of_formats() {
       {"date-time", date + "T" + time},
       {"duration", "P([0-9]{1,5}D(" + clock + ")?|" + clock + ")"},
       {"uuid", uuid("[1-8]")},
-      {"email", "[A-Za-z0-9]+([._+-][A-Za-z0-9]+)*@([A-Za-z0-9]+([.-][A-Za-z0-9]+)*\\.)?[A-Za-z]+\\.[A-Za-z]{2,}"},
+      {"email", "[A-Za-z0-9]+([._+-][A-Za-z0-9]+)*@([A-Za-z0-9]+([.-][A-Za-z0-9]+)*[.])?[A-Za-z]+[.][A-Za-z]{2,}"},
       {"uri", "[a-z][a-z0-9+.-]*:[A-Za-z0-9._~!$&()*+,;=:@%/?#-]+"},
   };
   for (const char version : std::string("12345678")) patterns[std::string("uuid") + version] = uuid({version});
@@ -83,7 +83,7 @@ const std::string* pattern_of_format(const std::string& format) {
 
 // pydantic's of a Decimal, which looks ahead, and one that does not.
 const char* const pydantic_decimal = R"(^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$)";
-const char* const plain_decimal = "^[+-]?[0-9]{1,16}(\\.[0-9]{1,16})?$";
+const char* const plain_decimal = "^[+-]?[0-9]{1,16}([.][0-9]{1,16})?$";
 
 const Names* keywords_of(const std::string& type) {
   for (const auto& [name, keywords] : keywords_of_types) {

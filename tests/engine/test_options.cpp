@@ -22,8 +22,16 @@ Request changed_request() {
   request.max_tokens = 7;
   request.stop = {"a", "b"};
   request.seed = std::numeric_limits<std::uint64_t>::max();
-  request.sampling = {
-      0.5, 3, 0.25, 0.125, 2.0, 1.5, -1.5, -1, {{4, -1.0}, {5, -std::numeric_limits<double>::infinity()}}};
+  const sampling::LogitBias bias = {{4, -1.0}, {5, -std::numeric_limits<double>::infinity()}};
+  request.sampling = {0.5, 3, 0.25, 0.125, 2.0, 1.5, -1.5, -1, bias, {0.5, 1.5, 3, 64}, 0.25, 0.25};
+  request.min_tokens = 2;
+  request.ignore_eos = true;
+  request.stop_token_ids = {7};
+  request.allowed_token_ids = {8, 9};
+  request.bad_words = {"no"};
+  request.dry_sequence_breakers = {"("};
+  request.prediction = "x = 1";
+  request.strict_schema = false;
   request.num_draft_tokens = auto_draft_tokens;
   request.verification = Verification::token;
   request.drafting = Drafting::argmax;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import openai
@@ -15,8 +16,10 @@ from tests.models.chain_model import (
     PIECES,
     START,
     TOOLS,
+    chain,
+    write_chain,
 )
-from tests.server.running import Server
+from tests.server.running import Server, serving
 
 
 def chat(server: Server, **body: Any) -> Any:
