@@ -235,7 +235,7 @@ def write_share(built: pathlib.Path, folder: pathlib.Path) -> None:
     others = sorted(ROOT.glob("build/wheels/*/specdec"))
     for candidate in (program(built), ROOT / "build" / "default" / "specdec", *others):
         try:
-            command = [candidate, "completions", "--folder", folder]
+            command = [str(candidate), "completions", "--folder", str(folder)]
             if subprocess.run(command, capture_output=True, timeout=60).returncode == 0:
                 return
         except OSError:  # of another system or processor

@@ -312,9 +312,9 @@ void Context::truncate(int slot, int new_length) {
   if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
   int kept = new_length - offset(slot);
+  // Without a memory it is an encoder, which reads a text in one pass.
   if (recurrent_) kept = recurrent_->truncate(slot, next_position(slot), kept);
-  else if (memory == nullptr) kept = 0;  // an encoder, which reads a text in one pass
-  else if (!llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
+  else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
   if (kept > 0) cached = offset(slot) + kept;
   else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
 }
