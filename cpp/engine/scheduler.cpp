@@ -133,7 +133,7 @@ bool Scheduler::can_begin(const ScheduledRequest& request) const {
 void Scheduler::begin_next_request() {
   const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](const auto& r) { return can_begin(*r); });
   if (next == waiting_.end()) return;
-  const std::shared_ptr<ScheduledRequest> request = *next;
+  std::shared_ptr<ScheduledRequest> request = *next;
   const std::vector<Token>& prompt = request->sequence().tokens;
   const int stored = store_ != nullptr ? store_->longest_prefix(prompt, num_usable(*request)) : 0;
   const std::optional<SlotChoice::Chosen> chosen = choose_slot(*request, stored);
@@ -146,7 +146,7 @@ void Scheduler::begin_next_request() {
   if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
   else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
   request->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
-  slots_[idx(slot)] = request;
+  slots_[idx(slot)] = std::move(request);
   slot_choice_.use(slot);
 }
 

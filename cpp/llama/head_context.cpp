@@ -77,9 +77,9 @@ class Assistant final : public HeadContext {
 
 }  // namespace
 
-HeadTarget::HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
-                       Rows rows)
-    : Context(std::move(model), std::move(threads), options), rows_(std::move(rows)) {
+HeadTarget::HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads,
+                       const Options& options, Rows rows)
+    : Context(model, std::move(threads), options), rows_(std::move(rows)) {
   const int num_layers = static_cast<int>(rows_.layers.size());
   hidden_size_ = num_layers > 0 ? num_layers * llama_model_n_embd(this->model().get())
                                 : llama_model_n_embd_out(this->model().get());

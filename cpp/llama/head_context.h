@@ -19,7 +19,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
     bool has_shared_cache = false;  // an assistant reads this cache
   };
   // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
-  HeadTarget(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
+  HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
              Rows rows);
 
   void decode(const std::vector<PassInput>& inputs) override;

@@ -52,7 +52,7 @@ class Content {
  private:
   std::string type() const { return is_open_ ? blocks_.back()["type"].get<std::string>() : ""; }
 
-  void send(const char* event, Json json) {
+  void send(const char* event, const Json& json) {
     if (events_ == nullptr) return;
     Json whole = {{"type", event}, {"index", blocks_.size() - 1}};
     whole.update(json);

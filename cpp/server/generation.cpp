@@ -37,8 +37,11 @@ Generation::Generation(Service& service, const std::vector<Request>& requests, C
 }
 
 Generation::~Generation() {
-  for (Choice& choice : choices_) {
-    if (!choice.is_over) end(choice, true);
+  try {
+    for (Choice& choice : choices_) {
+      if (!choice.is_over) end(choice, true);
+    }
+  } catch (...) {  // a mutex of the system failed; the handles cancel their requests
   }
 }
 

@@ -97,7 +97,7 @@ const Json& options_of(const Fields& body) {
 
 void read_ollama_format(const Service& service, Request& request, const Fields& body) {
   const Json* format = body.find("format");
-  if (format == nullptr || *format == "") return;
+  if (format == nullptr || *format == Json(std::string())) return;
   if (*format == "json") return set_schema(service, request, "format", {{"type", "object"}});
   if (!format->is_object()) throw wrong_value("format", *format, "\"json\" or a JSON schema, an object");
   set_schema(service, request, "format", *format);
@@ -130,7 +130,7 @@ Json read_ollama_prompt(const Fields& body) {
 Request read_ollama_options(const Service& service, const Fields& body) {
   for (const char* name : {"template", "context"}) {
     const Json* value = body.find(name);
-    if (value != nullptr && !value->empty() && *value != "")
+    if (value != nullptr && !value->empty() && *value != Json(std::string()))
       throw invalid_request(name,
                             std::string(name) + " is not supported; send the messages to /api/chat, or raw: true");
   }
