@@ -99,9 +99,9 @@ Divergence summarize_divergence(const Samples& samples) {
 // A model that reads windows.
 class Reader {
  public:
-  Reader(const char* role, std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
+  Reader(const char* role, const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads,
          const EvaluationOptions& options)
-      : role_(role), context_(std::move(model), std::move(threads), context_options(options.window)) {
+      : role_(role), context_(model, std::move(threads), context_options(options.window)) {
     context_.set_cancel_check(options.cancelled);
   }
 
