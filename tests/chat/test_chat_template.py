@@ -34,11 +34,11 @@ def user(text: str) -> list[dict[str, str]]:
 
 
 def chat_tokens(gen: sd.Generator, messages: list[dict[str, str]]) -> list[int]:
-    return gen._core.chat(json.dumps(messages), "null", "null", False, True).tokens
+    return gen._core.chat(json.dumps(messages), "null", "null", False, True, False).tokens
 
 
 def chat_prompt(gen: sd.Generator, messages: list[dict[str, str]], tools: str = "null") -> str:
-    return gen._core.chat_prompt(json.dumps(messages), tools, True)
+    return gen._core.chat_prompt(json.dumps(messages), tools, True, False)
 
 
 def test_the_templates_own_words(tmp_path: pathlib.Path) -> None:
@@ -125,7 +125,7 @@ def test_arguments_of_calls(tmp_path: pathlib.Path, written: str, given: object,
     gen = generator(tmp_path, CALLS.replace("%s", written))
     call = {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": given}}
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
-    assert gen._core.chat_prompt(json.dumps(messages), "null", True) == "hi" + expected
+    assert gen._core.chat_prompt(json.dumps(messages), "null", True, False) == "hi" + expected
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ GeneratorOptions changed_generator() {
   options.draft_corpus = "c.txt";
   options.chat_template = "chatml";
   options.kv_type = "q8_0";
+  options.draft_window = 128;
+  options.json_tool_calls = false;
   options.max_sequences = 5;
   options.max_queue_size = 6;
   options.num_draft_tokens = 4;
