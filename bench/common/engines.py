@@ -40,6 +40,12 @@ class Text:
     seed: int
     threads: int
 
+    def flags(self) -> list[object]:
+        """As llama.cpp's programs and ours take them."""
+        model = ["-m", self.target, "-f", self.prompt, "-c", CONTEXT, "-t", self.threads]
+        sampling = ["-s", self.seed, "--temp", self.temperature, *(part for flag in SAMPLING.items() for part in flag)]
+        return [*model, "-n", self.tokens, *sampling]
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -79,19 +85,7 @@ class LlamaCpp:
     def program(self, name: str, text: Text, *options: object) -> str:
         if not (self.folder / name).exists():
             raise Unavailable(f"{self.folder / name} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then make")
-        command: list[object] = [
-            self.folder / name,
-            "-m",
-            text.target,
-            "-f",
-            text.prompt,
-            "-n",
-            text.tokens,
-            "-s",
-            text.seed,
-        ]
-        command += ["-t", text.threads, "-c", CONTEXT, "--ignore-eos", "--temp", text.temperature, *options]
-        return output_of(*command, *(part for option in SAMPLING.items() for part in option))
+        return output_of(self.folder / name, *text.flags(), "--ignore-eos", *options)
 
     def plain(self, text: Text) -> Timing:
         out = self.program("llama-completion", text, "-no-cnv", "--no-display-prompt", "--perf")
@@ -101,20 +95,9 @@ class LlamaCpp:
 
     def benchmark(self, text: Text) -> Timing:
         """llama-bench: no prompt, no sampling."""
-        command = [
-            self.folder / "llama-bench",
-            "-m",
-            text.target,
-            "-p",
-            0,
-            "-n",
-            text.tokens,
-            "-t",
-            text.threads,
-            "-r",
-            1,
-        ]
-        return Timing(text.tokens, text.tokens / number(r'"avg_ts": ([\d.]+)', output_of(*command, "-o", "json")))
+        flags = ["-m", text.target, "-p", 0, "-n", text.tokens, "-t", text.threads, "-r", 1, "-o", "json"]
+        out = output_of(self.folder / "llama-bench", *flags)
+        return Timing(text.tokens, text.tokens / number(r'"avg_ts": ([\d.]+)', out))
 
     def speculative(self, text: Text, *options: object) -> Timing:
         out = self.program("llama-speculative-simple", text, *options)
@@ -138,23 +121,10 @@ class Ours:
         self.binary = binary
 
     def generate(self, text: Text, draft: pathlib.Path | str | None = None) -> Timing:
-        command = [
-            self.binary,
-            "generate",
-            "--json",
-            "-m",
-            text.target,
-            "-f",
-            text.prompt,
-            "-n",
-            text.tokens,
-            "-s",
-            text.seed,
-        ]
+        command = [self.binary, "generate", "--json", *text.flags(), "-l", f"{END_OF_TEXT}-inf"]
         command += ["--verification", "block"]  # with "auto" lengths and a seed, the default is "invariant"
-        command += ["-t", text.threads, "-c", CONTEXT, "--temp", text.temperature, "-l", f"{END_OF_TEXT}-inf"]
         command += ["-md", draft, "-k", text.num_draft_tokens] if draft is not None else ["-k", 0]
-        out = output_of(*command, *(part for option in SAMPLING.items() for part in option))
+        out = output_of(*command)
         stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
         return Timing(**{name: stats[name] for name in Timing.__annotations__})
 

@@ -47,19 +47,10 @@ class Rows:
             raise Unavailable(
                 f"{self.peers / program} is missing: cmake --preset default -DSPECDEC_PEERS=ON, then build"
             )
-        command = [
-            self.peers / program,
-            "-m",
-            self.target,
-            "-f",
-            prompt,
-            "--temp",
-            temperature,
-            "-s",
-            seed,
-            *self.common,
-        ]
-        return output_of(*command, *options)
+        return output_of(self.peers / program, *self.request(prompt, temperature, seed), *options)
+
+    def request(self, prompt: pathlib.Path, temperature: float, seed: int) -> list[object]:
+        return ["-m", self.target, "-f", prompt, "--temp", temperature, "-s", seed, *self.common]
 
     def llama_plain(self, prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
         out = self.llama("llama-completion", prompt, temperature, seed, "-no-cnv", "--no-display-prompt", "--perf")
@@ -77,20 +68,7 @@ class Rows:
 
     def ours(self, *options: object) -> Engine:
         def run(prompt: pathlib.Path, temperature: float, seed: int) -> Timing:
-            command = [
-                self.binary,
-                "generate",
-                "--json",
-                "-m",
-                self.target,
-                "-f",
-                prompt,
-                "--temp",
-                temperature,
-                "-s",
-                seed,
-            ]
-            out = output_of(*command, *self.common, *options)
+            out = output_of(self.binary, "generate", "--json", *self.request(prompt, temperature, seed), *options)
             stats = json.loads(next(line for line in reversed(out.splitlines()) if '"stats"' in line))["stats"]
             return Timing(**{name: stats[name] for name in Timing.__annotations__})
 

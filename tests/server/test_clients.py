@@ -115,19 +115,18 @@ def test_llm(server: Server, generator: sd.Generator, tmp_path: pathlib.Path) ->
         assert run("-m", "llm", "prompt", "-m", "here", *options, *stream, PROMPT, **environment) == expected + "\n"
 
 
+def run_client(name: str, server: Server) -> Any:
+    script = pathlib.Path(__file__).parent / "clients" / name
+    return json.loads(run(script, server.url, PROMPT).splitlines()[-1])
+
+
 def test_langchain(server: Server, generator: sd.Generator) -> None:
-    script = pathlib.Path(__file__).parent / "clients" / "langchain_client.py"
-    answer = json.loads(run(script, server.url, PROMPT).splitlines()[-1])
+    answer = run_client("langchain_client.py", server)
     expected = generator.generate(PROMPT, max_tokens=16, seed=5, temperature=0.8).text
     assert [answer["text"], answer["streamed"], answer["with tools"], *answer["batch"]] == [expected] * 6
     assert answer["tokens"] == 16
     assert answer["structured"]["name"] in ("a", "b") and 0 <= answer["structured"]["count"] <= 9
     assert answer["response"] == generator.generate(PROMPT, max_tokens=16, temperature=0).text
-
-
-def run_client(name: str, server: Server) -> Any:
-    script = pathlib.Path(__file__).parent / "clients" / name
-    return json.loads(run(script, server.url, PROMPT).splitlines()[-1])
 
 
 def test_langchain_anthropic(server: Server) -> None:

@@ -6,13 +6,7 @@ import sys
 
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import HumanMessage
-from langchain_core.tools import tool
-
-
-@tool
-def weather(city: str) -> str:
-    """The weather."""
-    return city
+from langchain_inputs import weather
 
 
 def main() -> None:

@@ -3,22 +3,8 @@
 import json
 import sys
 
-from langchain_core.tools import tool
+from langchain_inputs import SCHEMA, weather
 from langchain_ollama import ChatOllama, OllamaEmbeddings, OllamaLLM
-
-SCHEMA = {
-    "title": "Answer",
-    "type": "object",
-    "properties": {"name": {"enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 0, "maximum": 9}},
-    "required": ["name", "count"],
-    "additionalProperties": False,
-}
-
-
-@tool
-def weather(city: str) -> str:
-    """The weather."""
-    return city
 
 
 def main() -> None:
