@@ -26,7 +26,7 @@ const std::vector<Command>& commands() {
       {"quantize", "quantize a model to MXFP6, 6.25 bits per weight", run_quantize, describe_quantize},
       {"race", "show generation without and with a draft, side by side", run_race, describe_race},
       {"rpc-server", "run layers of a model for another machine (--rpc)", run_rpc_server, describe_rpc_server},
-      {"serve", "serve the OpenAI API over HTTP", run_serve, describe_serve},
+      {"serve", "serve the APIs of OpenAI, Anthropic and Ollama over HTTP", run_serve, describe_serve},
   };
   return table;
 }

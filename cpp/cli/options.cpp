@@ -53,7 +53,7 @@ class Parser {
  public:
   Parser(const CommandLine& line, int argc, const char* const* argv) : line_(line), arguments_(argv, argv + argc) {}
 
-  Parsed parse() {
+  std::optional<Positionals> parse() {
     bool only_positionals = false;
     for (; at_ < arguments_.size(); ++at_) {
       const std::string& argument = arguments_[at_];
@@ -62,13 +62,14 @@ class Parser {
       } else if (argument == "--") {
         only_positionals = true;
       } else if (argument == "-h" || argument == "--help" || argument == "--help-all") {
-        return {{}, argument == "--help-all" ? Help::all : Help::basics};
+        write(help_text(line_, argument == "--help-all" ? Help::all : Help::basics));
+        return std::nullopt;
       } else {
         take(split_option(argument));
       }
     }
     if (!errors_.empty()) throw UsageError(errors_);
-    return {positionals_};
+    return positionals_;
   }
 
  private:
@@ -176,7 +177,9 @@ Option::Option(std::vector<std::string> names, std::string placeholder, std::str
   };
 }
 
-Parsed parse(const CommandLine& line, int argc, const char* const* argv) { return Parser(line, argc, argv).parse(); }
+std::optional<Positionals> parse(const CommandLine& line, int argc, const char* const* argv) {
+  return Parser(line, argc, argv).parse();
+}
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;

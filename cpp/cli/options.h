@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -107,16 +108,13 @@ struct CommandLine {
 // Null if the command has no option of that name.
 const Option* find_option(const CommandLine& line, const std::string& name);
 
-enum class Help { none, basics, all };
+enum class Help { basics, all };
 
-struct Parsed {
-  std::vector<std::string> positionals;
-  Help help = Help::none;  // -h, --help or --help-all was given; everything else is ignored
-};
+using Positionals = std::vector<std::string>;
 
 // Sets the options. argv[0] is the first argument after the command. Takes --name VALUE, --name=VALUE and "--" (only
-// positionals follow).
-Parsed parse(const CommandLine& line, int argc, const char* const* argv);
+// positionals follow). Null: -h, --help or --help-all asked for the help, which is written; the rest is ignored.
+std::optional<Positionals> parse(const CommandLine& line, int argc, const char* const* argv);
 
 // At most 80 columns wide. basics: the basic options, which fit a screen, and of each the first part of its text.
 std::string help_text(const CommandLine& line, Help help);

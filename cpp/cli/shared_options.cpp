@@ -108,9 +108,9 @@ void take_model(CommandLine& line) {
   line.takes_positional = names_model;
 }
 
-void name_model(GeneratorOptions& options, const Parsed& parsed) {
-  if (parsed.positionals.empty()) return;
-  const std::string& name = parsed.positionals.front();
+void name_model(GeneratorOptions& options, const Positionals& positionals) {
+  if (positionals.empty()) return;
+  const std::string& name = positionals.front();
   if (!options.target.empty()) throw UsageError("give one model: " + name + " or " + options.target);
   options.target = is_file(name) ? name : hub_name(name).text();
   if (!has_draft(options.draft)) options.draft = AutomaticDraft{false};

@@ -16,7 +16,7 @@ Group constraint_group(Request& request);
 // The target as the argument of a command: FILE.gguf, OWNER/REPO or a short name (hub/companions.h). A draft is then
 // looked for on this machine.
 void take_model(CommandLine& line);
-void name_model(GeneratorOptions& options, const Parsed& parsed);
+void name_model(GeneratorOptions& options, const Positionals& positionals);
 
 // -n, at least `low`; -r; -np; --color. help: replaces the table's.
 Option predict_option(Request& request, int low, const std::string& help = "");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -274,12 +275,9 @@ CommandLine describe_bench() {
 int run_bench(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  name_model(arguments.comparison.generator, parsed);
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  name_model(arguments.comparison.generator, *positionals);
   const std::vector<std::string> texts = given_prompts(arguments);
   for (const std::string& text : texts.empty() ? beginnings : texts) {
     arguments.request.prompt = text;

@@ -487,12 +487,9 @@ CommandLine describe_chat() {
 int run_chat(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  name_model(arguments.generator, parsed);
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  name_model(arguments.generator, *positionals);
   arguments.request.prompt = "?";
   arguments.request.validate();  // before models are loaded
   const bool is_demonstration = arguments.generator.target.empty();

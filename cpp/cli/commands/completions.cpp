@@ -1,6 +1,7 @@
 #include "cli/commands/completions.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "cli/manual_page.h"
@@ -66,13 +67,10 @@ CommandLine describe_completions() {
 int run_completions(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  const std::string what = parsed.positionals.empty() ? "" : parsed.positionals[0];
-  const std::string command = parsed.positionals.size() < 2 ? "" : parsed.positionals[1];
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  const std::string what = positionals->empty() ? "" : (*positionals)[0];
+  const std::string command = positionals->size() < 2 ? "" : (*positionals)[1];
   if (what.empty() == arguments.folder.empty() || (!command.empty() && what != "man"))
     throw UsageError("give one of bash, zsh, fish, man [COMMAND] or --folder FOLDER");
   if (what.empty()) write_all(arguments.folder);

@@ -245,12 +245,9 @@ CommandLine describe_generate() {
 int run_generate(int argc, const char* const* argv) {
   GenerateOptions options;
   const CommandLine line = command_line(options);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  name_model(options.generator, parsed);
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  name_model(options.generator, *positionals);
   if (options.many.prompts.empty() != options.many.output.empty())
     throw UsageError("--prompts and --output must be given together");
   if (!options.many.prompts.empty()) {

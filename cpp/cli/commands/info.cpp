@@ -1,6 +1,7 @@
 #include "cli/commands/info.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -73,22 +74,18 @@ CommandLine describe_info() {
 int run_info(int argc, const char* const* argv) {
   InfoOptions options;
   const CommandLine line = command_line(options);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  if (parsed.positionals.empty()) throw UsageError("no file given");
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  if (positionals->empty()) throw UsageError("no file given");
   if (default_isa().isa == nullptr) throw Error(default_isa().error);
-  if (parsed.positionals.size() == 2) {
+  if (positionals->size() == 2) {
     if (options.metadata || options.tensors || options.check)
       throw UsageError("--metadata, --tensors and --check are for one file");
-    const PairInfo pair =
-        pair_info(local_model(parsed.positionals[0]), local_model(parsed.positionals[1]), options.context);
+    const PairInfo pair = pair_info(local_model((*positionals)[0]), local_model((*positionals)[1]), options.context);
     write(options.json ? pair_json(pair) : pair_text(pair));
     return 0;
   }
-  const Parts parts = read(local_model(parsed.positionals[0]));
+  const Parts parts = read(local_model((*positionals)[0]));
   const std::size_t checked = options.check ? check_scales(parts) : 0;
   if (options.json) {
     write(info_json(parts, options.metadata ? UINT64_MAX : few_elements));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -89,12 +90,9 @@ CommandLine describe_models() {
 int run_models(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  std::vector<std::string>& names = parsed.positionals;
+  std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  std::vector<std::string>& names = *positionals;
   const std::string action = names.empty() ? "list" : names.front();
   if (!names.empty()) names.erase(names.begin());
   const bool takes_names = action == "pull" || action == "rm";

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "cli/hub_models.h"
@@ -104,14 +105,11 @@ CommandLine describe_perplexity() {
 int run_perplexity(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  if (parsed.positionals.empty()) throw UsageError("no model given");
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  if (positionals->empty()) throw UsageError("no model given");
   if (arguments.file.empty()) throw UsageError("no text given (-f)");
-  arguments.evaluation.model = local_model(parsed.positionals[0]);
+  arguments.evaluation.model = local_model((*positionals)[0]);
   const std::string text = read_prompt({std::nullopt, arguments.file, false});
 
   catch_interrupt();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -222,22 +223,19 @@ CommandLine describe_quantize() {
 int run_quantize(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  if (parsed.positionals.size() != 2) throw UsageError("give the model and the file to write");
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  if (positionals->size() != 2) throw UsageError("give the model and the file to write");
   arguments.quantize.scale = arguments.scale == "mse" ? mxfp6::ScaleRule::mse : mxfp6::ScaleRule::ocp;
 
-  const std::string model = local_model(parsed.positionals[0]);
+  const std::string model = local_model((*positionals)[0]);
   catch_termination();
   try {
     QuantizeProgressLine progress;
     arguments.quantize.progress = [&](const QuantizeProgress& at) { return progress.update(at); };
     const auto calibrated = calibrated_quantizer(arguments, model, progress);
     arguments.quantize.quantizer = calibrated.get();
-    const QuantizeReport report = quantize_gguf(model, parsed.positionals[1], arguments.quantize);
+    const QuantizeReport report = quantize_gguf(model, (*positionals)[1], arguments.quantize);
     progress.clear();
     write(arguments.json ? json_text(report) : table(report));
     return 0;

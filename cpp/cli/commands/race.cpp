@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -274,12 +275,9 @@ CommandLine describe_race() {
 int run_race(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  name_model(arguments.comparison.generator, parsed);
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  name_model(arguments.comparison.generator, *positionals);
   if (!arguments.prompt.text && !arguments.prompt.file) arguments.prompt.text = default_prompt;
   arguments.request.prompt = read_prompt(arguments.prompt);
   arguments.request.validate();

@@ -45,10 +45,7 @@ CommandLine describe_rpc_server() {
 int run_rpc_server(int argc, const char* const* argv) {
   Arguments arguments;
   const CommandLine line = command_line(arguments);
-  if (const Help help = parse(line, argc, argv).help; help != Help::none) {
-    write(help_text(line, help));
-    return 0;
-  }
+  if (!parse(line, argc, argv)) return 0;
   const RpcAddress& address = arguments.address;
   if (!is_loopback(address)) {
     note("warning: " + address.host + " is not a loopback address: anyone who can reach port " +

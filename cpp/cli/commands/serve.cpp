@@ -323,12 +323,9 @@ CommandLine describe_serve() {
 int run_serve(int argc, const char* const* argv) {
   ServeOptions options;
   const CommandLine line = command_line(options);
-  const Parsed parsed = parse(line, argc, argv);
-  if (parsed.help != Help::none) {
-    write(help_text(line, parsed.help));
-    return 0;
-  }
-  name_model(options.generator, parsed);
+  const std::optional<Positionals> positionals = parse(line, argc, argv);
+  if (!positionals) return 0;
+  name_model(options.generator, *positionals);
   const int capacity = options.generator.max_sequences + options.generator.max_queue_size;
   options.http.num_threads = options.num_threads > 0 ? options.num_threads : capacity + spare_threads;
   options.http.max_body = idx(options.max_body_mib) << 20;
