@@ -1,58 +1,43 @@
 #include "cli/model_folder.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "hub/model_name.h"
 
 namespace specdec::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool begins_with(const std::string& text, const std::string& start) {
-  return text.compare(0, start.size(), start) == 0;
-}
-
-// "-00002-of-00005.gguf": only the first part is opened by name.
-bool is_later_part(const std::string& file) {
-  const std::size_t of = file.rfind("-of-");
-  return of != std::string::npos && of >= 6 && file[of - 6] == '-' && file.compare(of - 5, 5, "00001") != 0;
-}
-
-bool is_model(const fs::directory_entry& entry) {
-  std::error_code ignored;
-  const std::string file = entry.path().filename().string();
-  return entry.is_regular_file(ignored) && entry.path().extension() == ".gguf" && !begins_with(file, "mmproj") &&
-         !is_later_part(file);
-}
-
-std::vector<fs::path> model_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
+std::vector<std::string> model_files(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error, ignored;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (is_model(*at)) files.push_back(at->path());
+    if (at->is_regular_file(ignored)) names.push_back(at->path().filename().string());
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  return models_among(std::move(names));
 }
 
 }  // namespace
 
 std::vector<server::KnownModel> models_in(const std::string& folder) {
   std::map<std::string, std::string> models;
+  for (const std::string& file : model_files(folder)) {
+    if (file.front() != '.') models.emplace(fs::path(file).stem().string(), (fs::path(folder) / file).string());
+  }
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     const std::string name = at->path().filename().string();
     if (name.front() == '.') continue;
-    if (is_model(*at)) models.emplace(at->path().stem().string(), at->path().string());
     if (!at->is_directory(ignored)) continue;
-    const std::vector<fs::path> files = model_files(at->path());
-    if (!files.empty()) models.emplace(name, files.front().string());
+    const std::vector<std::string> files = model_files(at->path());
+    if (!files.empty()) models.emplace(name, (at->path() / files.front()).string());
   }
   if (error) throw Error("--models-dir " + printable(folder) + ": " + error.message());
   if (models.empty()) throw Error("--models-dir " + printable(folder) + ": there is no model (NAME.gguf) in it");

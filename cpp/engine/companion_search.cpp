@@ -32,14 +32,17 @@ std::vector<Candidate> candidates_for(const std::vector<GgufFile>& target) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     names.push_back(entry->path().filename().string());
   for (const std::string& name : models_among(names)) {
-    std::error_code ignored;
-    const std::uint64_t bytes = fs::file_size(folder / name, ignored);
-    if (!ignored) all.push_back({folder / name, bytes, "next to the model"});
+    try {
+      std::uint64_t bytes = 0;
+      for (const std::string& part : choose_model_files({"", "", name}, names)) bytes += fs::file_size(folder / part);
+      all.push_back({folder / name, bytes, "next to the model"});
+    } catch (const ModelError&) {            // parts are missing
+    } catch (const fs::filesystem_error&) {  // removed meanwhile
+    }
   }
   for (const CachedModel& model : cached_models())
     all.push_back({model.paths.front(), model.bytes, "in the hub's cache"});
-  std::uint64_t target_bytes = 0;
-  for (const GgufFile& part : target) target_bytes += part.file_size;
+  const std::uint64_t target_bytes = total_file_size(target);
   const auto is_too_large = [&](const Candidate& one) { return one.bytes >= target_bytes; };
   all.erase(std::remove_if(all.begin(), all.end(), is_too_large), all.end());
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.bytes < b.bytes; });

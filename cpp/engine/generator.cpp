@@ -43,7 +43,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
   run.max_prompt_tokens = options_.n_batch;
   run.drafting = [this](const ScheduledRequest& request) { return drafting_report(drafting_state(&request)); };
-  if (options_.auto_cache && models_.proposer() != nullptr && options_.num_draft_tokens == auto_draft_tokens) {
+  if (options_.auto_cache && has_draft(models_.draft_source()) && options_.num_draft_tokens == auto_draft_tokens) {
     auto_cache_.emplace(auto_key());
     if (const std::optional<AutoKnowledge> known = auto_cache_->read()) draft_length_.begin_with(*known);
   }
@@ -104,7 +104,8 @@ std::string Generator::note_of(const Request& request) const {
 
 DraftingState Generator::drafting_state(const ScheduledRequest* request) const {
   DraftingState state;
-  state.has_draft = has_draft(models_.draft_source());
+  state.has_draft =
+      has_draft(models_.draft_source()) || (request != nullptr && request->sequence().prediction != nullptr);
   state.num_draft_tokens =
       state.has_draft && request != nullptr ? request->sequence().num_draft_tokens : options_.num_draft_tokens;
   state.outlook = draft_length_.outlook();

@@ -78,8 +78,7 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
 
 // Before anything takes memory.
 int LoadedModels::context_length(const std::vector<GgufFile>& target) {
-  if (options_.n_ctx.value_or(1) > 0)
-    return options_.n_ctx.value_or(std::min(default_context, trained_context(target)));
+  if (options_.n_ctx.value_or(1) > 0) return options_.n_ctx.value_or(default_context_of(target));
   const int trained = trained_context(target);
   const int length = longest_context(options_, target, resolved_.parts, available_memory());
   note("the context is " + std::to_string(length) + " tokens long: " +

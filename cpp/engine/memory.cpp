@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/resolved_draft.h"
 #include "gguf/gguf_file.h"
 #include "model_file/head_file.h"
 #include "model_file/kv_cache.h"
@@ -19,9 +20,11 @@ int trained_context(const std::vector<GgufFile>& model) {
   return static_cast<int>(std::min<std::uint64_t>(file.integer(key).value_or(default_context), INT_MAX));
 }
 
-int default_context_of(const GgufFile& target) { return std::min(default_context, trained_context({target})); }
+int default_context_of(const std::vector<GgufFile>& target) {
+  return std::min(default_context, trained_context(target));
+}
 
-CacheNeed cache_need(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+CacheNeed cache_need(const GeneratorOptions& options, int context, const std::vector<GgufFile>& target,
                      const std::vector<GgufFile>& draft) {
   const KvType type = parse_kv_type(options.kv_type);
   const auto sequences = static_cast<std::uint64_t>(std::max(1, options.max_sequences));
@@ -29,7 +32,6 @@ CacheNeed cache_need(const GeneratorOptions& options, const std::vector<GgufFile
     const CacheShape shape = CacheShape::of(file);
     return shape.bytes(sequences * static_cast<std::uint64_t>(tokens), type) + shape.state_bytes(sequences);
   };
-  const int context = *options.n_ctx;
   CacheNeed need{bytes(target.front(), context)};
   if (draft.empty()) return need;
   const bool is_head = head_file(draft).kind != HeadKind::none;
@@ -52,9 +54,7 @@ int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>
   // Copies of weights, and what passes over long texts need besides.
   const std::uint64_t reserved = weights + weights / 8 + available / 8;
   const auto fits = [&](int context) {
-    GeneratorOptions changed = options;
-    changed.n_ctx = context;
-    const CacheNeed need = cache_need(changed, target, draft);
+    const CacheNeed need = cache_need(options, context, target, draft);
     const bool can_count = static_cast<std::int64_t>(context) * options.max_sequences <= INT32_MAX;  // cells
     return can_count && (available == 0 || reserved + need.target + need.draft <= available);
   };
@@ -69,12 +69,12 @@ int longest_context(const GeneratorOptions& options, const std::vector<GgufFile>
 
 MemoryNeed memory_need(const GeneratorOptions& options) {
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
-  const std::string* path = draft_path(options.draft);
-  const std::vector<GgufFile> draft = path == nullptr ? std::vector<GgufFile>() : GgufFile::read_parts(*path);
-  GeneratorOptions sized = options;
-  if (!options.n_ctx) sized.n_ctx = default_context_of(target.front());
-  else if (*options.n_ctx == 0) sized.n_ctx = longest_context(options, target, draft, available_memory());
-  const CacheNeed caches = cache_need(sized, target, draft);
+  GeneratorOptions local = options;
+  local.download = nullptr;
+  const std::vector<GgufFile> draft = resolve_draft(local, target).parts;
+  int context = options.n_ctx.value_or(default_context_of(target));
+  if (context == 0) context = longest_context(options, target, draft, available_memory());
+  const CacheNeed caches = cache_need(options, context, target, draft);
   return {total_file_size(target) + total_file_size(draft), caches.target + caches.draft};
 }
 

@@ -20,18 +20,19 @@ struct MemoryNeed {
   std::uint64_t total() const { return weights + caches; }
 };
 
-// Throws ModelError for files that are not models.
+// With the draft that resolve_draft() chooses, except one to download. Throws as that does, and ModelError for files
+// that are not models.
 MemoryNeed memory_need(const GeneratorOptions& options);
 
 // Tokens of context where none is asked for: what the target was trained with, at most default_context.
-int default_context_of(const GgufFile& target);
+int default_context_of(const std::vector<GgufFile>& target);
 
-// Bytes of the caches of a Generator, by the headers of its models; draft: empty if there is none. options.n_ctx: a
-// number above 0.
+// Bytes of the caches of a Generator, by the headers of its models; draft: empty if there is none. context: in place of
+// options.n_ctx.
 struct CacheNeed {
   std::uint64_t target = 0, draft = 0;
 };
-CacheNeed cache_need(const GeneratorOptions& options, const std::vector<GgufFile>& target,
+CacheNeed cache_need(const GeneratorOptions& options, int context, const std::vector<GgufFile>& target,
                      const std::vector<GgufFile>& draft);
 
 // The tokens that a draft model reads at most: options.draft_window, or the default, within what it was trained with. A

@@ -24,15 +24,15 @@ GeneratorOptions options_of(int context, const std::string& kv_type = "f16") {
 TEST(the_cache_of_a_draft_is_as_long_as_its_window) {
   const auto target = parts("stdlib-target-f16.gguf"), draft = parts("stdlib-draft-f16.gguf");
   GeneratorOptions options = options_of(512);
-  const CacheNeed all = cache_need(options, target, draft);
+  const CacheNeed all = cache_need(options, *options.n_ctx, target, draft);
   CHECK(all.target > 0 && all.draft > 0);
   options.draft_window = 128;
-  const CacheNeed windowed = cache_need(options, target, draft);
+  const CacheNeed windowed = cache_need(options, *options.n_ctx, target, draft);
   CHECK(windowed.target == all.target && 4 * windowed.draft == all.draft);
   options.max_sequences = 3;
-  CHECK(cache_need(options, target, draft).draft == 3 * windowed.draft);
-  CHECK(cache_need(options, target, {}).draft == 0);
-  const CacheNeed small = cache_need(options_of(512, "q8_0"), target, draft);
+  CHECK(cache_need(options, *options.n_ctx, target, draft).draft == 3 * windowed.draft);
+  CHECK(cache_need(options, *options.n_ctx, target, {}).draft == 0);
+  const CacheNeed small = cache_need(options_of(512, "q8_0"), 512, target, draft);
   CHECK(small.target * 32 == all.target * 17 && small.draft * 32 == all.draft * 17);  // 8.5 of 16 bits
 }
 

@@ -80,18 +80,13 @@ PairInfo pair_info(const std::string& target_path, const std::string& draft_path
       pair.head_problem = error.what();
     }
   }
+  pair.context = context > 0 ? context : default_context_of(target);
+  pair.weights = total_file_size(target) + total_file_size(draft);
   GeneratorOptions options;
-  options.target = target_path;
-  if (context > 0) options.n_ctx = context;
-  pair.context = context > 0 ? context : default_context_of(target.front());
   for (const char* type : {"f16", "q8_0"}) {
     options.kv_type = type;
-    options.draft = NoDraft();
-    const std::uint64_t alone = memory_need(options).caches;
-    options.draft = DraftModel{draft_path};
-    const MemoryNeed both = memory_need(options);
-    pair.weights = both.weights;
-    pair.caches.push_back({type, alone, both.caches - alone});
+    const CacheNeed need = cache_need(options, pair.context, target, draft);
+    pair.caches.push_back({type, need.target, need.draft});
   }
   return pair;
 }

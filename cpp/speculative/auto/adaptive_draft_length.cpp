@@ -316,7 +316,7 @@ bool AdaptiveDraftLength::worth_catching_up(const Sequence& s, int num_unread) {
   const double cost = num_sequences_ * reading_ * num_unread;
   const double tokens =
       std::min(static_cast<double>(s.remaining), options_.expected_tokens + static_cast<double>(s.stats.tokens));
-  if (cost <= tokens * seconds_saved_per_token() || cost <= reading_budget_) return true;
+  if (cost <= reading_budget_ || cost <= tokens * seconds_saved_per_token()) return true;
   dearest_ = std::max(dearest_, cost);
   return false;
 }
