@@ -18,7 +18,7 @@ double time_pass(LanguageModel& model, int slot, const std::vector<Token>& text,
   std::vector<Token> tokens;
   for (std::size_t i = 0; i < idx(num_tokens); ++i) tokens.push_back(text[i % text.size()]);
   // If the sequence fills the context, the pass is timed at an earlier position, where it fits.
-  const int length = std::min(model.length(slot), model.context_length() - num_tokens);
+  const int length = std::min(model.length(slot), model.end(slot) - num_tokens);
   model.truncate(slot, length);
   std::vector<double> seconds;
   for (int i = 0; i <= repeats; ++i) {

@@ -163,7 +163,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   int num_tokens = 0, num_rows = 0, width = 0, previous_slot = -1;
   for (const PassInput& input : inputs) {
     if (input.slot <= previous_slot) throw std::logic_error("the slots of a pass must ascend");
-    if (num_held(input.slot) + input.num_tokens > options_.context_length)
+    if (length(input.slot) + input.num_tokens > end(input.slot))
       throw std::logic_error("a pass would write past the context");
     previous_slot = input.slot;
     num_tokens += input.num_tokens;

@@ -71,6 +71,7 @@ class Context : public WindowedModel {
   int vocabulary_size() const override { return vocabulary_size_; }
   // A window moves on without end.
   int context_length() const override { return options_.holds_window ? INT_MAX : options_.context_length; }
+  int end(int slot) const override { return first(slot) + options_.context_length; }
   int batch_size() const override { return options_.batch_size; }
   int row_capacity() const override { return std::min(options_.max_rows, options_.batch_size); }
   bool is_end_of_generation(Token token) const override { return model_->vocabulary().is_end_of_generation(token); }

@@ -21,8 +21,10 @@ class LanguageModel {
 
   virtual int vocabulary_size() const = 0;
   virtual int context_length() const = 0;  // tokens per slot of the cache
-  virtual int batch_size() const = 0;      // tokens per pass, over all sequences
-  virtual int row_capacity() const = 0;    // rows of logits per pass
+  // The position after the last one that the slot has room for.
+  virtual int end(int /*slot*/) const { return context_length(); }
+  virtual int batch_size() const = 0;    // tokens per pass, over all sequences
+  virtual int row_capacity() const = 0;  // rows of logits per pass
   virtual bool is_end_of_generation(Token token) const = 0;
 
   // One pass over all inputs, slots ascending. Afterwards row r of logits (counted over the inputs in order) is valid
