@@ -155,9 +155,11 @@ bool JsonTokens::allows(const JsonLimits& limits, const JsonPlace& place, Token 
 
 void JsonTokens::keep_within(const JsonLimits& limits, const JsonPlace& place, std::uint32_t* words) const {
   if (place.num_digits() > 0) return limit_digits(room_for_digits(limits, place), words);
-  if (!is_value_string(place) || room_in_string(limits, place) >= most_characters_) return;
+  if (!is_value_string(place)) return;
+  const int room = room_in_string(limits, place);
+  if (room >= most_characters_) return;
   for (Token token = 0; token < static_cast<Token>(pieces_.size()); ++token) {
-    if (characters(place, token) > room_in_string(limits, place)) words[idx(token) / 32] &= ~(1u << (token % 32));
+    if (characters(place, token) > room) words[idx(token) / 32] &= ~(1u << (token % 32));
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace specdec {
-namespace {
 
 void normalise(std::vector<float>& row) {
   double sum = 0;
@@ -13,8 +12,6 @@ void normalise(std::vector<float>& row) {
   const double length = std::sqrt(sum);
   for (float& value : row) value = static_cast<float>(static_cast<double>(value) / length);
 }
-
-}  // namespace
 
 std::vector<float> Embedder::embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled) {
   const int needed = static_cast<int>(tokens.size());

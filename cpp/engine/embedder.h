@@ -9,6 +9,8 @@
 
 namespace specdec {
 
+void normalise(std::vector<float>& row);  // to length 1, unless all numbers are 0
+
 // Of one thread at a time. Its context is made with the first text, and made again for longer ones.
 class Embedder {
  public:

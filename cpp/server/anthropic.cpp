@@ -116,9 +116,7 @@ class Message {
         content_(options.shows_thinking, events) {}
 
   Json collected() {
-    const Answer answer = std::move(collect(generation_)[0]);
-    add(message_.add(answer.pieces));
-    content_.close();
+    const Answer answer = read(generation_.next());
     Json json = heading();
     json["content"] = content_.blocks();
     json.update(end_of(answer));
@@ -129,25 +127,30 @@ class Message {
   // It begins once the prompt was read, since the first event says how much of it was cached.
   void stream() {
     generation_.keep_alive(*events_);
-    Answer answer;
-    std::optional<Generation::Item> item = generation_.next();
+    std::optional<Generation::Item> first = generation_.next();
     Json start = heading();
     start["usage"] = usage(generation_.stats(0));
     send("message_start", {{"message", start}});
     send("ping", Json::object());
-    for (; item; item = generation_.next()) {
-      add(message_.add(item->piece));
-      answer.add(std::move(item->piece));
-    }
-    content_.close();
-    answer.stats = generation_.stats(0);
+    const Answer answer = read(std::move(first));
     send("message_delta", {{"delta", end_of(answer)}, {"usage", usage(answer.stats)}});
     send("message_stop", Json::object());
   }
 
  private:
-  void add(const std::vector<Json>& deltas) {
-    for (const Json& delta : deltas) content_.add(delta);
+  // Piece by piece, because an answer that may have one call ends after it.
+  Answer read(std::optional<Generation::Item> item) {
+    Answer answer;
+    for (; item; item = generation_.next()) {
+      for (const Json& delta : message_.add(item->piece)) content_.add(delta);
+      answer.add(std::move(item->piece));
+      if (answer.finish_reason || !message_.is_over()) continue;
+      generation_.finish(0);
+      answer.finish_reason = FinishReason::stop;
+    }
+    content_.close();
+    answer.stats = generation_.stats(0);
+    return answer;
   }
 
   void send(const char* event, const Json& json) {
@@ -220,10 +223,13 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
   options.request.prompt_tokens = prompt_tokens(service, conversation, http.is_gone);
   options.parser = prepare_answer(service, tools, conversation, options.request);
   const auto generation = std::make_shared<Generation>(service, std::vector<Request>{options.request}, http.is_gone);
-  if (!options.stream) return json_reply(Message(service, *generation, options, nullptr).collected());
-  return event_reply([&service, generation,
-                      options](EventStream& events) { Message(service, *generation, options, &events).stream(); },
-                     ErrorForm::anthropic);
+  const auto stream = [&service, generation, options](EventStream& events) {
+    Message(service, *generation, options, &events).stream();
+  };
+  HttpReply reply = options.stream ? event_reply(stream, ErrorForm::anthropic)
+                                   : json_reply(Message(service, *generation, options, nullptr).collected());
+  name_ignored_keywords(options.request, reply);
+  return reply;
 }
 
 HttpReply anthropic_count_tokens(Service& service, const HttpRequest& http) {

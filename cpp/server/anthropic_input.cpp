@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "server/messages.h"
+#include "server/tools.h"
+
 namespace specdec::server {
 namespace {
 
@@ -40,20 +43,6 @@ void check_supported(const Fields& body) {
   throw wrong_value(block.path("type"), type, known + "; only text is supported");
 }
 
-// A string, or blocks of text, as one text.
-std::string read_text(const std::string& path, const Json& content) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) throw wrong_value(path, content, "a string or a list of text blocks");
-  std::string text;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    const Fields block(content[i], path + "[" + std::to_string(i) + "]");
-    const std::string type = block.required_text("type");
-    if (type != "text") fail_block_type(block, type, "\"text\"");
-    text += (i == 0 ? "" : "\n") + block.required_text("text");
-  }
-  return text;
-}
-
 void append(std::string& text, const std::string& more) { text += (text.empty() ? "" : "\n") + more; }
 
 // Text of the user and results of tools, in their order.
@@ -72,7 +61,7 @@ void add_user_blocks(Json& messages, const std::string& path, const Json& blocks
       const Json* content = block.find("content");
       Json result = {{"role", "tool"},
                      {"tool_call_id", block.required_text("tool_use_id")},
-                     {"content", content == nullptr ? "" : read_text(block.path("content"), *content)}};
+                     {"content", content == nullptr ? "" : read_content(block.path("content"), *content, {"text"})}};
       if (block.flag("is_error", false)) result["is_error"] = true;  // for templates that know it
       messages.push_back(std::move(result));
     } else {
@@ -113,7 +102,7 @@ void add_message(Json& messages, const Fields& message) {
     throw wrong_value(message.path("role"), role, R"("user", "assistant" or "system")");
   const Json& content = message.required("content");
   if (role == "system" || content.is_string()) {
-    messages.push_back({{"role", role}, {"content", read_text(path, content)}});
+    messages.push_back({{"role", role}, {"content", read_content(path, content, {"text"})}});
   } else if (!content.is_array()) {
     throw wrong_value(path, content, "a string or a list of blocks");
   } else if (role == "user") {
@@ -126,7 +115,7 @@ void add_message(Json& messages, const Fields& message) {
 Json read_messages(const Fields& body) {
   Json messages = Json::array();
   if (const Json* system = body.find("system")) {
-    const std::string text = read_text("system", *system);
+    const std::string text = read_content("system", *system, {"text"});
     if (!text.empty()) messages.push_back({{"role", "system"}, {"content", text}});
   }
   const Json& given = body.required("messages");
@@ -136,30 +125,22 @@ Json read_messages(const Fields& body) {
   return messages;
 }
 
-Json read_tools(const Fields& body) {
-  const Json* tools = body.find("tools");
-  if (tools == nullptr) return nullptr;
-  if (!tools->is_array()) throw wrong_value("tools", *tools, "a list");
-  Json result = Json::array();
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    const Fields tool((*tools)[i], "tools[" + std::to_string(i) + "]");
-    const std::string type = tool.text("type", "custom");
-    if (type != "custom") {
-      throw wrong_value(tool.path("type"), type,
-                        "\"custom\": this server runs no tools, and knows those only that have an input_schema");
-    }
-    if (tool.flag("defer_loading", false)) reject(tool, "defer_loading");
-    const Json& schema = tool.required("input_schema");
-    if (!schema.is_object()) throw wrong_value(tool.path("input_schema"), schema, "a JSON schema, an object");
-    Json function = {{"name", tool.required_text("name")}};
-    if (tool.find("description") != nullptr) function["description"] = tool.required_text("description");
-    function["parameters"] = schema;
-    for (const char* name : {"strict", "input_examples"}) {
-      if (const Json* value = tool.find(name)) function[name] = *value;
-    }
-    result.push_back({{"type", "function"}, {"function", std::move(function)}});
+Json function_of(const Fields& tool) {
+  const std::string type = tool.text("type", "custom");
+  if (type != "custom") {
+    throw wrong_value(tool.path("type"), type,
+                      "\"custom\": this server runs no tools, and knows those only that have an input_schema");
   }
-  return result;
+  if (tool.flag("defer_loading", false)) reject(tool, "defer_loading");
+  const Json& schema = tool.required("input_schema");
+  if (!schema.is_object()) throw wrong_value(tool.path("input_schema"), schema, "a JSON schema, an object");
+  Json function = {{"name", tool.required_text("name")}};
+  if (tool.find("description") != nullptr) function["description"] = tool.required_text("description");
+  function["parameters"] = schema;
+  for (const char* name : {"strict", "input_examples"}) {
+    if (const Json* value = tool.find(name)) function[name] = *value;
+  }
+  return function;
 }
 
 void read_tool_choice(const Fields& body, Json& chat) {
@@ -202,7 +183,7 @@ Json read_template_variables(const Fields& body) {
 Json read_anthropic_chat(const Fields& body) {
   check_supported(body);
   Json chat = {{"messages", read_messages(body)},
-               {"tools", read_tools(body)},
+               {"tools", chat_tools(body, function_of)},
                {"chat_template_kwargs", read_template_variables(body)}};
   read_tool_choice(body, chat);
   const Json& messages = chat["messages"];

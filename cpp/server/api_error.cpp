@@ -76,7 +76,7 @@ ApiError to_api_error(const std::exception_ptr& error) {
   } catch (const QueueFull& full) {
     return ApiError(503, "unavailable_error", full.what());
   } catch (const Cancelled&) {
-    return ApiError(503, "unavailable_error", "the server is shutting down");
+    return shutting_down();
   } catch (const std::bad_alloc&) {
     return ApiError(500, "server_error", "not enough memory");
   } catch (const std::exception& other) {
@@ -91,6 +91,8 @@ nlohmann::ordered_json to_json(const ApiError& error, ErrorForm form) {
   if (form == ErrorForm::ollama) return {{"error", error.what()}};
   return openai_json(error);
 }
+
+ApiError shutting_down() { return ApiError(503, "unavailable_error", "the server is shutting down"); }
 
 ErrorForm error_form(const std::string& path) {
   const auto begins_with = [&](const std::string& prefix) { return path.compare(0, prefix.size(), prefix) == 0; };

@@ -40,6 +40,8 @@ ApiError to_api_error(const std::exception_ptr& error);
 // status, and a prompt that does not fit has "n_prompt_tokens" and "n_ctx", as llama-server has them.
 // anthropic: {"type": "error", "error": {"type", "message"}} with Anthropic's names.
 // ollama: {"error": message}.
+ApiError shutting_down();  // 503
+
 enum class ErrorForm { openai, anthropic, ollama };
 nlohmann::ordered_json to_json(const ApiError& error, ErrorForm form = ErrorForm::openai);
 

@@ -2,13 +2,13 @@
 #include "server/embeddings.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/error.h"
+#include "engine/embedder.h"
 #include "engine/prompt.h"
+#include "server/deadline.h"
 #include "server/endpoints.h"
 #include "server/replies.h"
 #include "server/tokens.h"
@@ -20,8 +20,7 @@ std::vector<Token> read_text(const Service& service, const std::string& path, co
   const Generator& generator = service.generator();
   std::vector<Token> tokens;
   if (json.is_array()) {
-    for (std::size_t i = 0; i < json.size(); ++i)
-      tokens.push_back(read_token(generator, path + "[" + std::to_string(i) + "]", json[i]));
+    tokens = read_tokens(generator, path, json);
   } else if (!json.is_string()) {
     throw wrong_value(path, json, "a string or a list of token ids");
   } else if (is_cut) {
@@ -33,13 +32,6 @@ std::vector<Token> read_text(const Service& service, const std::string& path, co
   const auto most = static_cast<std::size_t>(generator.n_ctx());
   if (is_cut && tokens.size() > most) tokens.resize(most);
   return tokens;
-}
-
-void shorten(std::vector<float>& row, std::size_t dimensions) {
-  row.resize(dimensions);
-  double sum = 0;
-  for (const float value : row) sum += static_cast<double>(value) * static_cast<double>(value);
-  for (float& value : row) value = sum > 0 ? static_cast<float>(static_cast<double>(value) / std::sqrt(sum)) : value;
 }
 
 // The bytes of F32 numbers, little-endian, as text.
@@ -83,21 +75,20 @@ EmbeddingInputs read_embedding_inputs(const Service& service, const Fields& body
 }
 
 Embeddings embed_all(Service& service, const Fields& body, const EmbeddingInputs& inputs, const HttpRequest& http) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  const int limit = service.options().request_seconds;
+  const Deadline deadline(http.is_gone, service.options().request_seconds);
   const int dimensions = body.whole("dimensions", 0, 1, std::numeric_limits<int>::max());
   Embeddings result;
   for (const std::vector<Token>& text : inputs.texts) {
-    if (http.is_gone()) throw ClientGone();
-    if (limit > 0 && Clock::now() - start > std::chrono::seconds(limit))
-      throw ApiError(504, "timeout_error", "the request took longer than " + std::to_string(limit) + " seconds");
+    deadline.check();
     std::vector<float> row = service.embed(text, http.is_gone);
     if (dimensions > static_cast<int>(row.size())) {
       throw invalid_request("dimensions", "dimensions is " + std::to_string(dimensions) + "; the model's rows have " +
                                               std::to_string(row.size()));
     }
-    if (dimensions > 0) shorten(row, static_cast<std::size_t>(dimensions));
+    if (dimensions > 0) {
+      row.resize(static_cast<std::size_t>(dimensions));
+      normalise(row);
+    }
     result.rows.push_back(std::move(row));
     result.num_tokens += static_cast<std::int64_t>(text.size());
   }

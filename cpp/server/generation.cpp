@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds poll_interval(25);
 Generation::Generation(Service& service, const std::vector<Request>& requests, Client client)
     : service_(service),
       client_(std::move(client)),
-      start_(std::chrono::steady_clock::now()),
+      deadline_(client_, service.options().request_seconds),
       arrivals_(std::make_shared<Arrivals>()) {
   choices_.reserve(requests.size());
   try {
@@ -59,14 +59,6 @@ void Generation::finish(std::size_t choice) {
   end(choices_[choice], false);
 }
 
-void Generation::check() const {
-  if (client_()) throw ClientGone();
-  const int limit = service_.options().request_seconds;
-  if (limit > 0 && std::chrono::steady_clock::now() - start_ > std::chrono::seconds(limit)) {
-    throw ApiError(504, "timeout_error", "the request took longer than " + std::to_string(limit) + " seconds");
-  }
-}
-
 Stats Generation::all_stats() const {
   Stats sum;
   for (const Choice& choice : choices_) sum += choice.handle->stats();
@@ -102,7 +94,7 @@ void Generation::report(std::size_t index) {
 
 std::optional<Generation::Item> Generation::next() {
   while (true) {
-    check();
+    deadline_.check();
     const std::uint64_t seen = arrivals_->count();
     bool is_over = true;
     for (std::size_t i = 0; i < choices_.size(); ++i) {

@@ -1,7 +1,6 @@
 // Runs the requests that one HTTP request makes (choices of one prompt, several prompts) and hands out their pieces.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +10,7 @@
 
 #include "engine/arrivals.h"
 #include "engine/request_handle.h"
+#include "server/deadline.h"
 #include "server/event_stream.h"
 #include "server/service.h"
 
@@ -63,11 +63,10 @@ class Generation {
   std::optional<Piece> take(Choice& choice);
   void report(std::size_t choice);
   void end(Choice& choice, bool is_cancelled);
-  void check() const;
 
   Service& service_;
   const Client client_;
-  const std::chrono::steady_clock::time_point start_;
+  const Deadline deadline_;
   const std::shared_ptr<Arrivals> arrivals_;
   std::vector<Choice> choices_;
   EventStream* events_ = nullptr;  // null: nothing is kept alive

@@ -21,8 +21,6 @@ bool is_named(const std::string& own, const std::string& name) {
   return name == own || name == own + ".gguf" || name == own + ":latest";
 }
 
-ApiError closing() { return ApiError(503, "unavailable_error", "the server is shutting down"); }
-
 }  // namespace
 
 ModelPool::ModelPool(const std::shared_ptr<Service>& only) : options_{1, true, 0, {}, only->options()} {
@@ -54,7 +52,7 @@ ModelPool::~ModelPool() {
 std::string ModelPool::names() const {
   std::string names;
   for (std::size_t i = 0; i < models_.size() && i < most_names; ++i)
-    names += (i == 0 ? "" : ", ") + models_[i].known.name;
+    names += (i == 0 ? "\"" : ", \"") + models_[i].known.name + "\"";
   return names + (models_.size() > most_names ? ", ... (GET /v1/models)" : "");
 }
 
@@ -77,10 +75,8 @@ struct ModelPool::Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (model == nullptr) return;
-    {
-      const Lock lock(pool.mutex_);
-      --model->num_users;
-    }
+    const Lock lock(pool.mutex_);  // the pool may end once it is released
+    --model->num_users;
     pool.changed_.notify_all();
   }
 };
@@ -131,7 +127,7 @@ std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& 
   };
   try {
     while (!is_ready()) {
-      if (is_closed_) throw closing();
+      if (is_closed_) throw shutting_down();
       if (model.num_failures != failures)
         throw ApiError(500, "server_error", "the model " + model.known.name + " could not be loaded: " + model.problem,
                        "model");
@@ -159,7 +155,7 @@ std::shared_ptr<Service> ModelPool::use(const std::string& name, const Waiting& 
 void ModelPool::load(const std::string& name) {
   const Lock lock(mutex_);
   Model& model = find(name);
-  if (is_closed_) throw closing();
+  if (is_closed_) throw shutting_down();
   if (!has_several() || (model.state == State::loaded && !model.is_leaving)) return;
   model.is_asked_for = true;
   enqueue(model);

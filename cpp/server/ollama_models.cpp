@@ -39,6 +39,7 @@ Json entry_json(const KnownModel& model, const ModelCard& card) {
 ModelCard card_of(const Service& service) { return read_model_card(service.options().model_path); }
 
 bool has_tool_calls(const Chat& chat) {
+  if (!chat.has_template()) return false;  // nothing would tell the model of its tools
   Conversation call = conversation({{"user", "Hello"}});
   call.tools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])";
   Request request;
@@ -82,7 +83,11 @@ HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
   Json list = Json::array();
   for (const ModelPool::Status& status : pool.statuses()) {
     if (!status.service) continue;
-    list.push_back(entry_json(status.model, read_model_card(status.model.path)));
+    try {
+      list.push_back(entry_json(status.model, read_model_card(status.model.path)));
+    } catch (const ModelError&) {  // its file was removed or replaced
+      continue;
+    }
     list.back()["expires_at"] = "9999-12-31T23:59:59Z";  // no time is set for it
     list.back()["size_vram"] = 0;
     list.back()["context_length"] = status.service->generator().n_ctx();

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "constraints/gbnf.h"
 #include "engine/request_constraints.h"
 #include "engine/request_json.h"
 #include "engine/request_options.h"
@@ -194,18 +195,9 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
 
 // GBNF of one of these texts.
 std::string grammar_of(const std::vector<std::string>& choices) {
-  std::string grammar = "root ::= ";
-  for (const std::string& choice : choices) {
-    grammar += grammar.back() == '"' ? " | \"" : "\"";
-    for (const char c : choice) {
-      if (c == '"' || c == '\\') grammar += '\\';
-      if (c == '\n') grammar += "\\n";
-      else if (c == '\r') grammar += "\\r";
-      else grammar += c;
-    }
-    grammar += '"';
-  }
-  return grammar;
+  std::string alternatives;
+  for (const std::string& choice : choices) alternatives += (alternatives.empty() ? "" : " | ") + gbnf_literal(choice);
+  return "root ::= " + alternatives;
 }
 
 // vLLM's: the text is one of these.

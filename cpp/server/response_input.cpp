@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "server/messages.h"
+#include "server/tools.h"
 
 namespace specdec::server {
 namespace {
@@ -67,12 +68,7 @@ Json read_response_messages(const Fields& body) {
 }
 
 Json read_response_tools(const Fields& body) {
-  const Json* tools = body.find("tools");
-  if (tools == nullptr) return nullptr;
-  if (!tools->is_array()) throw wrong_value("tools", *tools, "a list");
-  Json result = Json::array();
-  for (std::size_t i = 0; i < tools->size(); ++i) {
-    const Fields tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+  return chat_tools(body, [](const Fields& tool) {
     const std::string type = tool.required_text("type");
     if (type != "function") throw wrong_value(tool.path("type"), type, "\"function\"");
     Json function = {{"name", tool.required_text("name")}};
@@ -82,9 +78,8 @@ Json read_response_tools(const Fields& body) {
     const Json* parameters = tool.find("parameters");
     if (parameters != nullptr && !parameters->is_object())
       throw wrong_value(tool.path("parameters"), *parameters, "a JSON schema, an object");
-    result.push_back({{"type", "function"}, {"function", std::move(function)}});
-  }
-  return result;
+    return function;
+  });
 }
 
 Json read_response_tool_choice(const Fields& body) {

@@ -30,7 +30,7 @@ Service::Service(Generator& generator, int max_queue_size, ServiceOptions option
 
 std::shared_ptr<RequestHandle> Service::submit(const Request& request, const std::function<bool()>& cancelled) {
   try {
-    if (is_closed_) throw ApiError(503, "unavailable_error", "the server is shutting down");
+    if (is_closed_) throw shutting_down();
     std::shared_ptr<RequestHandle> handle = generator_.submit(request, cancelled);
     remember(handle, request);
     return handle;
@@ -44,7 +44,7 @@ std::shared_ptr<RequestHandle> Service::submit(const Request& request, const std
 }
 
 std::vector<float> Service::embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled) {
-  if (is_closed_) throw ApiError(503, "unavailable_error", "the server is shutting down");
+  if (is_closed_) throw shutting_down();
   return generator_.embed(tokens, cancelled);
 }
 

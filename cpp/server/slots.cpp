@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "server/deadline.h"
 #include "server/endpoints.h"
 #include "server/replies.h"
 #include "server/settings.h"
@@ -42,15 +43,12 @@ int read_slot(const Service& service, const std::string& path) {
 // Waits while a request runs in the slot.
 template <class Action>
 int once_idle(const Service& service, const HttpRequest& http, const Action& action) {
-  const auto start = std::chrono::steady_clock::now();
+  const Deadline deadline(http.is_gone, service.options().request_seconds);
   for (;;) {
     try {
       return action();
     } catch (const SlotBusy& busy) {
-      if (http.is_gone()) throw ClientGone();
-      const std::chrono::seconds limit(service.options().request_seconds);
-      if (limit.count() > 0 && std::chrono::steady_clock::now() - start > limit)
-        throw ApiError(504, "timeout_error", busy.what());
+      deadline.check(busy.what());
     }
     std::this_thread::sleep_for(between_tries);
   }

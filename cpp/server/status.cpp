@@ -71,7 +71,7 @@ Json model_props(const Service& service) {
 }  // namespace
 
 HttpReply health(ModelPool& pool, const HttpRequest&) {
-  if (pool.is_closed()) throw ApiError(503, "unavailable_error", "the server is shutting down");
+  if (pool.is_closed()) throw shutting_down();
   return json_reply({{"status", "ok"}});
 }
 

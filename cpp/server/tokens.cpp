@@ -31,6 +31,13 @@ Json bytes_json(const std::string& bytes) {
   return list;
 }
 
+std::vector<Token> read_tokens(const Generator& generator, const std::string& field, const Json& list) {
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    tokens.push_back(read_token(generator, field + "[" + std::to_string(i) + "]", list[i]));
+  return tokens;
+}
+
 HttpReply tokenize(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Fields fields(body);
@@ -52,11 +59,7 @@ HttpReply detokenize(Service& service, const HttpRequest& http) {
   const Json body = parse_body(http.body);
   const Json& list = Fields(body).required("tokens");
   if (!list.is_array()) throw wrong_value("tokens", list, "a list of token ids");
-  std::vector<Token> tokens;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    tokens.push_back(read_token(service.generator(), "tokens[" + std::to_string(i) + "]", list[i]));
-  }
-  const std::string text = service.generator().detokenize(tokens, true);
+  const std::string text = service.generator().detokenize(read_tokens(service.generator(), "tokens", list), true);
   return json_reply({{"content", text}, {"prompt", text}});
 }
 

@@ -19,6 +19,8 @@ std::vector<Token> tokens_of(const Generator& generator, const std::string& text
 // A token id of the vocabulary. Throws ApiError.
 Token read_token(const Generator& generator, const std::string& field, const Json& json);
 
+std::vector<Token> read_tokens(const Generator& generator, const std::string& field, const Json& list);
+
 // [104, 105]: the bytes of a token, which may be part of a character.
 Json bytes_json(const std::string& bytes);
 

@@ -30,6 +30,18 @@ Json only(const Json& tools, const std::string& path, const std::string& name) {
 
 }  // namespace
 
+Json chat_tools(const Fields& body, Json (*function_of)(const Fields& tool)) {
+  const Json* tools = body.find("tools");
+  if (tools == nullptr) return nullptr;
+  if (!tools->is_array()) throw wrong_value("tools", *tools, "a list");
+  Json result = Json::array();
+  for (std::size_t i = 0; i < tools->size(); ++i) {
+    const Fields tool((*tools)[i], "tools[" + std::to_string(i) + "]");
+    result.push_back({{"type", "function"}, {"function", function_of(tool)}});
+  }
+  return result;
+}
+
 Tools read_tools(const Fields& body) {
   Tools result;
   const Json* tools = body.find("tools");

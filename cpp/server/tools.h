@@ -16,6 +16,9 @@ struct Tools {
   ToolUse use;
 };
 
+// The field "tools" of another API, as chats have it; function_of: of one of them. Null if there is none.
+Json chat_tools(const Fields& body, Json (*function_of)(const Fields& tool));
+
 // "tools", "tool_choice" and "parallel_tool_calls".
 Tools read_tools(const Fields& body);
 
