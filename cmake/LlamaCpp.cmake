@@ -12,7 +12,7 @@ set(SPECDEC_SANITIZE_GGML "" CACHE STRING "Sanitizers for ggml alone, which is t
 
 set(fetch_dir "${PROJECT_SOURCE_DIR}/third_party/llama.cpp")
 file(GLOB patches CONFIGURE_DEPENDS "${fetch_dir}/patches/*.patch")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/patches.py" ${patches})
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${fetch_dir}/fetch.py" "${fetch_dir}/../patches.py" ${patches})
 set(checkout "")
 if(SPECDEC_LLAMA_CPP_DIR)
   set(checkout "${SPECDEC_LLAMA_CPP_DIR}")

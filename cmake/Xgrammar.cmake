@@ -1,15 +1,12 @@
 # The C++ core of the pinned xgrammar as the static library xgrammar::xgrammar: grammars, JSON schemas and regular expressions as masks
 # of tokens. Its messages and failed checks go to two functions of cpp/constraints/xgrammar_log.cpp.
 
-set(SPECDEC_XGRAMMAR_DIR "" CACHE PATH "xgrammar's sources to use instead of the pinned ones, for a build without a network")
+set(SPECDEC_XGRAMMAR_DIR "" CACHE PATH "xgrammar's sources instead of the pinned ones, copied and patched; for a build without a network")
 set(xgrammar_fetch "${PROJECT_SOURCE_DIR}/third_party/xgrammar/fetch.py")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${xgrammar_fetch}")
-if(SPECDEC_XGRAMMAR_DIR)
-  set(XGRAMMAR_SOURCE "${SPECDEC_XGRAMMAR_DIR}")
-else()
-  execute_process(COMMAND "${Python_EXECUTABLE}" "${xgrammar_fetch}" "${SPECDEC_CACHE_DIR}"
-    OUTPUT_VARIABLE XGRAMMAR_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-endif()
+file(GLOB xgrammar_patches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/third_party/xgrammar/patches/*.patch")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${xgrammar_fetch}" ${xgrammar_patches})
+execute_process(COMMAND "${Python_EXECUTABLE}" "${xgrammar_fetch}" "${SPECDEC_CACHE_DIR}" ${SPECDEC_XGRAMMAR_DIR}
+  OUTPUT_VARIABLE XGRAMMAR_SOURCE OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 
 file(GLOB_RECURSE xgrammar_files "${XGRAMMAR_SOURCE}/cpp/*.cc")
 list(FILTER xgrammar_files EXCLUDE REGEX "/cpp/tvm_ffi/")  # of its Python package

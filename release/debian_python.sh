@@ -21,7 +21,8 @@ apt() {
     -o Dir::State::status=/dev/null -o Dir::Cache="$work" -o Debug::NoLocking=true "$@"
 }
 apt update
-apt install --yes --download-only --no-install-recommends base-files $python $python-venv lib$python-dev musl
+# numpy needs libstdc++; our wheel does not.
+apt install --yes --download-only --no-install-recommends base-files $python $python-venv lib$python-dev libstdc++6 musl
 for package in "$work"/archives/*.deb; do dpkg -x "$package" "$folder"; done
 # As the package's own script would have done; pip wants it, even without a network.
 mkdir -p "$folder/etc/ssl/certs"

@@ -45,7 +45,7 @@ def components() -> list[tuple[str, str, str, str]]:
             "https://github.com/nlohmann/json",
         ),
         ("cpp-httplib", httplib, "MIT", "https://github.com/yhirose/cpp-httplib"),
-        ("xgrammar", xgrammar, "Apache-2.0", "https://github.com/mlc-ai/xgrammar"),
+        ("xgrammar, patched", xgrammar, "Apache-2.0", "https://github.com/mlc-ai/xgrammar"),
         ("dlpack (headers, in xgrammar)", xgrammar, "Apache-2.0", "https://github.com/dmlc/dlpack"),
         ("picojson (in xgrammar)", xgrammar, "BSD-2-Clause", "https://github.com/kazuho/picojson"),
         ("pybind11", pybind11, "BSD-3-Clause", "https://github.com/pybind/pybind11"),

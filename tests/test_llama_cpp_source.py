@@ -1,4 +1,4 @@
-"""third_party/llama.cpp: our patches apply strictly, to copies only."""
+"""third_party: our patches apply strictly, to copies only."""
 
 import pathlib
 import re
@@ -122,7 +122,7 @@ def test_the_cache_key_is_of_the_changes_not_of_their_reasons(folder: pathlib.Pa
 def test_a_checkout_is_copied_and_never_changed(
     tmp_path: pathlib.Path, checkout: pathlib.Path, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patches.apply, "__defaults__", (folder,))
+    monkeypatch.setattr(fetch, "PATCHES", folder)
     before = contents(checkout)
     source = fetch.prepare(tmp_path / "cache", checkout)
     assert (source / "ggml/new.h").is_file() and not (source / "docs").exists()
@@ -147,9 +147,11 @@ def test_a_checkout_that_does_not_fit_is_an_error(tmp_path: pathlib.Path, checko
     assert done.returncode != 0 and "is not a llama.cpp checkout" in done.stderr
 
 
-@pytest.mark.parametrize("part", ["", *copies.PARTS])
-def test_every_patch_says_why_and_which_test_needs_it(part: str) -> None:
-    folder = patches.FOLDER / part
+XGRAMMAR = FOLDER.parent / "xgrammar" / "patches"
+
+
+@pytest.mark.parametrize("folder", [fetch.PATCHES, *(fetch.PATCHES / part for part in copies.PARTS), XGRAMMAR])
+def test_every_patch_says_why_and_which_test_needs_it(folder: pathlib.Path) -> None:
     paths = sorted(path for path in folder.iterdir() if path.is_file())
     assert paths
     assert [path.name[:5] for path in paths] == [f"{number:04}-" for number in range(1, len(paths) + 1)]
@@ -161,12 +163,12 @@ def test_every_patch_says_why_and_which_test_needs_it(part: str) -> None:
 
 def test_the_documentation_lists_every_patch() -> None:
     text = (FOLDER.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for path in patches.FOLDER.rglob("*.patch"):
+    for path in (*fetch.PATCHES.rglob("*.patch"), *XGRAMMAR.glob("*.patch")):
         assert path.name in text, path.name
 
 
 def test_parts_are_patched_copies(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patches, "FOLDER", tmp_path / "patches")
+    monkeypatch.setattr(fetch, "PATCHES", tmp_path / "patches")
     source, folder = tmp_path / "source", tmp_path / "copies"
     for name, text in {
         "common/jinja/value.h": SOURCE,

@@ -3,11 +3,18 @@
 #include "base/argument.h"
 #include "base/error.h"
 #include "base/index.h"
+#include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
 
 namespace specdec {
 
 std::vector<std::string> ignored_keywords(const std::string& schema) { return supported_schema(schema, false).ignored; }
+
+std::string grammar_of_choices(const std::vector<std::string>& choices) {
+  std::string alternatives;
+  for (const std::string& choice : choices) alternatives += (alternatives.empty() ? "" : " | ") + gbnf_literal(choice);
+  return "root ::= " + alternatives;
+}
 
 // control_tokens: those that are rendered by name, see Request.
 const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>& control_tokens) {

@@ -17,6 +17,9 @@ namespace specdec {
 // ArgumentError.
 std::vector<std::string> ignored_keywords(const std::string& schema);
 
+// Request::grammar of one of these texts.
+std::string grammar_of_choices(const std::vector<std::string>& choices);
+
 class RequestConstraints {
  public:
   // target: its path, for messages.

@@ -39,12 +39,13 @@ Json entry_json(const KnownModel& model, const ModelCard& card) {
 ModelCard card_of(const Service& service) { return read_model_card(service.options().model_path); }
 
 bool has_tool_calls(const Chat& chat) {
-  if (!chat.has_template()) return false;  // nothing would tell the model of its tools
-  Conversation call = conversation({{"user", "Hello"}});
+  const Conversation plain = conversation({{"user", "Hello"}});
+  Conversation call = plain;
   call.tools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])";
   Request request;
   try {
-    return chat.prepare_answer(call, {false, true}, request) != nullptr;
+    const bool is_told = chat.prompt(call).text != chat.prompt(plain).text;
+    return is_told && chat.prepare_answer(call, {false, true}, request) != nullptr;
   } catch (const std::exception&) {  // the template has no calls, or fails
     return false;
   }

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "constraints/gbnf.h"
 #include "engine/request_constraints.h"
 #include "engine/request_json.h"
 #include "engine/request_options.h"
@@ -193,13 +192,6 @@ void check_same(const Fields& body, const std::vector<std::string>& fields) {
   }
 }
 
-// GBNF of one of these texts.
-std::string grammar_of(const std::vector<std::string>& choices) {
-  std::string alternatives;
-  for (const std::string& choice : choices) alternatives += (alternatives.empty() ? "" : " | ") + gbnf_literal(choice);
-  return "root ::= " + alternatives;
-}
-
 // vLLM's: the text is one of these.
 void set_choices(const Service& service, Request& request, const std::string& path, const Json& choices) {
   std::vector<std::string> texts;
@@ -209,7 +201,7 @@ void set_choices(const Service& service, Request& request, const std::string& pa
   if (texts.empty() || texts.size() != choices.size())
     throw wrong_value(path, choices, "a list of texts, none of them empty");
   check_no_constraint(request, path);
-  const Json wrapped = {{"grammar", grammar_of(texts)}};
+  const Json wrapped = {{"grammar", grammar_of_choices(texts)}};
   set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
 }
 

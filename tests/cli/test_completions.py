@@ -68,7 +68,7 @@ def test_zsh(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
             terminal.type(line + "\t")
             return terminal.read_until(lambda text: wanted in text)
 
-    assert "chat with a model" in shown("specdec ", "serve the OpenAI API")
+    assert "chat with a model" in shown("specdec ", "serve the APIs of OpenAI")
     assert "auto" in shown("specdec generate --verification ", "invariant")
     assert "--top-k" in shown("specdec chat --top-", "--top-p")
     assert "specdec models p" in shown("specdec models p", "ull")

@@ -1,7 +1,9 @@
 // Grammars, schemas and regular expressions over a small vocabulary: what they allow, and what is an error.
+#include <regex>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "check.h"
 #include "constraints/constraint_compiler.h"
@@ -70,6 +72,30 @@ bool grammar_takes(const std::string& grammar, const std::string& text) {
 }
 
 }  // namespace
+
+// Every text of up to five letters, for parts that repeat or may be absent inside of one another.
+TEST(patterns_take_what_regular_expressions_do) {
+  std::vector<std::string> texts = {""};
+  for (std::size_t i = 0; texts[i].size() < 5; ++i) {
+    for (const char* letter : {"a", "b", "c"}) texts.push_back(texts[i] + letter);
+  }
+  const char* const counts[] = {"", "?", "*", "+", "{1,2}", "{0,2}", "{2,}"};
+  for (const std::string first : counts) {
+    for (const std::string second : counts) {
+      for (const std::string both : counts) {
+        const std::string pattern = "^(a" + first + "b" + second + ")" + both + "(b|c)$";
+        const std::regex expected(pattern);
+        const auto regex = compiler().regex(pattern);
+        const auto schema = compiler().json_schema(R"({"type": "string", "pattern": ")" + pattern + "\"}");
+        for (const std::string& text : texts) {
+          const bool is_taken = std::regex_match(text, expected);
+          if (matches(*regex, text) != is_taken) throw std::runtime_error("regex " + pattern + ": " + text);
+          if (matches(*schema, '"' + text + '"') != is_taken) throw std::runtime_error("schema " + pattern + ": " + text);
+        }
+      }
+    }
+  }
+}
 
 TEST(a_regex_matches_all_of_the_output) {
   CHECK(regex_takes("a[0-9]+b?", "a12b") && regex_takes("a[0-9]+b?", "a1") && !regex_takes("a[0-9]+b?", "a") &&

@@ -226,7 +226,7 @@ def test_bad_constraints(gen: sd.Generator) -> None:
         for token in range(gen.metadata and len(gen.metadata["tokenizer.ggml.tokens"]))
         if token > 2
     }
-    with pytest.raises(sd.Error, match="leaves no token"):
+    with pytest.raises(sd.Error, match="leave no token"):
         gen.generate(PROMPT, regex="a", logit_bias=banned)
     assert gen.generate(PROMPT, regex="a", max_tokens=4).text == "a"
 

@@ -63,5 +63,5 @@ def test_less_and_less_memory(name: str, program: pathlib.Path, tmp_path: pathli
         assert (
             error.startswith((f"{target}: ", f"{draft}: ")) and "not enough memory for a context of 256 tokens" in error
         )
-        assert error.endswith("Ask for a shorter context (n_ctx, -c)")
+        assert error.endswith("Ask for a shorter context (n_ctx, -c), or 0 for the longest that fits")
     assert errors

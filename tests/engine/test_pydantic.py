@@ -99,7 +99,7 @@ def model_of(field: Any) -> Any:
 
 def written(gen: sd.Generator, model: Any, seed: int, **options: Any) -> sd.Completion:
     """What ends values is made likely, because the little model would write most strings without end."""
-    ends = {token: 6.0 for text in ('"', "}", "]", '"}', "/") for token in gen.tokenize(text)[-1:]}
+    ends = {token: 6.0 for text in ('"', "}", "]", '"}', "/", "@") for token in gen.tokenize(text)[-1:]}
     return gen.generate("value = ", json_schema=model, seed=seed, max_tokens=600, logit_bias=ends, **options)
 
 

@@ -299,8 +299,11 @@ def test_forks_do_not_disturb_a_running_request() -> None:
         gen = sd.Generator(n_threads=2, n_ctx=8192, max_sequences=2)
         alone = gen.submit("import os\\n", max_tokens=400, seed=1).text()
         results = []
-        reader = threading.Thread(target=lambda: results.append(gen.submit("import os\\n", max_tokens=400,
-        seed=1).text())) reader.start() children = [] for number in range(8):
+        read = lambda: results.append(gen.submit("import os\\n", max_tokens=400, seed=1).text())
+        reader = threading.Thread(target=read)
+        reader.start()
+        children = []
+        for number in range(8):
             child = os.fork()
             if child == 0:
                 sys.exit(10 + number)

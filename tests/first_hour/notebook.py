@@ -34,8 +34,9 @@ completions = gen.generate_many(prompts, max_tokens=12, seed=1, progress=True)
 AWAIT = """
 import asyncio
 
-both = await asyncio.gather(*(gen.agenerate(prompt, max_tokens=12, seed=1) for prompt in ("import os\\n", "class
-Stack:"))) both[0].text == completions[0].text and both[1].stats.drafting != ""
+prompts = ["import os\\n", "class Stack:"]
+both = await asyncio.gather(*(gen.agenerate(prompt, max_tokens=12, seed=1) for prompt in prompts))
+both[0].text == completions[0].text and both[1].stats.drafting != ""
 """
 SCORE = """
 gen.score("import os\\nimport sys\\n").total > gen.score("import os\\nimport zq\\n").total

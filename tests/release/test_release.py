@@ -86,14 +86,18 @@ def test_the_source_package_needs_no_network(tmp_path: pathlib.Path) -> None:
     with tarfile.open(release.make_sdist(tmp_path)) as tar:
         tar.extractall(tmp_path, filter="data")
     (source,) = tmp_path.glob("specdec_native-*/")
-    # llama.cpp as it was before our patches: what a user would have.
+    # As they were before our patches: what a user would have.
     checkout = tmp_path / "llama.cpp"
     shutil.copytree(sbom.source("llama.cpp"), checkout)
     for patch in sorted((source / "third_party" / "llama.cpp" / "patches").glob("*.patch"), reverse=True):
         subprocess.run(["git", "apply", "-R", "--whitespace=nowarn", str(patch)], cwd=checkout, check=True)
+    grammars = tmp_path / "xgrammar"
+    shutil.copytree(sbom.source("xgrammar"), grammars)
+    for patch in (source / "third_party" / "xgrammar" / "patches").glob("*.patch"):
+        subprocess.run(["git", "apply", "-R", "--whitespace=nowarn", str(patch)], cwd=grammars, check=True)
     folders = [
         f"-DSPECDEC_LLAMA_CPP_DIR={checkout}",
-        f"-DSPECDEC_XGRAMMAR_DIR={sbom.source('xgrammar')}",
+        f"-DSPECDEC_XGRAMMAR_DIR={grammars}",
         "-DSPECDEC_TESTS=OFF",
     ]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPECDEC")}

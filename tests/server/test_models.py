@@ -74,7 +74,7 @@ def test_requests_choose_their_model(specdec: pathlib.Path, server: Server, draf
 def test_names(server: Server) -> None:
     missing = server.post("/v1/completions", {"prompt": PROMPT})
     assert missing.status == 400 and missing.error["param"] == "model"
-    assert "broken, large, small" in missing.error["message"]
+    assert '"broken", "large", "small"' in missing.error["message"]
     unknown = server.post("/v1/chat/completions", {"model": "other", "messages": [{"role": "user", "content": "x"}]})
     assert unknown.status == 404 and "other" in unknown.error["message"] and "large" in unknown.error["message"]
     reply = server.post("/tokenize", {"model": "small.gguf", "content": "x"})

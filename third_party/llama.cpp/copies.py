@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 
+import fetch
 import patches
 
 JINJA = ("common/jinja/*.h", "common/jinja/*.cpp", "common/json.*", "common/unicode.*")
@@ -27,7 +28,7 @@ def prepare(source: pathlib.Path, folder: pathlib.Path, part: str) -> None:
             copy = fresh / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
-        patches.apply(fresh, patches.FOLDER / part)
+        patches.apply(fresh, fetch.PATCHES / part)
         for path in fresh.rglob("*.*"):
             old = folder / path.relative_to(fresh)
             if not old.is_file() or old.read_bytes() != path.read_bytes():

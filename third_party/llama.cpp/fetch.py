@@ -2,7 +2,7 @@
 
 The pinned one is taken from the source distribution of llama-cpp-python (PyPI), which carries a plain copy of it. The
 archive is checked against SHA256 below. A checkout of the user's is copied, never changed. Either is put into
-CACHE_FOLDER once, with our patches applied (patches.py), in a folder named after its content and theirs.
+CACHE_FOLDER once, with our patches applied (../patches.py), in a folder named after its content and theirs.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import patches
 import source_package
 
+PATCHES = pathlib.Path(__file__).parent / "patches"
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 COMMIT = "0c1e57098 of 2026-10-01"  # of llama.cpp, ggml 0.25.3
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
@@ -68,7 +69,7 @@ def copy(checkout: pathlib.Path, destination: pathlib.Path) -> None:
 def prepare(cache: pathlib.Path, checkout: pathlib.Path | None) -> pathlib.Path:
     """The folder of the patched source; made if it does not exist."""
     origin = f"checkout-{fingerprint(checkout)}" if checkout else SHA256[:12]
-    source = cache / f"llama.cpp-{origin}-{patches.fingerprint()}"
+    source = cache / f"llama.cpp-{origin}-{patches.fingerprint(PATCHES)}"
     if not source.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as temporary:
@@ -77,7 +78,7 @@ def prepare(cache: pathlib.Path, checkout: pathlib.Path | None) -> pathlib.Path:
                 copy(checkout, fresh)
             else:
                 unpack(download(pathlib.Path(temporary)), fresh)
-            patches.apply(fresh)
+            patches.apply(fresh, PATCHES)
             fresh.rename(source)  # appears whole or not at all
     return source
 
@@ -103,7 +104,7 @@ def main() -> None:
         sys.exit(
             f"our patches do not fit {where}: {error}.\nThey are for {pinned}: give a checkout near that "
             "commit, or adapt "
-            f"{patches.FOLDER}"
+            f"{PATCHES}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Applies patches/*.patch, our changes to llama.cpp, to a folder of its source: python patches.py FOLDER.
+"""Applies *.patch, our changes to a pinned library, to a folder of its source: python patches.py SOURCE PATCHES.
 
 A strict reader of unified diffs, so that a build needs neither git nor patch: the lines of a hunk must stand exactly
 once in the file, wherever; no context line may differ. Each patch begins with its reason, upstream's state and the test
@@ -11,7 +11,6 @@ import re
 import sys
 from typing import NamedTuple
 
-FOLDER = pathlib.Path(__file__).parent / "patches"
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -20,7 +19,7 @@ class PatchError(Exception):
 
 
 class Hunk(NamedTuple):
-    path: str  # of the file, relative to llama.cpp's folder
+    path: str  # of the file, relative to the source's folder
     before: str  # the lines to replace, with context; empty: the file is new
     after: str
 
@@ -49,7 +48,7 @@ def parse(text: str) -> list[Hunk]:
     return hunks
 
 
-def load(folder: pathlib.Path = FOLDER) -> dict[str, list[Hunk]]:
+def load(folder: pathlib.Path) -> dict[str, list[Hunk]]:
     """All patches in numerical order: {file name: hunks}."""
     patches = {path.name: parse(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.patch"))}
     for name, hunks in patches.items():
@@ -58,15 +57,15 @@ def load(folder: pathlib.Path = FOLDER) -> dict[str, list[Hunk]]:
     return patches
 
 
-def fingerprint(folder: pathlib.Path = FOLDER) -> str:
+def fingerprint(folder: pathlib.Path) -> str:
     """Short hash of the changes, part of the cache key: editing a change unpacks again, editing its description does
     not."""
     changes = [tuple(hunk) for hunks in load(folder).values() for hunk in hunks]
     return hashlib.sha256(repr(changes).encode()).hexdigest()[:8]
 
 
-def apply(root: pathlib.Path, folder: pathlib.Path = FOLDER) -> None:
-    """Applies every patch to the llama.cpp folder `root`, in place. PatchError names a change that does not apply."""
+def apply(root: pathlib.Path, folder: pathlib.Path) -> None:
+    """Applies every patch in `folder` to the source `root`, in place. PatchError names a change that does not apply."""
     for name, hunks in load(folder).items():
         for number, (relative, before, after) in enumerate(hunks, 1):
             path = root / relative
@@ -88,6 +87,6 @@ def apply(root: pathlib.Path, folder: pathlib.Path = FOLDER) -> None:
 
 if __name__ == "__main__":
     try:
-        apply(pathlib.Path(sys.argv[1]))
+        apply(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     except PatchError as error:
         sys.exit(str(error))
