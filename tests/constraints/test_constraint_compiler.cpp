@@ -90,7 +90,8 @@ TEST(patterns_take_what_regular_expressions_do) {
         for (const std::string& text : texts) {
           const bool is_taken = std::regex_match(text, expected);
           if (matches(*regex, text) != is_taken) throw std::runtime_error("regex " + pattern + ": " + text);
-          if (matches(*schema, '"' + text + '"') != is_taken) throw std::runtime_error("schema " + pattern + ": " + text);
+          if (matches(*schema, '"' + text + '"') != is_taken)
+            throw std::runtime_error("schema " + pattern + ": " + text);
         }
       }
     }
