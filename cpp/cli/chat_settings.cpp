@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* none = "none";
 constexpr const char* color_name = "color";
+constexpr std::size_t label = 24;  // columns: the longest name and a space
 
 // In Python, and its flags without dashes.
 std::vector<std::string> names_of(const RequestOption& option) {
@@ -70,7 +71,7 @@ void ChatSettings::change(Request& changed, const RequestOption& option, const s
   if (is_constraint(option))
     changed.grammar.reset(), changed.json_schema.reset(), changed.regex.reset();  // the last one counts
   const option::Value absent = option.get(Request{});
-  if (text == none) return option.set(changed, option::text(absent).empty() ? absent : option.get(defaults_));
+  if (text == none) return option.set(changed, option::text(absent).empty() ? absent : option.get(given_));
   if (!option.flags.word.empty() && text == option.flags.word) return option.set(changed, option.flags.word_value);
   const Json json = Json::parse(text, nullptr, false);
   const bool takes_list = std::holds_alternative<option::Texts>(option.type);
@@ -81,10 +82,10 @@ void ChatSettings::change(Request& changed, const RequestOption& option, const s
 
 std::string ChatSettings::line(const RequestOption& row) const {
   const std::string value = option::text(row.get(request));
-  return pad(row.name, 20) + (value.empty() ? none : printable(value)) + "\n";
+  return pad(row.name, label) + (value.empty() ? none : printable(value)) + "\n";
 }
 
-std::string ChatSettings::color_line() const { return pad(color_name, 20) + (color ? "on" : "off") + "\n"; }
+std::string ChatSettings::color_line() const { return pad(color_name, label) + (color ? "on" : "off") + "\n"; }
 
 std::string ChatSettings::all() const {
   std::string text;
@@ -95,7 +96,7 @@ std::string ChatSettings::all() const {
 std::string ChatSettings::changed() const {
   std::string text;
   for (const RequestOption& row : request_options()) {
-    if (option::text(row.get(request)) != option::text(row.get(Request{}))) text += line(row);
+    if (option::text(row.get(request)) != option::text(row.get(defaults_))) text += line(row);
   }
   return text;
 }

@@ -11,8 +11,9 @@ namespace specdec::cli {
 
 class ChatSettings {
  public:
-  ChatSettings(Request defaults, bool is_colored)
-      : request(defaults), color(is_colored), defaults_(std::move(defaults)) {}
+  // defaults: a chat's; given: by the command line.
+  ChatSettings(Request defaults, Request given, bool is_colored)
+      : request(given), color(is_colored), defaults_(std::move(defaults)), given_(std::move(given)) {}
 
   Request request;
   bool color;
@@ -20,7 +21,7 @@ class ChatSettings {
   // "NAME VALUE": an option by its name in Python or a flag; "none" takes it back. Without a value: shows it; without
   // either: all. Returns what is to be told.
   std::string set(const std::string& text);
-  // A line for each option that differs from the engine's default.
+  // A line for each option that differs from its default.
   std::string changed() const;
 
   static std::vector<std::string> names();                             // of options
@@ -32,7 +33,7 @@ class ChatSettings {
   std::string all() const;
   void change(Request& request, const RequestOption& option, const std::string& text) const;
 
-  Request defaults_;
+  Request defaults_, given_;
 };
 
 }  // namespace specdec::cli

@@ -30,12 +30,17 @@ std::string measured_drafting(const Stats& stats, const std::string& drafting) {
 
 }  // namespace
 
+double measured_gain(const Stats& stats, double plain_seconds) {
+  constexpr std::int64_t enough = 32;
+  return stats.drafted > 0 && stats.tokens >= enough ? plain_seconds * stats.tokens_per_second() : 0.0;
+}
+
 std::string drafting_text(const std::string& drafting) {
   constexpr std::size_t label = 9;
   return "drafting " + wrap(drafting, 80 - label, label) + "\n";
 }
 
-std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window) {
+std::string statistics_text(const Stats& stats, const std::string& drafting, int draft_window, double plain_seconds) {
   std::string text =
       "prompt   " + counted(stats.prompt_tokens, "token") +
       format(" (%lld of them cached) in %.2f s", whole(stats.prompt_cached_tokens), stats.prompt_seconds);
@@ -51,6 +56,9 @@ std::string statistics_text(const Stats& stats, const std::string& drafting, int
       text += format("copies   %lld of these proposed, %lld accepted\n", whole(stats.drafted_copies),
                      whole(stats.accepted_copies));
     }
+  }
+  if (const double gain = measured_gain(stats, plain_seconds); gain > 0.0) {
+    text += format("gain     %.1f times plain decoding, which makes %.1f tokens/s\n", gain, 1.0 / plain_seconds);
   }
   if (draft_window > 0 && stats.prompt_tokens > draft_window) {
     text += "window   the draft model reads the last " + counted(draft_window, "token") + ": " +

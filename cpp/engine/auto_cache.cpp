@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 
 #include "engine/checked_file.h"
 #include "gguf/fingerprint.h"
+#include "platform/user_folder.h"
 
 namespace specdec {
 namespace {
@@ -23,13 +23,8 @@ constexpr std::uint32_t version = 1;
 constexpr std::size_t most_files = 200, most_passes = 63, most_rows = 24;
 
 std::string cache_folder() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  const std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!cache.empty() && cache.front() == '/') return cache + "/specdec/auto";
-  return home.empty() ? "" : home + "/.cache/specdec/auto";
+  const std::string folder = user_cache_folder();
+  return folder.empty() ? "" : folder + "/auto";
 }
 
 Json to_json(const AutoKnowledge::Costs& costs) {

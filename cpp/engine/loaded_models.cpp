@@ -191,9 +191,8 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
 }
 
 void LoadedModels::draft_from(DraftModelProposer model) {
-  constexpr double least_confidence = 0.75;
-  proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_, least_confidence,
-                                                 options_.suffix ? CopiedTexts::all : CopiedTexts::predictions);
+  const CopiedTexts texts = options_.suffix ? CopiedTexts::all : CopiedTexts::predictions;
+  proposer_ = std::make_unique<CombinedProposer>(std::move(model), corpus_, texts);
 }
 
 // Once the caches have their memory. A draft that is not repacked yet needs the pages of its file.

@@ -14,7 +14,7 @@ namespace specdec {
 class CombinedProposer final : public Proposer {
  public:
   CombinedProposer(DraftModelProposer model, std::shared_ptr<const CorpusIndex> corpus = nullptr,
-                   double least_confidence = 0.75, CopiedTexts texts = CopiedTexts::all)
+                   CopiedTexts texts = CopiedTexts::all, double least_confidence = 0.75)
       : model_(std::move(model)), text_(std::move(corpus), texts), least_confidence_(least_confidence) {}
 
   void propose(const std::vector<ProposalRequest>& requests, Stats& stats) override;

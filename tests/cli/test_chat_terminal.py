@@ -288,7 +288,7 @@ def test_colours_are_explained_once_and_can_be_turned_off(specdec: pathlib.Path,
         assert chat.terminal.text.count(": accepted drafts, ") == 1
         assert "\x1b[32m" in chat.terminal.text
         chat.say("/set color off")
-        assert "\r\ncolor               off\r\n" in chat.terminal.text
+        assert re.search(r"\r\ncolor +off\r\n", chat.terminal.text)
         seen = len(chat.terminal.text)
         chat.say("import re")
         assert "\x1b[32m" not in chat.terminal.text[seen:] and "\x1b[2m" not in chat.terminal.text[seen:]
@@ -379,7 +379,19 @@ def test_show(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
         shown = chat.terminal.text[seen:].replace("\r\n", "\n")
     assert "model    stdlib-target-f16.gguf\ndraft    stdlib-draft-f16.gguf\n" in shown
     assert re.search(r"\nused     [1-9]\d* tokens in 1 turn\nsystem   be brief\n", shown)
-    assert re.search(r"\noptions that differ from the defaults:\n(.*\n)*top_k               7\n", shown)
+    changed = shown.split("\noptions that differ from the defaults:\n")[1].split("\n\r")[0].splitlines()
+    assert [line.split()[0] for line in changed] == ["max_tokens", "temperature", "top_k"]  # of OPTIONS and /set
+
+
+def test_set_shows_every_option_in_two_columns(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with Chat(specdec, tmp_path) as chat:
+        seen = len(chat.terminal.text)
+        chat.say("/set")
+        lines = chat.terminal.text[seen:].replace("\r\n", "\n").splitlines()
+    rows = [line for line in lines if line and "> " not in line]
+    assert len(rows) > 20
+    assert [row for row in rows if not re.fullmatch(r"\w+ +\S.*", row)] == []
+    assert len({len(re.match(r"\w+ +", row)[0]) for row in rows}) == 1  # type: ignore[index]
 
 
 def rows(output: str) -> list[str]:

@@ -64,7 +64,7 @@ struct Pair {
   explicit Pair(int window, int slots = 1, bool copies = false)
       : target(vocabulary, 1, 2048, 600, slots), draft(vocabulary, 2, window, 600, slots) {
     DraftModelProposer model(draft, vocabulary, window);
-    if (copies) proposer = std::make_unique<CombinedProposer>(std::move(model), nullptr, 0.3);
+    if (copies) proposer = std::make_unique<CombinedProposer>(std::move(model), nullptr, CopiedTexts::all, 0.3);
     else proposer = std::make_unique<DraftModelProposer>(std::move(model));
     decoder = std::make_unique<Decoder>(target, proposer.get());
   }

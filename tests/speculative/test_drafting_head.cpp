@@ -113,7 +113,7 @@ TEST_OF_HEADS(a_draft_is_one_pass) {
 TEST_OF_HEADS(copies_and_drafts_in_one_cycle) {
   for (const double temperature : {0.0, 0.9}) {
     Head toy(2);
-    CombinedProposer proposer({toy.head, vocabulary}, nullptr, 0.2);
+    CombinedProposer proposer({toy.head, vocabulary}, nullptr, CopiedTexts::all, 0.2);
     Decoder decoder(toy.head.target(), &proposer);
     const auto first = sequence_of(prompt, 6, 50, 0, temperature),
                second = sequence_of({1, 2, 1, 2, 1}, 6, 50, 1, temperature);
@@ -147,7 +147,7 @@ TEST_OF_HEADS(any_pass_may_fail) {
         };
         if (of_head) toy.layers.before_pass = fail;
         else toy.target.before_pass = fail;
-        CombinedProposer proposer({toy.head, vocabulary}, nullptr, 0.3);
+        CombinedProposer proposer({toy.head, vocabulary}, nullptr, CopiedTexts::all, 0.3);
         Decoder decoder(toy.head.target(), &proposer);
         const auto s = sequence_of(prompt, 3, 24, 0, 0.0);
         bool is_read = false;

@@ -116,7 +116,7 @@ constexpr const char* help_hint =
 class Chat {
  public:
   Chat(const Arguments& arguments, ChatInput& input, bool is_demonstration)
-      : settings_(request_of(arguments), use_color(arguments.color)),
+      : settings_(request_of(Arguments()), request_of(arguments), use_color(arguments.color)),
         input_(input),
         is_typed_(input.is_typed()),
         is_demonstration_(is_demonstration),
@@ -300,11 +300,9 @@ class Chat {
     const Stats stats = last_->stats();
     std::string text = counted(stats.tokens, "token") + format(", %.1f tokens/s", stats.tokens_per_second());
     if (stats.accepted > 0) text += format(", %.1f per target call", stats.tokens_per_target_call());
-    const double plain = generator_.plain_seconds_per_token();
     if (has_draft(generator_.draft()) && stats.drafted == 0) text += ", without drafts (/stats says why)";
-    const bool is_timed = stats.tokens >= min_timed_tokens && plain > 0.0;
-    if (stats.drafted > 0 && is_timed)
-      text += format(", about %.1f times plain decoding", plain * stats.tokens_per_second());
+    if (const double gain = measured_gain(stats, generator_.plain_seconds_per_token()); gain > 0.0)
+      text += format(", about %.1f times plain decoding", gain);
     return text;
   }
 
@@ -380,8 +378,9 @@ class Chat {
                                      : "there is nothing to undo\n");
   }
   void statistics(const std::string&) {
-    note(conversation_.has_answer() ? statistics_text(statistics_, last_->drafting(), generator_.draft_window())
-                                    : no_answer);
+    if (!conversation_.has_answer()) return note(no_answer);
+    note(statistics_text(statistics_, last_->drafting(), generator_.draft_window(),
+                         generator_.plain_seconds_per_token()));
   }
   void save(const std::string& given) {
     const bool overwrites = given == "-f" || given.rfind("-f ", 0) == 0;

@@ -128,8 +128,8 @@ class Sink {
 
 class TextSink : public Sink {
  public:
-  TextSink(const GenerateOptions& options, int draft_window)
-      : draft_window_(draft_window),
+  TextSink(const GenerateOptions& options, Generator& generator)
+      : generator_(generator),
         color_(use_color(options.color)),
         terminal_(output_is_terminal()),
         display_prompt_(options.display_prompt.value_or(terminal_)),
@@ -142,8 +142,9 @@ class TextSink : public Sink {
   void end(const std::string& reason, const RequestHandle& request, const Stats& stats) override {
     if (terminal_ && !at_line_start_) write("\n");
     if (!statistics_) return;
-    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting(), draft_window_) + "ended    by " +
-         (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(request));
+    const double plain = generator_.plain_seconds_per_token();
+    note((terminal_ ? "\n" : "") + statistics_text(stats, request.drafting(), generator_.draft_window(), plain) +
+         "ended    by " + (reason.empty() ? "-n 0" : reason) + "\n" + how_to_repeat(request));
   }
 
  private:
@@ -154,7 +155,7 @@ class TextSink : public Sink {
     at_line_start_ = text.back() == '\n';
   }
 
-  int draft_window_;
+  Generator& generator_;
   bool color_, terminal_, display_prompt_, statistics_;
   bool at_line_start_ = true;
 };
@@ -272,7 +273,7 @@ int run_generate(int argc, const char* const* argv) {
   catch_interrupt();
   std::unique_ptr<Sink> sink;
   if (options.json) sink = std::make_unique<JsonSink>(generator);
-  else sink = std::make_unique<TextSink>(options, generator.draft_window());
+  else sink = std::make_unique<TextSink>(options, generator);
   return generate(generator, options, *sink) ? exit_interrupted : 0;
 }
 

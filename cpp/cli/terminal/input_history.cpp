@@ -1,6 +1,5 @@
 #include "cli/terminal/input_history.h"
 
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "platform/file.h"
+#include "platform/user_folder.h"
 
 namespace specdec::cli {
 namespace {
@@ -69,13 +69,8 @@ void InputHistory::add(const std::string& text) {
 }
 
 std::string history_path(const std::string& name) {
-  const auto variable = [](const char* of) {
-    const char* value = std::getenv(of);
-    return std::string(value == nullptr ? "" : value);
-  };
-  const std::string state = variable("XDG_STATE_HOME"), home = variable("HOME");
-  if (!state.empty() && state.front() == '/') return state + "/specdec/" + name;  // relative ones are to be ignored
-  return home.empty() ? "" : home + "/.local/state/specdec/" + name;
+  const std::string folder = user_state_folder();
+  return folder.empty() ? "" : folder + "/" + name;
 }
 
 }  // namespace specdec::cli

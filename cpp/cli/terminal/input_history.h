@@ -23,8 +23,7 @@ class InputHistory {
   std::vector<std::string> entries_;
 };
 
-// The file for a program's history: below $XDG_STATE_HOME, or ~/.local/state (XDG Base Directory Specification 0.8); ""
-// where neither is known.
+// The file for a program's history; "": there is no folder for it (user_state_folder()).
 std::string history_path(const std::string& name);
 
 }  // namespace specdec::cli

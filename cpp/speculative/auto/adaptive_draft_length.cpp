@@ -100,6 +100,7 @@ void AdaptiveDraftLength::begin_with(const AutoKnowledge& known) {
   const double seconds = options_.recent_between_runs * plain_seconds();
   if (known.model.rate > 0.0) recent_[by_model] = {options_.recent_between_runs * known.model.rate, seconds, seconds};
   if (known.text.rate > 0.0) recent_[by_copying] = {options_.recent_between_runs * known.text.rate, seconds, seconds};
+  has_model_ = !known.draft.passes.empty();
   seconds_run_ = options_.warm_after;
 }
 

@@ -183,6 +183,17 @@ TEST(what_was_learnt_serves_the_next_process) {
   }
 }
 
+// Whether there is a draft model decides whose acceptance a cycle is planned with; it is known from the start.
+TEST(what_was_learnt_of_a_model_plans_the_first_cycle) {
+  AdaptiveDraftLength earlier, rule;
+  Machine(earlier, 7).cycles(world_of(smooth, 0.14, blind(0.95)), 300);
+  rule.begin_with(*earlier.knowledge());
+  Sequence s(0, {}, std::make_unique<sampling::PhiloxUniforms>(1, 0));
+  rule.begin_cycle(1);
+  CHECK(rule.worth_a_row(s, 0));
+  CHECK(rule.outlook().acceptance > 0.8);
+}
+
 // Of a pair whose drafts have become useless, or useful, since.
 TEST(what_was_learnt_of_other_texts_is_unlearnt) {
   for (const auto& [before, after] : {std::pair(0.95, 0.2), std::pair(0.2, 0.95)}) {
