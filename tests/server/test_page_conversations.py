@@ -143,13 +143,67 @@ def test_a_stopped_answer_says_so(page: Page, scripted_server: ScriptedServer) -
     assert "2 tokens, 40.0 tokens per second" in page.text(".assistant .status")
     page.click("#stop")
     page.wait(page.is_idle)
-    assert page.text(".assistant .note") == "Stopped after 2 tokens" and page.text(".assistant > .text") == "one two"
+    assert page.text(".assistant .note").startswith("Stopped after 2 tokens")
+    assert page.text(".assistant > .text") == "one two"
     scripted_server.say("three")  # to nobody
     wait_until(lambda: scripted_server.num_gone == 1)
     page.reload()
-    assert page.text(".assistant .note") == "Stopped after 2 tokens"
+    assert page.text(".assistant .note").startswith("Stopped after 2 tokens")
     talk(page, scripted_server, ("go on", "3"))
     assert contents(scripted_server.bodies[-1]) == ["count", "one two", "go on"]
+
+
+def test_a_stopped_answer_is_continued(page: Page, scripted_server: ScriptedServer) -> None:
+    scripted_server.say("one ", ("two ", "model"), ends=False)
+    page.send("count")
+    page.wait(lambda: page.text(".assistant > .text") == "one two")
+    page.click("#stop")
+    page.wait(page.is_idle)
+    scripted_server.say()  # to nobody
+    page.reload()
+    scripted_server.say("three", ends=False)
+    page.click(".continue")
+    page.wait(lambda: page.text(".assistant > .text") == "one two three")
+    assert not page.shows(".continue")
+    assert contents(scripted_server.bodies[-1]) == ["count", "one two "]
+    assert scripted_server.bodies[-1]["continue_final_message"] is True
+    page.click("#stop")
+    page.wait(page.is_idle)
+    assert page.text(".assistant .note").startswith("Stopped after 3 tokens")
+    scripted_server.say()
+    scripted_server.say(" four")
+    page.click(".continue")
+    page.wait(lambda: page.is_idle() and page.text(".assistant > .text") == "one two three four")
+    assert contents(scripted_server.bodies[-1]) == ["count", "one two three"]
+    assert "4 tokens, 40.0 tokens per second, 1 of 1 draft accepted" in page.text(".numbers")
+    assert not page.shows(".continue") and not page.shows(".compare") and len(page.texts(".message")) == 2
+    talk(page, scripted_server, ("more", "five"))
+    assert contents(scripted_server.bodies[-1]) == ["count", "one two three four", "more"]
+    assert "continue_final_message" not in scripted_server.bodies[-1]
+
+
+def test_reasoning_is_continued(page: Page, scripted_server: ScriptedServer) -> None:
+    scripted_server.say(("Well, ", "reasoning"), ends=False)
+    page.send("how")
+    page.wait(lambda: "Well," in page.text(".reasoning"))
+    page.click("#stop")
+    page.wait(page.is_idle)
+    scripted_server.say()
+    scripted_server.say(("it rains.", "reasoning"), "Rain")
+    page.click(".continue")
+    page.wait(lambda: page.is_idle() and page.text(".assistant > .text") == "Rain")
+    begun = {"role": "assistant", "content": "", "reasoning_content": "Well, "}
+    assert scripted_server.bodies[-1]["messages"] == [{"role": "user", "content": "how"}, begun]
+
+
+def test_a_lost_answer_is_continued_or_written_again(page: Page, scripted_server: ScriptedServer) -> None:
+    scripted_server.say("one ", ("lost", "error"), ends=False)
+    page.ask("count")
+    assert page.shows(".error .again") and page.shows(".error .continue")
+    scripted_server.say("two")
+    page.click(".continue")
+    page.wait(lambda: page.is_idle() and page.text(".assistant > .text") == "one two")
+    assert not page.shows(".error")
 
 
 def test_a_conversation_is_deleted_while_it_is_answered(page: Page, scripted_server: ScriptedServer) -> None:

@@ -48,7 +48,7 @@ def test_the_keyboard(page: Page, scripted_server: ScriptedServer) -> None:
     assert page.run("return document.querySelector('#prompt').value") == "typed meanwhile"
     page.type(ESCAPE)
     page.wait(page.is_idle)
-    assert page.text(".assistant .note") == "Stopped after 1 token"
+    assert page.text(".assistant .note") == "Stopped after 1 token Continue"
     page.chord(CONTROL, SHIFT, "o")
     assert page.texts(".message") == [] and focused(page) == "prompt"
     page.chord(CONTROL, SHIFT, "s")
