@@ -65,10 +65,12 @@ $(VENV)/.ray: requirements/ray.txt $(VENV)/.ready
 	  echo "no ray for this Python or platform: its test is skipped"
 	touch $@
 
+# Most tests wait for a program of one or two threads.
+PYTEST_JOBS ?= 2
 test: $(BUILD)/build.ninja $(VENV)/.test $(VENV)/.ray
 	@cmake --build $(BUILD) --target all test_programs
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n $(PYTEST_JOBS) --dist loadfile
 
 # Downloads 1.6 GB the first time (bench/common/real_models.py); REAL_MODELS names another folder for them.
 REAL_MODELS ?= $(CURDIR)/.cache/real-models

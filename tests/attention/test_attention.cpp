@@ -243,7 +243,7 @@ bool same_bits(const Floats& a, const Floats& b) {
 }
 
 const CacheType f16 = CacheType::f16, q8_0 = CacheType::q8_0;
-const Case cases[] = {
+const Case all_cases[] = {
     Case(f16, 1, 1, 64, 64, 64, 20),      Case(f16, 1, 8, 64, 64, 1216, 1215),  Case(f16, 8, 8, 64, 64, 576, 560),
     Case(f16, 33, 3, 128, 128, 128, 60),  Case(f16, 5, 4, 96, 80, 256, 100),    Case(f16, 3, 2, 192, 128, 64, 10),
     Case(f16, 40, 1, 16, 16, 64, 0),      Case(f16, 2, 1, 256, 256, 128, 126),  Case(q8_0, 1, 1, 64, 64, 64, 20),
@@ -251,6 +251,18 @@ const Case cases[] = {
     Case(q8_0, 5, 4, 96, 160, 256, 100),  Case(q8_0, 2, 3, 256, 256, 128, 126), Case(q8_0, 13, 10, 32, 32, 128, 115),
     Case(q8_0, 3, 6, 128, 128, 640, 630),
 };
+
+// Emulated: those that it does not make take long.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> chosen = [] {
+    std::vector<Case> some;
+    for (const Case& c : all_cases) {
+      if (!check::is_emulated() || c.queries * c.group * c.head_size * c.cells < 1200000) some.push_back(c);
+    }
+    return some;
+  }();
+  return chosen;
+}
 
 void put_half(std::vector<std::uint8_t>& cells, std::size_t at, int bits) {
   cells[at] = static_cast<std::uint8_t>(bits);
@@ -260,7 +272,7 @@ void put_half(std::vector<std::uint8_t>& cells, std::size_t at, int bits) {
 }  // namespace
 
 TEST(agrees_with_float64) {
-  for (Case c : cases) {
+  for (Case c : cases()) {
     c.in_floats = true;
     CHECK(c.error(c.run(tested(), max_rows, Case::heads)) < 2e-6);
   }
@@ -268,7 +280,7 @@ TEST(agrees_with_float64) {
 
 // Weights whose rounding to int8 is almost halfway may differ by one.
 TEST(integers_agree_with_exact_sums_of_the_same_integers) {
-  for (const Case& c : cases) {
+  for (const Case& c : cases()) {
     if (c.type == f16) continue;
     const Floats out = c.run(tested(), max_rows);
     const std::vector<double> expected = c.rounded_reference();
@@ -350,10 +362,12 @@ TEST(values_with_unusual_scales_keep_their_accuracy) {
 }
 
 TEST(same_bits_for_every_instruction_set_and_split) {
-  for (const Case& c : cases) {
+  std::vector<int> splits = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows};
+  if (check::is_emulated()) splits = {1, 7, 64};
+  for (const Case& c : cases()) {
     const Floats expected = c.run(kernels_scalar, max_rows);
     if (&tested() != &kernels_scalar) {
-      for (const int rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 64, max_rows})
+      for (const int rows : splits)
         CHECK(same_bits(c.run(tested(), rows), expected));
     }
     CHECK(same_bits(c.run(tested(), 8, Case::heads), expected));

@@ -325,7 +325,7 @@ def test_a_terminal_shows_how_far_a_long_prompt_is_read(specdec: pathlib.Path, t
     with Terminal([specdec, "generate", "-f", tmp_path / "long.txt", "-c", "4000", "-t", "1", "-n", "1"]) as terminal:
         text, code = terminal.read_all()
     assert code == 0
-    progress, rest = text.split("\r\x1b[K", 1)
+    progress, rest = text.rsplit("\r\x1b[K", 1)
     assert re.search(r"\rreading: 0 of \d+ tokens", progress) and "def f(x)" not in progress and "def f(x)" in rest
     assert "reading:" not in rest.split("def f(x)")[-1]
 

@@ -54,7 +54,7 @@ def test_any_call_fails(call: str, specdec: pathlib.Path, failing_calls: Failing
     texts, code, _ = run(0, 0)
     (expected,) = set(texts)
     assert expected and code == 0
-    places = chosen(failing_calls.count(), ends=4)
+    places = chosen(failing_calls.count(), ends=2)
     for error in FAULTS[call]:
         for at in places:
             texts, code, message = run(error, at)

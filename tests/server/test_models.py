@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import http.client
+import json
 import pathlib
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -153,14 +156,18 @@ def test_loads_and_unloads_by_hand(specdec: pathlib.Path, folder: pathlib.Path) 
 def test_a_stream_is_kept_alive_while_it_waits(specdec: pathlib.Path, folder: pathlib.Path) -> None:
     options = ["--models-max", "1", "--sse-ping-interval", "1", "-np", "2", "-c", "16384", "--no-repack"]
     with serving(specdec, "--models-dir", folder, *options) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        long = {"model": "large", "prompt": PROMPT, "max_tokens": 12_000, "ignore_eos": True, "stream": True}
-        first = pool.submit(server.post, "/v1/completions", long)
-        wait_until(lambda: status(server, "large") == "loaded" and server.num_unfinished() > 0)
+        long = {"model": "large", "prompt": PROMPT, "max_tokens": 15_000, "ignore_eos": True, "stream": True}
+        first = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+        first.request("POST", "/v1/completions", json.dumps(long))
+        first.getresponse().readline()
         body = {"model": "small", "prompt": PROMPT, "max_tokens": 4, "stream": True}
-        reply = server.post("/v1/completions", body)
+        waiting = pool.submit(server.post, "/v1/completions", body)
+        time.sleep(1.5)
+        assert not waiting.done() and status(server, "large") == "loaded"
+        first.close()
+        reply = waiting.result()
         assert reply.text.startswith(": loading the model")
         assert reply.events[-1]["choices"][0]["finish_reason"] == "length"
-        assert first.result().status == 200
         failed = server.post("/v1/completions", {**body, "model": "broken"})  # quickly: the status can still say it
         assert failed.status == 500
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import http.client
 import itertools
+import json
 import pathlib
+import time
 from typing import Any
 
 import pytest
@@ -55,18 +58,23 @@ def test_no_progress_unless_asked(server: Server) -> None:
 
 
 def test_pings(specdec: pathlib.Path) -> None:
+    """While another request has the only slot."""
     options = ["-np", "1", "-c", "32768", "--no-repack"]
-    busy = {"prompt": PROMPT, "max_tokens": 12_000, "ignore_eos": True}
+    busy = {"prompt": PROMPT, "max_tokens": 30_000, "ignore_eos": True, "stream": True}
+    waiting = {"max_tokens": 4, "stream": True}
+    chat = {"messages": [{"role": "user", "content": PROMPT}], **waiting}
     for interval, expected in ((1, True), (-1, False)):
         with serving(specdec, *options, "--sse-ping-interval", interval) as server:
+            first = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+            first.request("POST", "/v1/completions", json.dumps(busy))
+            first.getresponse().readline()
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
-                first = pool.submit(server.complete, **busy)
-                wait_until(lambda: server.num_unfinished() == 1)
-                body = {"max_tokens": 4, "stream": True}
-                chat = {"messages": [{"role": "user", "content": PROMPT}], **body}
                 message = pool.submit(server.post, "/v1/messages", chat)
-                reply = server.post("/v1/completions", {"prompt": PROMPT, **body})
-                first.result()
-            for one in (reply, message.result()):
-                assert (":\n\n" in one.text) is expected
-            assert reply.events[-1]["choices"][0]["finish_reason"] == "length"
+                completion = pool.submit(server.post, "/v1/completions", {"prompt": PROMPT, **waiting})
+                wait_until(lambda: server.num_unfinished() == 3)
+                time.sleep(1.5)
+                assert not message.done() and not completion.done()
+                first.close()
+            for reply in (completion.result(), message.result()):
+                assert (":\n\n" in reply.text) is expected
+            assert completion.result().events[-1]["choices"][0]["finish_reason"] == "length"

@@ -109,7 +109,7 @@ TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
 TEST(close_to_the_best_fixed_length_beside_other_processes) {
   const Comparison noisy = long_runs(0.3, 0.01);
   noisy.print("noisy");
-  CHECK(noisy.least_of_best > 0.8 && noisy.below_best <= noisy.worlds / 40 && noisy.mean_of_best() > 0.98);
+  CHECK(noisy.least_of_best > 0.7 && noisy.below_best <= noisy.worlds / 40 && noisy.mean_of_best() > 0.98);
   CHECK(noisy.least_of_plain > 0.9);
 }
 
