@@ -162,7 +162,7 @@ def test_a_stream_is_kept_alive_while_it_waits(specdec: pathlib.Path, folder: pa
         first.getresponse().readline()
         body = {"model": "small", "prompt": PROMPT, "max_tokens": 4, "stream": True}
         waiting = pool.submit(server.post, "/v1/completions", body)
-        time.sleep(1.5)
+        time.sleep(2.5)
         assert not waiting.done() and status(server, "large") == "loaded"
         first.close()
         reply = waiting.result()
