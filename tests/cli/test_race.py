@@ -70,6 +70,18 @@ def test_two_columns_in_80(specdec: pathlib.Path) -> None:
     assert all(column.startswith("defbfs(graph,start):") for column in columns)
 
 
+def test_the_winner_is_named_in_40_columns(specdec: pathlib.Path) -> None:
+    with Terminal([specdec, "race", *QUICK], columns=40, rows=20) as terminal:
+        text, _ = terminal.read_all()
+    lines = final_lines(text)
+    assert all(width(line) <= 40 for line in lines)
+    end = next(i for i, line in enumerate(lines) if " wins: " in line)
+    shown = " ".join(line.strip() for line in lines[end:] if line)
+    assert re.fullmatch(
+        r"F16( \+ speculation)? wins: (none of the others is faster|[\d.]+ times as fast as F16)", shown
+    )
+
+
 def test_columns_hold_the_texts_of_a_pipe(specdec: pathlib.Path) -> None:
     """The columns show the generated texts; without a terminal they are printed one after another."""
     greedy = [*QUICK, "--temp", "0"]

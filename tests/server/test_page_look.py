@@ -57,6 +57,7 @@ def test_the_keyboard(page: Page, scripted_server: ScriptedServer) -> None:
     assert page.shows("#side")
     page.chord(CONTROL, ",")
     assert page.shows("#dialog")
+    assert page.run("return document.activeElement.innerText") == "Done"  # not "Reset all"
     page.type(ESCAPE)
     assert not page.shows("#dialog")
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -171,7 +172,9 @@ class Columns {
       cells.push_back(text_until(runner, seconds).lines(width, color_));
       height = std::max(height, cells.back().size());
     }
-    const std::size_t room = rows == 0 ? height : idx(std::max(1, rows - 5));  // 5 lines surround the text
+    const std::vector<std::string> verdict = verdict_lines(idx(total_width(width)));
+    const int around = 4 + static_cast<int>(verdict.size());  // lines above and below the text
+    const std::size_t room = rows == 0 ? height : idx(std::max(1, rows - around));
     std::string text =
         row(width, [](const Runner& runner) { return runner.name; }, Style::bold) + "\n" + rule(width) + "\n";
     for (std::size_t i = height > room ? height - room : 0; i < height; ++i) {
@@ -183,8 +186,8 @@ class Columns {
     }
     text += rule(width) + "\n" + row(width, [&](const Runner& runner) { return pace(runner, seconds); }, Style::bold);
     if (seconds < duration()) return text;
-    const int all = total_width(width);
-    return text + "\n" + column_line(winner_text(runners_), all, Style::bold, color_);
+    for (const std::string& line : verdict) text += "\n" + column_line(line, total_width(width), Style::bold, color_);
+    return text;
   }
 
   // The time of the last token of all.
@@ -201,6 +204,13 @@ class Columns {
   int total_width(int column) const { return count() * column + (count() - 1) * separator_width; }
   int column_width(int columns) const {
     return std::max(min_column_width, (columns - (count() - 1) * separator_width) / count());
+  }
+
+  std::vector<std::string> verdict_lines(std::size_t width) const {
+    std::vector<std::string> lines;
+    std::istringstream text(wrap(winner_text(runners_), width, 0));
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
   }
 
   ColumnText text_until(const Runner& runner, double seconds) const {
