@@ -1,4 +1,4 @@
-// IEEE 754 half precision in plain C++.
+// IEEE 754 half precision, and bfloat16, in plain C++.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,13 @@ static inline float half_to_float(std::uint16_t half) noexcept {
     return sign != 0 ? -magnitude : magnitude;
   }
   const std::uint32_t bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline float bfloat_to_float(std::uint16_t bfloat) noexcept {
+  const std::uint32_t bits = static_cast<std::uint32_t>(bfloat) << 16;
   float value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;

@@ -32,6 +32,10 @@ inline std::optional<blocks::Type> type_of(int type) {
       return Type::iq4_nl;
     case GGML_TYPE_IQ4_XS:
       return Type::iq4_xs;
+    case GGML_TYPE_MXFP4:
+      return Type::mxfp4;
+    case GGML_TYPE_NVFP4:
+      return Type::nvfp4;
     case GGML_TYPE_Q2_K:
       return Type::q2_k;
     case GGML_TYPE_Q3_K:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
+from gguf.quants import dequantize, quantize
 from tests.models.tiny_models import (
     NOT_GENERATIVE,
     RECIPES,
@@ -156,6 +157,27 @@ def test_the_same_bits_in_any_pass(row: Row, name: str, tmp_path: pathlib.Path) 
     expected = _core.evaluate(path, tokens, [1], 1)
     for sizes in ([2], [3, 7, 5], [9], [33], [65], [300]):
         assert (_core.evaluate(path, tokens, sizes, 1) == expected).all(), sizes
+
+
+def test_gpt_oss_with_experts_in_mxfp4(tmp_path: pathlib.Path) -> None:
+    """As it is published: the experts in MXFP4, the rest in 16 bits."""
+    model = make("gpt-oss")
+    kept = [name for name in model.tensors if "exps" not in name]
+    target = model.write(tmp_path / "target.gguf", GgmlType.MXFP4, kept)
+    experts = {name: tensor for name, tensor in model.tensors.items() if name.endswith("exps.weight")}
+    rounded = {name: dequantize(quantize(tensor, GgmlType.MXFP4), GgmlType.MXFP4) for name, tensor in experts.items()}
+    assert len(rounded) == 6
+    same = replace(model, tensors={**model.tensors, **rounded}).write(tmp_path / "same.gguf")
+    tokens = random_tokens(model, 100)
+    exact = model.write(tmp_path / "exact.gguf")
+    rows, expected, other = (_core.evaluate(str(path), tokens, [100], 1) for path in (target, same, exact))
+    assert 0 < abs(rows - expected).mean() < 0.02 * expected.std()  # activations are rounded to int8
+    assert abs(other - expected).mean() > 0.05 * expected.std()  # control: the weights were rounded
+    for sizes in ([1], [3, 7, 5], [33]):
+        assert (_core.evaluate(str(target), tokens, sizes, 1) == rows).all(), sizes
+    plain = generator(target, None, num_draft_tokens=0)
+    texts = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
+    check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", GgmlType.MXFP4, kept), texts)
 
 
 @pytest.mark.parametrize("architecture", ["rwkv6", "plamo2", "nonsense"])

@@ -27,7 +27,8 @@ constexpr NamedType types[] = {
     {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k},
     {GGML_TYPE_Q3_K, blocks::Type::q3_k},     {GGML_TYPE_Q4_K, blocks::Type::q4_k},
     {GGML_TYPE_Q5_K, blocks::Type::q5_k},     {GGML_TYPE_Q6_K, blocks::Type::q6_k},
-    {GGML_TYPE_Q1_0, blocks::Type::q1_0},
+    {GGML_TYPE_Q1_0, blocks::Type::q1_0},     {GGML_TYPE_MXFP4, blocks::Type::mxfp4},
+    {GGML_TYPE_NVFP4, blocks::Type::nvfp4},
 };
 static_assert(std::size(types) == blocks::num_types);
 
@@ -117,7 +118,7 @@ TEST(blocks_are_decoded_as_ggml_decodes_them) {
         const double scaled = static_cast<double>(w.scale[group]) * w.code[i % 32],
                      offset = static_cast<double>(w.offset[group]);
         const auto value = static_cast<double>(expected[static_cast<std::size_t>(i)]);
-        if (!std::isfinite(scaled + offset)) {
+        if (!std::isfinite(static_cast<float>(scaled + offset))) {
           CHECK(!std::isfinite(value));
           continue;
         }

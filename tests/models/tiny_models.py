@@ -188,7 +188,14 @@ class Model:
 
 
 def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
-    """The gguf package cannot encode K-quants: returns random blocks with values of about the tensor's magnitude."""
+    """The gguf package cannot encode K-quants and NVFP4: returns random blocks with values of about the tensor's
+    magnitude."""
+    if type == GgmlType.NVFP4:
+        shape = (*tensor.shape[:-1], tensor.shape[-1] // 64, 36)
+        blocks = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+        # UE4M3: 2^(n - 7) is 8 n; half of it times codes of about 5.
+        blocks[..., :4] = 8 * (7 + round(float(np.log2(tensor.std() / 2.5))))
+        return blocks.reshape(*tensor.shape[:-1], -1)
     if type not in K_QUANTS:
         return gguf.quants.quantize(tensor, type)
     columns = tensor.shape[-1] // 256

@@ -1,10 +1,11 @@
-// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL, IQ4_XS
-// and Q1_0.
+// The weight types of stock GGUF files whose products are ours: Q8_0, Q4_0 and their kin, the K-quants, IQ4_NL, IQ4_XS,
+// MXFP4, NVFP4 and Q1_0.
 //
-// A row of k weights is a row of blocks of 32, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h. Every
-// one of these types is the same thing in another packing: per group of 16 or 32 weights
+// A row of k weights is a row of blocks of 32, 64, 128 or 256 weights, in the layouts of llama.cpp's ggml-common.h.
+// Every one of these types is the same thing in another packing: per group of 16 or 32 weights
 //   weight = scale * code + offset
-// with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits).
+// with a small integer code, and scale and offset exact in f32 (an F16 number times an integer of at most 8 bits, or a
+// power of two).
 //
 //   type    block  bytes  code         scale              offset
 //   Q1_0      128     18  -1, 1        d                  -
@@ -15,6 +16,8 @@
 //   Q8_0       32     34  -128..127    d                  -
 //   IQ4_NL     32     18  -127..113    d                  -            16 codes from a table
 //   IQ4_XS    256    136  -127..113    d * (6 bits - 32)  -            the same table
+//   MXFP4      32     17  -12..12      2^(8 bits - 128)   -            twice E2M1: 0, 1, 2, 3, 4, 6, 8, 12
+//   NVFP4      64     36  -12..12      UE4M3 / 2          -            the same codes, groups of 16
 //   Q2_K      256     84  0..3         d * 4 bits         -dmin * 4 bits    groups of 16
 //   Q3_K      256    110  -4..3        d * (6 bits - 32)  -                 groups of 16
 //   Q4_K      256    144  0..15        d * 6 bits         -dmin * 6 bits
@@ -26,8 +29,8 @@
 
 namespace specdec::blocks {
 
-enum class Type { q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs, q2_k, q3_k, q4_k, q5_k, q6_k, q1_0 };
-constexpr int num_types = 13;
+enum class Type { q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, iq4_xs, q2_k, q3_k, q4_k, q5_k, q6_k, q1_0, mxfp4, nvfp4 };
+constexpr int num_types = 15;
 
 struct Format {
   const char* name;
@@ -35,7 +38,7 @@ struct Format {
   int group;            // weights that share a scale
   int lowest, highest;  // code
   bool offsets;
-  int bits;      // of a stored code: (code - lowest) / step; Q8_0: the signed byte; IQ4: a place in the table
+  int bits;      // of a stored code: (code - lowest) / step; Q8_0: the signed byte; IQ4, FP4: a place in a table
   int step = 1;  // between codes
 };
 
@@ -46,7 +49,8 @@ constexpr Format formats[num_types] = {
     {"IQ4_XS", 256, 136, 32, -127, 113, false, 4}, {"Q2_K", 256, 84, 16, 0, 3, true, 2},
     {"Q3_K", 256, 110, 16, -4, 3, false, 3},       {"Q4_K", 256, 144, 32, 0, 15, true, 4},
     {"Q5_K", 256, 176, 32, 0, 31, true, 5},        {"Q6_K", 256, 210, 16, -32, 31, false, 6},
-    {"Q1_0", 128, 18, 32, -1, 1, false, 1, 2},
+    {"Q1_0", 128, 18, 32, -1, 1, false, 1, 2},     {"MXFP4", 32, 17, 32, -12, 12, false, 4},
+    {"NVFP4", 64, 36, 16, -12, 12, false, 4},
 };
 static constexpr const Format& format_of(Type type) { return formats[static_cast<int>(type)]; }
 
@@ -54,17 +58,38 @@ static constexpr std::int64_t row_bytes(Type type, std::int64_t k) {
   return k / format_of(type).columns * format_of(type).bytes;
 }
 
-static constexpr bool has_table(Type type) { return type == Type::iq4_nl || type == Type::iq4_xs; }
 constexpr std::int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr std::int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+// The codes by what is stored; null: a code is the stored number, moved.
+static constexpr const std::int8_t* table_of(Type type) {
+  return type == Type::iq4_nl || type == Type::iq4_xs ? iq4_values
+         : type == Type::mxfp4 || type == Type::nvfp4 ? fp4_values
+                                                      : nullptr;
+}
+static constexpr bool has_table(Type type) { return table_of(type) != nullptr; }
 
 // 32 weights of a row as the file states them; groups of 32 have both halves' scales alike. Numbers d and m are F16
-// bits:
+// bits, d of MXFP4 BF16 bits:
 //   scale = d * scale_code,  offset = -(m * offset_code)
 struct Stored32 {
   std::uint8_t code[32];
-  std::uint16_t d, m;
+  std::uint16_t d[2], m;                      // d of columns 0-15, 16-31; they differ in NVFP4 alone
   std::int8_t scale_code[2], offset_code[2];  // of columns 0-15, 16-31
 };
+static constexpr bool has_bfloat_scales(Type type) { return type == Type::mxfp4; }
+static constexpr bool has_group_halves(Type type) { return type == Type::nvfp4; }  // d per group
+
+// BF16 bits of 2^(e - 128), F16 bits of half a UE4M3 number, as llama.cpp reads these bytes.
+static constexpr std::uint16_t bfloat_of_e8m0(int e) {
+  return static_cast<std::uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7);
+}
+static constexpr std::uint16_t half_of_ue4m3(int bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (bits == 0x7F) return 0;
+  if (exponent > 0) return static_cast<std::uint16_t>((exponent + 7) << 10 | mantissa << 7);
+  const int top = mantissa >= 4 ? 2 : mantissa >= 2 ? 1 : 0;  // mantissa * 2^-10
+  return static_cast<std::uint16_t>(mantissa == 0 ? 0 : (top + 5) << 10 | (mantissa << (10 - top) & 1023));
+}
 // Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
 Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept;
 

@@ -15,7 +15,7 @@ static inline std::uint16_t read16(const std::uint8_t* bytes) {
 }
 
 static inline void set_scale(Stored32& w, const std::uint8_t* d, int code = 1) {
-  w.d = read16(d);
+  w.d[0] = w.d[1] = read16(d);
   w.scale_code[0] = w.scale_code[1] = static_cast<std::int8_t>(code);
 }
 static inline void set_offset(Stored32& w, const std::uint8_t* m, int code = -1) {
@@ -92,6 +92,22 @@ static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int 
       set_nibbles(w, block + 8 + 16 * part);
       break;
     }
+    case Type::mxfp4:  // an exponent, then nibbles as in Q4_0
+      w.d[0] = w.d[1] = bfloat_of_e8m0(block[0]);
+      w.scale_code[0] = w.scale_code[1] = 1;
+      set_nibbles(w, block + 1);
+      break;
+    case Type::nvfp4:  // 4 scales; per group 8 bytes: column i in the low half of byte i, 8 + i in its high half
+      for (int g = 0; g < 2; ++g) {
+        const std::uint8_t* bytes = block + 4 + 16 * part + 8 * g;
+        w.d[g] = half_of_ue4m3(block[2 * part + g]);
+        w.scale_code[g] = 1;
+        for (int i = 0; i < 8; ++i) {
+          w.code[16 * g + i] = bytes[i] & 15;
+          w.code[16 * g + 8 + i] = bytes[i] >> 4;
+        }
+      }
+      break;
     case Type::q2_k:  // 16 times (minimum, scale) in 4 bits each; per 128 columns 32 bytes, whose bit pairs are parts;
                       // d, dmin
       set_scale(w, block + 80);

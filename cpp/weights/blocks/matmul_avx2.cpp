@@ -19,10 +19,12 @@ template <Type type>
 constexpr bool signed_bytes = format_of(type).highest > 63;
 
 // Pair sums of int16 that can be added without overflow.
+constexpr int power_of_two_up_to(int n) { return n < 2 ? n : 2 * power_of_two_up_to(n / 2); }
 template <Type type>
 constexpr int pairs_that_fit =
-    signed_bytes<type> ? 1 : 32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2);
+    signed_bytes<type> ? 1 : power_of_two_up_to(32767 / ((format_of(type).highest - format_of(type).lowest) * 127 * 2));
 static_assert(pairs_that_fit<Type::q6_k> == 2 && pairs_that_fit<Type::q5_k> == 4 && pairs_that_fit<Type::q4_k> == 8);
+static_assert(pairs_that_fit<Type::mxfp4> == 4);
 static_assert(128 * 127 * 2 <= 32767);
 
 template <Type type, int C, class Weights>

@@ -33,6 +33,10 @@ SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+SPECDEC_INLINE Floats load_bfloats(const std::uint8_t* p) {
+  const __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+}
 SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }

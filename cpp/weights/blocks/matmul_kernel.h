@@ -4,8 +4,8 @@
 //   repeats_in_registers       how often a tile of codes of one plane may be decoded before storing it pays
 //   vector_rows                rows in a vector
 //   Codes, Ints, Floats        vectors of four codes, one sum, one number per row, with load_codes, store_codes,
-//                              load_floats, store_floats, load_halves (F16), load_bytes (int8), negative, broadcast,
-//                              to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
+//                              load_floats, store_floats, load_halves (F16), load_bfloats (BF16), load_bytes (int8),
+//                              negative, broadcast, to_floats, multiplied (a * b), fused (a * b + c), either (a | b)
 //   field(codes, shift, mask)  bits of every byte after a shift to the right, or by a negative number to the left
 //   finished<type>(codes)      from stored codes to those that group_sums multiplies
 //   group_sums<type, C>(weights, x, group, sums)
@@ -67,13 +67,14 @@ class TileWeights {
   SPECDEC_INLINE void start_block() {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
-      d_[v] = load_halves(block_ + 2 * vector_rows * v);
+      if constexpr (has_bfloat_scales(type)) d_[v] = load_bfloats(block_ + 2 * vector_rows * v);
+      else if constexpr (!has_group_halves(type)) d_[v] = load_halves(block_ + 2 * vector_rows * v);
       if constexpr (format_of(type).offsets) {
         m_[v] = load_halves(block_ + 2 * tile_rows + 2 * vector_rows * v);
         if constexpr (has_scale_codes(type)) m_[v] = negative(m_[v]);
       }
     }
-    scales_ = block_ + halves_bytes(type);
+    scales_ = has_group_halves(type) ? block_ : block_ + halves_bytes(type);
     codes_ = block_ + codes_at(type);
   }
   // Columns 4 four .. 4 four + 3 of 32.
@@ -88,6 +89,7 @@ class TileWeights {
     return finished<type>(code);
   }
   SPECDEC_INLINE Floats scale(int group, int v) const {
+    if constexpr (has_group_halves(type)) return load_halves(scales_ + 2 * (group * tile_rows + v * vector_rows));
     if constexpr (!has_scale_codes(type)) return d_[v];
     return multiplied(d_[v], load_bytes(scales_ + group * tile_rows + v * vector_rows));
   }
@@ -96,7 +98,7 @@ class TileWeights {
     return multiplied(m_[v], load_bytes(scales_ + (groups_of(type) + group) * tile_rows + v * vector_rows));
   }
   SPECDEC_INLINE void next_part() {
-    scales_ += block_size / format_of(type).group * tile_rows;
+    scales_ += block_size / format_of(type).group * tile_rows * (has_group_halves(type) ? 2 : 1);
     codes_ += codes_bytes(type);
   }
   SPECDEC_INLINE void next_block() { block_ += tile_block_bytes(type); }
@@ -306,9 +308,10 @@ void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64
             float* out, std::int64_t ldo, void* scratch) noexcept {
   using Multiply =
       void (*)(const Matrix&, const PanelBlock*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, void*);
-  constexpr Multiply by_type[num_types] = {
-      multiply<Type::q4_0>,   multiply<Type::q4_1>,   multiply<Type::q5_0>, multiply<Type::q5_1>, multiply<Type::q8_0>,
-      multiply<Type::iq4_nl>, multiply<Type::iq4_xs>, multiply<Type::q2_k>, multiply<Type::q3_k>, multiply<Type::q4_k>,
-      multiply<Type::q5_k>,   multiply<Type::q6_k>,   multiply<Type::q1_0>};
+  constexpr Multiply by_type[num_types] = {multiply<Type::q4_0>,   multiply<Type::q4_1>,  multiply<Type::q5_0>,
+                                           multiply<Type::q5_1>,   multiply<Type::q8_0>,  multiply<Type::iq4_nl>,
+                                           multiply<Type::iq4_xs>, multiply<Type::q2_k>,  multiply<Type::q3_k>,
+                                           multiply<Type::q4_k>,   multiply<Type::q5_k>,  multiply<Type::q6_k>,
+                                           multiply<Type::q1_0>,   multiply<Type::mxfp4>, multiply<Type::nvfp4>};
   by_type[static_cast<int>(m.type)](m, panel, n, row_begin, row_end, out, ldo, scratch);
 }

@@ -80,16 +80,17 @@ struct Place {
   }
 };
 
-template <bool is_signed>
-SPECDEC_INLINE __m128i iq4_table() {
-  constexpr int add = is_signed ? 0 : 127;
-  const auto entry = [](int i) { return static_cast<char>(iq4_values[i] + add); };
+// The codes of a type with a table; unsigned: less the lowest.
+template <Type type>
+SPECDEC_INLINE __m128i code_table() {
+  constexpr int add = signed_bytes<type> ? 0 : -format_of(type).lowest;
+  const auto entry = [](int i) { return static_cast<char>(table_of(type)[i] + add); };
   return _mm_setr_epi8(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7), entry(8),
                        entry(9), entry(10), entry(11), entry(12), entry(13), entry(14), entry(15));
 }
-template <bool is_signed>
-SPECDEC_INLINE __m256i iq4_codes(__m256i nibbles) {
-  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(iq4_table<is_signed>()), nibbles);
+template <Type type>
+SPECDEC_INLINE __m256i table_codes(__m256i nibbles) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(code_table<type>()), nibbles);
 }
 
 // 32 columns from 16 bytes: 0-15 in the low halves of bytes.
@@ -149,11 +150,22 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
         to.store(16 * half + 4 * g, is_signed ? q.part[g] : _mm256_xor_si256(q.part[g], bytes(0x80)));
     }
   } else if constexpr (type == Type::iq4_nl) {
-    store_nibbles(load(rows + 2), to, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
+    store_nibbles(load(rows + 2), to, [](__m256i v, int) { return table_codes<type>(v); });
   } else if constexpr (type == Type::iq4_xs) {
     for (int part = 0; part < 8; ++part) {
       const Place part_codes{to.at + 32 * part * tile_rows};
-      store_nibbles(load(rows + (8 + 16 * part)), part_codes, [](__m256i v, int) { return iq4_codes<is_signed>(v); });
+      store_nibbles(load(rows + (8 + 16 * part)), part_codes, [](__m256i v, int) { return table_codes<type>(v); });
+    }
+  } else if constexpr (type == Type::mxfp4) {
+    store_nibbles(load(rows + 1), to, [](__m256i v, int) { return table_codes<type>(v); });
+  } else if constexpr (type == Type::nvfp4) {
+    for (int part = 0; part < 2; ++part) {
+      const Quad q = load(rows + (4 + 16 * part));  // 8 bytes of a group, then of the next
+      for (int g = 0; g < 4; ++g) {
+        const int column = 32 * part + 16 * (g / 2) + 4 * (g % 2);
+        to.store(column, table_codes<type>(low_half(q.part[g])));
+        to.store(column + 8, table_codes<type>(high_half(q.part[g])));
+      }
     }
   } else if constexpr (type == Type::q4_k) {
     for (int c = 0; c < 4; ++c) {
@@ -259,6 +271,14 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
   if constexpr (type == Type::q4_1 || type == Type::q5_1) {
     scale.store(0, row_halves(rows));
     offset.store(0, row_halves(rows + 2));
+  } else if constexpr (type == Type::mxfp4) {
+    const auto at = [&](int r) { return bfloat_of_e8m0(rows.at[r * rows.stride]) << 16; };
+    scale.store(0, _mm256_castsi256_ps(_mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
+  } else if constexpr (type == Type::nvfp4) {
+    for (int g = 0; g < 4; ++g) {
+      const auto at = [&](int r) { return static_cast<short>(half_of_ue4m3(rows.at[r * rows.stride + g])); };
+      scale.store(g, _mm256_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
+    }
   } else if constexpr (!has_scale_codes(type)) {
     const __m256 d = row_halves(rows);
     for (int g = 0; g < groups_of(type); ++g) scale.store(g, d);
@@ -328,7 +348,7 @@ void decode_tile(const std::uint8_t* w, std::int64_t row_bytes, std::int64_t blo
 // From stored codes to what group_sums multiplies.
 template <Type type>
 SPECDEC_INLINE Codes finished(Codes code) {
-  if constexpr (has_table(type)) return looked_up(iq4_table<signed_bytes<type>>(), code);
+  if constexpr (has_table(type)) return looked_up(code_table<type>(), code);
   else if constexpr (type == Type::q8_0 && !signed_bytes<type>)
     return flipped(code, broadcast_ints(static_cast<std::int32_t>(0x80808080)));
   else return code;

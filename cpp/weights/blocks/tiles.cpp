@@ -52,7 +52,12 @@ void write_tile_of(const std::uint8_t* weights, std::int64_t row_bytes, int rows
       for (int row = 0; row < rows; ++row) {
         const Stored32 w = stored_in_file(type, weights + row * row_bytes + b * format.bytes, part);
         for (int four = 0; four < 8; ++four) std::memcpy(&codes.word[four][row], w.code + 4 * four, 4);
-        std::memcpy(tile + 2 * row, &w.d, sizeof w.d);
+        if constexpr (has_group_halves(type)) {
+          for (int g = 0; g < groups; ++g)
+            std::memcpy(tile + 2 * ((part * groups + g) * tile_rows + row), &w.d[g], sizeof w.d[g]);
+        } else {
+          std::memcpy(tile + 2 * row, w.d, sizeof w.d[0]);
+        }
         if constexpr (format.offsets) std::memcpy(tile + 2 * tile_rows + 2 * row, &w.m, sizeof w.m);
         if constexpr (has_scale_codes(type)) {
           for (int g = 0; g < groups; ++g) {
@@ -90,10 +95,11 @@ void write_tile(Type type, const std::uint8_t* weights, std::int64_t row_bytes, 
 Stored32 stored_in_tile(Type type, const std::uint8_t* block, int row, int part) noexcept {
   const Format& format = format_of(type);
   Stored32 w{};
-  std::memcpy(&w.d, block + 2 * row, sizeof w.d);
   if (format.offsets) std::memcpy(&w.m, block + 2 * tile_rows + 2 * row, sizeof w.m);
   for (int half = 0; half < 2; ++half) {
     const int group = (32 * part + 16 * half) / format.group;
+    const int of_group = has_group_halves(type) ? group * tile_rows : 0;
+    std::memcpy(&w.d[half], block + 2 * (of_group + row), sizeof w.d[half]);
     const std::uint8_t* scale = block + halves_bytes(type) + group * tile_rows + row;
     w.scale_code[half] = has_scale_codes(type) ? static_cast<std::int8_t>(*scale) : std::int8_t{1};
     w.offset_code[half] = !format.offsets         ? std::int8_t{0}

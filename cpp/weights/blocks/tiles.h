@@ -4,7 +4,7 @@
 //
 // A tile holds 16 rows of k weights, block after block of the type's columns; rows missing in the last tile are
 // zeros. A block:
-//   d            16 F16, one per row
+//   d            16 F16, one per row (MXFP4: BF16; NVFP4: [group][16])
 //   m            16 F16; types with offsets
 //   scale codes  [group][16] int8;   blocks of 256 columns only
 //   minima       [group][16] int8;   blocks of 256 columns with offsets
@@ -30,7 +30,9 @@ static constexpr int high_bits(Type type) { return format_of(type).bits - low_bi
 // Bytes of the parts of a block of a tile.
 static constexpr int groups_of(Type type) { return format_of(type).columns / format_of(type).group; }
 static constexpr bool has_scale_codes(Type type) { return format_of(type).columns == 256; }
-static constexpr int halves_bytes(Type type) { return tile_rows * 2 * (format_of(type).offsets ? 2 : 1); }
+static constexpr int halves_bytes(Type type) {
+  return tile_rows * 2 * (has_group_halves(type) ? groups_of(type) : format_of(type).offsets ? 2 : 1);
+}
 static constexpr int scale_bytes(Type type) {
   return has_scale_codes(type) ? tile_rows * groups_of(type) * (format_of(type).offsets ? 2 : 1) : 0;
 }

@@ -24,6 +24,10 @@ SPECDEC_INLINE void store_floats(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
+SPECDEC_INLINE Floats load_bfloats(const std::uint8_t* p) {
+  const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+}
 SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }

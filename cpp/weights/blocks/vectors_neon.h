@@ -20,6 +20,9 @@ SPECDEC_INLINE Codes field(Codes v, int shift, int mask) {
 SPECDEC_INLINE Floats load_floats(const float* p) { return vld1q_f32(p); }
 SPECDEC_INLINE void store_floats(float* p, Floats v) { vst1q_f32(p, v); }
 SPECDEC_INLINE Floats load_halves(const std::uint8_t* p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+SPECDEC_INLINE Floats load_bfloats(const std::uint8_t* p) {
+  return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
 SPECDEC_INLINE Floats load_bytes(const std::uint8_t* p) {  // signed
   std::int32_t four;
   __builtin_memcpy(&four, p, sizeof four);
@@ -37,7 +40,7 @@ SPECDEC_INLINE void finish_streams() {}
 
 template <Type type>
 SPECDEC_INLINE Codes finished(Codes code) {
-  if constexpr (has_table(type)) return vqtbl1q_s8(vld1q_s8(iq4_values), vreinterpretq_u8_s8(code));
+  if constexpr (has_table(type)) return vqtbl1q_s8(vld1q_s8(table_of(type)), vreinterpretq_u8_s8(code));
   else if constexpr (type == Type::q8_0) return code;
   else return vaddq_s8(code, vdupq_n_s8(static_cast<std::int8_t>(format_of(type).lowest)));
 }

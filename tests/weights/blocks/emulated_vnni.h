@@ -115,6 +115,16 @@ EMULATED Ints bytes_to_ints(__m128i v) {
   std::memcpy(out.lane, &low, sizeof low), std::memcpy(out.lane + 8, &high, sizeof high);
   return out;
 }
+EMULATED Ints words_to_ints(__m256i v) {  // unsigned
+  std::uint16_t words[16];
+  std::memcpy(words, &v, sizeof words);
+  return each<Ints>([&](int i) { return static_cast<std::int32_t>(words[i]); });
+}
+EMULATED Floats bits_of_floats(Ints v) {
+  Floats out;
+  std::memcpy(&out, &v, sizeof out);
+  return out;
+}
 EMULATED __m256i products_256(__m256i sum, __m256i w, __m256i a) {
   std::int32_t s[8], x[8], y[8];
   std::memcpy(s, &sum, sizeof s), std::memcpy(x, &w, sizeof x), std::memcpy(y, &a, sizeof y);
@@ -138,6 +148,8 @@ EMULATED __m256i products_256(__m256i sum, __m256i w, __m256i a) {
 #define _mm512_broadcast_i32x4 emulated::four_times
 #define _mm512_cvtph_ps emulated::halves_to_floats
 #define _mm512_cvtepi8_epi32 emulated::bytes_to_ints
+#define _mm512_cvtepu16_epi32 emulated::words_to_ints
+#define _mm512_castsi512_ps emulated::bits_of_floats
 #define _mm512_loadu_ps emulated::load_floats
 #define _mm512_storeu_ps emulated::store_floats
 #define _mm512_set1_epi32 emulated::set_ints
