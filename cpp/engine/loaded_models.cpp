@@ -10,9 +10,13 @@
 #include "engine/draft_corpus.h"
 #include "engine/memory.h"
 #include "llama/backend.h"
+#include "llama/block_context.h"
+#include "model_file/block_file.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
+#include "speculative/block_drafter.h"
 #include "speculative/combined_proposer.h"
+#include "speculative/drafting_head.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 
@@ -99,7 +103,8 @@ void LoadedModels::make_target_context(int context_length) {
     context.num_snapshots = options_.num_draft_tokens > 0 ? options_.num_draft_tokens : default_snapshots;
   }
   if (target_model_->has_head() || resolved_.head.kind != HeadKind::none) {
-    const HeadTarget::Rows hidden{resolved_.head.target_layers, resolved_.head.kind == HeadKind::assistant};
+    const HeadKind kind = resolved_.head.kind;
+    const HeadTarget::Rows hidden{resolved_.head.target_layers, kind == HeadKind::assistant, kind != HeadKind::block};
     auto target = std::make_unique<HeadTarget>(target_model_, threads_, context, hidden);
     head_target_ = target.get();
     target_ = std::move(target);
@@ -125,7 +130,8 @@ void LoadedModels::load_draft() {
   if (std::holds_alternative<OwnHead>(source)) make_head_context(target_model_);
   if (resolved_.parts.empty()) return;
   load_draft_model();
-  if (resolved_.head.kind != HeadKind::none) make_head_context(draft_model_);
+  if (resolved_.head.kind == HeadKind::block) make_block_context();
+  else if (resolved_.head.kind != HeadKind::none) make_head_context(draft_model_);
   else make_draft_context();
 }
 
@@ -186,6 +192,19 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
   context.kv_type = parse_kv_type(options_.kv_type);
   std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, *head_target_);
   head_ = std::make_unique<DraftingHead>(*head_target_, *layers, options_.max_sequences);
+  draft_ = std::move(layers);
+  draft_from({*head_, target_->vocabulary_size()});
+}
+
+void LoadedModels::make_block_context() {
+  Context::Options target;
+  target.batch_size = options_.n_batch;
+  target.num_slots = options_.max_sequences;
+  target.kv_type = parse_kv_type(options_.kv_type);
+  const BlockFile file = block_file(resolved_.parts);
+  const Context::Options options = BlockContext::options_for(*head_target_, target, file);
+  auto layers = std::make_unique<BlockContext>(draft_model_, threads_, options, *head_target_, file);
+  head_ = std::make_unique<BlockDrafter>(*head_target_, *layers, options_.max_sequences);
   draft_ = std::move(layers);
   draft_from({*head_, target_->vocabulary_size()});
 }

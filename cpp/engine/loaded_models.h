@@ -13,8 +13,8 @@
 #include "llama/model.h"
 #include "speculative/corpus_index.h"
 #include "speculative/draft_model_proposer.h"
-#include "speculative/drafting_head.h"
 #include "speculative/proposer.h"
+#include "speculative/target_of_head.h"
 
 namespace specdec {
 
@@ -32,7 +32,7 @@ class LoadedModels {
   Context& target_context() { return *target_; }
   const Context& target_context() const { return *target_; }
   Context* draft_context() { return draft_.get(); }  // of a draft model or of a head's layers
-  DraftingHead* head() { return head_.get(); }       // null: the draft, if any, is another model
+  HeadModel* head() { return head_.get(); }          // null: the draft, if any, is another model
   Proposer* proposer() { return proposer_.get(); }   // null: no drafts
 
   // The models as the speculative loop runs them. draft(): of a draft model or head; null: there is none.
@@ -58,6 +58,7 @@ class LoadedModels {
   void load_draft_model();
   void make_draft_context();
   void make_head_context(const std::shared_ptr<const Model>& model);
+  void make_block_context();
   std::shared_ptr<const CorpusIndex> load_corpus();
   void draft_from(DraftModelProposer model);
   int context_length(const std::vector<GgufFile>& target);
@@ -71,7 +72,7 @@ class LoadedModels {
   std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<Context> target_, draft_;
   HeadTarget* head_target_ = nullptr;  // the target's context if a head drafts
-  std::unique_ptr<DraftingHead> head_;
+  std::unique_ptr<HeadModel> head_;
   std::shared_ptr<const CorpusIndex> corpus_;
   std::unique_ptr<Proposer> proposer_;
   int draft_window_ = 0;

@@ -12,10 +12,11 @@ PrefixFile ModelStates::save(int slot, const std::vector<Token>& tokens, int len
   prefix.target_state = target_.state(slot);
   if (head_ != nullptr) head_->catch_up(slot);
   const float* const row = head_ != nullptr ? head_->next_row(slot) : nullptr;
-  if (draft_ != nullptr && draft_->length(slot) <= length && (head_ == nullptr || row != nullptr)) {
+  const bool has_row = row_bytes() == 0 || row != nullptr;
+  if (draft_ != nullptr && draft_->length(slot) <= length && has_row) {
     prefix.num_draft_tokens = static_cast<std::uint64_t>(draft_->length(slot));
     prefix.draft_state = draft_->state(slot);
-    if (head_ != nullptr) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes());
+    if (row != nullptr) prefix.draft_state.append(reinterpret_cast<const char*>(row), row_bytes());
   }
   return prefix;
 }
@@ -34,7 +35,7 @@ void ModelStates::restore_draft(int slot, const PrefixFile& prefix) {
     return;
   const std::size_t size = prefix.draft_state.size() - row_bytes();
   if (!draft_->restore(slot, prefix.draft_state.substr(0, size), length) || head_ == nullptr) return;
-  std::vector<float> row(idx(head_->target_row_size()));
+  std::vector<float> row(idx(head_->next_row_size()));
   std::memcpy(row.data(), prefix.draft_state.data() + size, row_bytes());
   head_->restored(slot, length, prefix.tokens[idx(length) - 1], row.data());
 }

@@ -7,7 +7,7 @@
 #include "engine/prefix_file.h"
 #include "llama/context.h"
 #include "speculative/decoder.h"
-#include "speculative/drafting_head.h"
+#include "speculative/target_of_head.h"
 
 namespace specdec {
 
@@ -25,20 +25,20 @@ class SlotStates {
 class ModelStates final : public SlotStates {
  public:
   // draft, head: null if there is none. All outlive this.
-  ModelStates(Decoder& decoder, Context& target, Context* draft, DraftingHead* head)
+  ModelStates(Decoder& decoder, Context& target, Context* draft, HeadModel* head)
       : decoder_(decoder), target_(target), draft_(draft), head_(head) {}
 
   PrefixFile save(int slot, const std::vector<Token>& tokens, int length) override;
   bool restore(int slot, const PrefixFile& prefix) override;
 
  private:
-  std::size_t row_bytes() const { return head_ == nullptr ? 0 : idx(head_->target_row_size()) * sizeof(float); }
+  std::size_t row_bytes() const { return head_ == nullptr ? 0 : idx(head_->next_row_size()) * sizeof(float); }
   void restore_draft(int slot, const PrefixFile& prefix);
 
   Decoder& decoder_;
   Context& target_;
   Context* draft_;
-  DraftingHead* head_;
+  HeadModel* head_;
 };
 
 }  // namespace specdec

@@ -17,8 +17,8 @@ bool can_decode(const ggml_tensor* weights) {
 }
 
 // values [count, k]: rows of one of the matrices.
-void decode_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count,
-                 float* values) {
+void decode_matrix_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t first, std::int64_t count,
+                        float* values) {
   if (is_mxfp6(weights)) return decode_mxfp6_rows(weights, matrix, first, count, values);
   ggml_get_type_traits(weights->type)->to_float(row_of(weights, first, matrix, 0), values, count * weights->ne[0]);
 }
@@ -26,6 +26,14 @@ void decode_rows(const ggml_tensor* weights, std::int64_t matrix, std::int64_t f
 }  // namespace
 
 bool is_block_type(int ggml_type) { return type_of(ggml_type).has_value(); }
+
+bool can_decode_rows(const ggml_tensor* weights) { return weights->type == GGML_TYPE_F32 || can_decode(weights); }
+
+void decode_rows(const ggml_tensor* weights, std::int64_t first, std::int64_t count, float* values) {
+  if (weights->type == GGML_TYPE_F32)
+    std::copy_n(static_cast<const float*>(row_of(weights, first, 0, 0)), count * weights->ne[0], values);
+  else decode_matrix_rows(weights, 0, first, count, values);
+}
 
 bool can_have_tiles(const ggml_tensor* weights, int type) {
   if (!is_block_type(type) || weights->ne[0] % ggml_blck_size(static_cast<ggml_type>(type)) != 0) return false;
@@ -65,7 +73,7 @@ void write_tiles(const ggml_tensor* weights, int type, std::int64_t first, std::
                        count = std::min<std::int64_t>(blocks::tile_rows, rows - row);
     const void* from = row_of(weights, row, tile / per_matrix, 0);
     if (rounds) {
-      decode_rows(weights, tile / per_matrix, row, count, values.data());
+      decode_matrix_rows(weights, tile / per_matrix, row, count, values.data());
       if (blocks::can_round_to(*type_of(type)))
         blocks::round_rows(*type_of(type), values.data(), count, k, rounded.data());
       else ggml_quantize_chunk(static_cast<ggml_type>(type), values.data(), rounded.data(), 0, count, k, nullptr);

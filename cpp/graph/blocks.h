@@ -16,6 +16,10 @@ namespace specdec {
 bool is_block_type(int ggml_type);
 bool has_our_products(const ggml_tensor* weights);  // of block types, MXFP6, F16 and BF16
 
+// values [count][columns] = rows of a matrix in this machine's memory, as F32.
+bool can_decode_rows(const ggml_tensor* weights);
+void decode_rows(const ggml_tensor* weights, std::int64_t first, std::int64_t count, float* values);
+
 // The implementation for a product of such a matrix, or of one with tiles (src[0], in whatever buffer), and F32
 // activations; null for any other operation. Types, strides and tiles alone decide, never the number of tokens.
 ggml::cpu::tensor_traits* block_traits(const ggml_tensor* op);

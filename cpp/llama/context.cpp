@@ -173,9 +173,8 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
 
-  model_->check_rpc_servers();  // before: a lost server never returns; after: its reads were zeros
+  begin_pass();
   batch_->clear();
-  lengths_before_ = lengths_;
   const bool is_padded = inputs.size() > 1 && worth_padding(inputs, width);
   if (is_padded) {
     auto input = inputs.begin();
@@ -188,17 +187,11 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   } else {
     for (const PassInput& input : inputs) add_input(input);
   }
-  pass_size_ = batch_->size();
 
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
   }
-  try {
-    run_pass(num_rows > 0);
-  } catch (...) {
-    undo_pass();
-    throw;
-  }
+  run_pass(batch_->get(), num_rows > 0);
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);
   }
@@ -208,10 +201,25 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
 }
 
-void Context::run_pass(bool wants_logits) {
+void Context::begin_pass() {
+  model_->check_rpc_servers();  // before: a lost server never returns; after: its reads were zeros
+  lengths_before_ = lengths_;
+}
+
+void Context::run_pass(const llama_batch& batch, bool wants_logits) {
+  pass_size_ = batch.n_tokens;
+  try {
+    try_pass(batch, wants_logits);
+  } catch (...) {
+    undo_pass();
+    throw;
+  }
+}
+
+void Context::try_pass(const llama_batch& batch, bool wants_logits) {
   take_backend_errors();
   take_failure();
-  const int status = run_guarded([this] { return llama_decode(context_.get(), batch_->get()); });
+  const int status = run_guarded([&] { return llama_decode(context_.get(), batch); });
   logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
   check_pass(status, pass_size_);
 }

@@ -118,6 +118,10 @@ class Context : public WindowedModel {
   int next_position(int slot) const { return length(slot) - offset(slot); }
 
   void encode(const llama_batch& rows);  // a pass of llama.cpp's encoder
+  // A pass over a batch of the caller's, who counts its tokens by skip() in between. If it throws, the slots hold what
+  // they held at begin_pass().
+  void begin_pass();
+  void run_pass(const llama_batch& batch, bool wants_logits);
 
   const Model& model() const { return *model_; }
   const Options& options() const { return options_; }
@@ -134,7 +138,7 @@ class Context : public WindowedModel {
   bool ask_cancelled();
   int run_guarded(const std::function<int()>& pass);
   void check_pass(int status, int num_tokens);
-  void run_pass(bool wants_logits);
+  void try_pass(const llama_batch& batch, bool wants_logits);
   void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
 

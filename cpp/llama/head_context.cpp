@@ -86,13 +86,18 @@ HeadTarget::HeadTarget(const std::shared_ptr<const Model>& model, std::shared_pt
   ask_for_rows();
 }
 
+// The output of the last layer of all: where a head reads it as such, not as the input of what follows.
+bool HeadTarget::is_output(int layer) const {
+  return rows_.has_output_row && layer == llama_model_n_layer(model().get());
+}
+
 void HeadTarget::ask_for_rows() {
-  const int last = llama_model_n_layer(model().get());
   const std::vector<int>& layers = rows_.layers;
-  const bool wants_output = layers.empty() || std::find(layers.begin(), layers.end(), last) != layers.end();
+  const bool wants_output =
+      layers.empty() || std::any_of(layers.begin(), layers.end(), [&](int layer) { return is_output(layer); });
   if (wants_output) llama_set_embeddings_nextn(get(), true, false);
   for (const int layer : layers) {
-    if (layer != last) llama_set_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer), true);
+    if (!is_output(layer)) llama_set_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer), true);
   }
   if (layers.empty()) return;
   try {
@@ -100,9 +105,15 @@ void HeadTarget::ask_for_rows() {
     const auto slots = static_cast<std::uint32_t>(options().num_slots);
     llama_graph_reserve(get(), slots, slots, slots);
   } catch (const std::runtime_error&) {
-    throw ModelError(model().path() + ": llama.cpp does not give the rows of the layers of architecture " +
-                     model().architecture() + " that the drafting head reads. Use another draft, or \"suffix\"");
+    reject_layers();
   }
+  // Of a graph without them llama.cpp would return memory that nothing wrote.
+  if (wants_output && get()->get_gf_res_reserve()->get_h_nextn() == nullptr) reject_layers();
+}
+
+void HeadTarget::reject_layers() const {
+  throw ModelError(model().path() + ": llama.cpp does not give the rows of the layers of architecture " +
+                   model().architecture() + " that the drafting head reads. Use another draft, or \"suffix\"");
 }
 
 void HeadTarget::decode(const std::vector<PassInput>& inputs) {
@@ -117,15 +128,14 @@ void HeadTarget::add_input(const PassInput& input) {
 }
 
 void HeadTarget::collect_rows() {
-  const int last = llama_model_n_layer(model().get());
   const auto width = idx(llama_model_n_embd(model().get()));
   collected_.resize(places_.size() * idx(hidden_size_));
   float* to = collected_.data();
   for (const int place : places_) {
     for (const int layer : rows_.layers) {
-      const float* from =
-          layer == last ? llama_get_embeddings_nextn_ith(get(), place)
-                        : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) + idx(place) * width;
+      const float* from = is_output(layer) ? llama_get_embeddings_nextn_ith(get(), place)
+                                           : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) +
+                                                 idx(place) * width;
       to = std::copy_n(from, width, to);
     }
   }

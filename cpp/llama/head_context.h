@@ -17,6 +17,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
     std::vector<int>
         layers;  // rows are the inputs of these layers, one after the other; empty: the output of the last layer
     bool has_shared_cache = false;  // an assistant reads this cache
+    bool has_output_row = true;     // the number of layers means the model's hidden row, as EAGLE-3 heads read it
   };
   // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
   HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -31,6 +32,8 @@ class HeadTarget final : public Context, public HiddenRowModel {
   void add_input(const PassInput& input) override;
   void ask_for_rows();
   void collect_rows();
+  bool is_output(int layer) const;
+  [[noreturn]] void reject_layers() const;
 
   Rows rows_;
   int hidden_size_;

@@ -20,7 +20,8 @@ Output output_of(llama_model* head, HeadKind kind, const llama_model* target) {
                                     [](const llama_layer& l) { return l.nextn.eh_proj != nullptr; });
     if (first != head->layers.end()) own = &first->nextn.shared_head_head;
   }
-  ggml_tensor* const others = kind == HeadKind::eagle3 ? target->output : head->output;
+  const bool uses_targets = kind == HeadKind::eagle3 || kind == HeadKind::block;
+  ggml_tensor* const others = uses_targets ? target->output : head->output;
   return {own, *own != nullptr ? *own : others};
 }
 

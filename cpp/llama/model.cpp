@@ -104,6 +104,8 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     head_rows_need_logits_ = head.rows_need_logits;
   } else if (head_kind_ == HeadKind::assistant) {
     head_rows_need_logits_ = true;
+  } else if (head_kind_ == HeadKind::block) {
+    num_head_layers_ = static_cast<int>(parts.front().integer("dflash.block_count").value_or(0));
   } else if (head_kind_ != HeadKind::none) {
     num_head_layers_ = 1;
   }
@@ -160,6 +162,13 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   }
   if (llama_vocab_type(llama_model_get_vocab(get())) == LLAMA_VOCAB_TYPE_NONE) {
     throw ModelError(path_ + ": the file has no vocabulary; convert the model with its tokenizer");
+  }
+  if (head_kind_ == HeadKind::block) {
+    try {
+      block_rows_ = std::make_unique<BlockRows>(get());
+    } catch (const std::invalid_argument& problem) {
+      throw ModelError(path_ + ": " + problem.what());
+    }
   }
 }
 

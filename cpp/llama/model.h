@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gguf/gguf_file.h"
+#include "llama/block_rows.h"
 #include "llama/head_output.h"
 #include "llama/load_progress.h"
 #include "llama/rpc_server.h"
@@ -49,6 +50,7 @@ class Model {
   bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
   HeadKind head_kind() const { return head_kind_; }
   bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
+  const BlockRows* block_rows() const { return block_rows_.get(); }      // of a block drafter
   std::string architecture() const;
   // In Jinja; empty: none. for_tools: another one, for conversations with tools.
   std::string chat_template(bool for_tools = false) const;
@@ -87,6 +89,7 @@ class Model {
   std::vector<std::shared_ptr<const RpcServer>> rpc_servers_;
   std::unique_ptr<WeightTiles> tiles_;
   std::unique_ptr<HeadOutput> head_output_;
+  std::unique_ptr<BlockRows> block_rows_;
   std::unique_ptr<llama_model, Free> model_;
 };
 

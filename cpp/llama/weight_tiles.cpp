@@ -48,8 +48,8 @@ std::vector<Matrix> matrices_of(const llama_model* model) {
       std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) { return entry.first == "output.weight"; });
   std::vector<Matrix> result;
   for (const auto& [name, tensor] : tensors) {
-    const bool only_looked_up = name.rfind("per_layer_token_embd", 0) == 0 || name == "position_embd.weight" ||
-                                (name == "token_embd.weight" && has_output);
+    const bool only_looked_up = name.rfind("per_layer_token_embd", 0) == 0 || name.rfind("markov_", 0) == 0 ||
+                                name == "position_embd.weight" || (name == "token_embd.weight" && has_output);
     const auto is_same = [&, same = tensor](const Matrix& matrix) { return matrix.weights == same; };
     if (only_looked_up || !is_mapped(tensor) || std::any_of(result.begin(), result.end(), is_same)) continue;
     result.push_back({tensor, name == "output.weight" || name == "token_embd.weight"});

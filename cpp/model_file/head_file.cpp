@@ -9,15 +9,13 @@
 #include "base/utf8.h"
 #include "gguf/problem.h"
 #include "gguf/types.h"
+#include "model_file/block_file.h"
+#include "model_file/head_checks.h"
 #include "model_file/kv_cache.h"
 #include "model_file/own_head.h"
 #include "platform/file.h"
 
 namespace specdec {
-namespace {
-
-constexpr std::size_t eagle3_layers = 3;  // of the target, that an EAGLE-3 head reads
-constexpr const char* target_layers_key = "eagle3.target_layers";
 
 std::string architecture_of(const std::vector<GgufFile>& parts) {
   return parts.front().string("general.architecture").value_or("");
@@ -27,26 +25,32 @@ std::uint64_t hyperparameter(const std::vector<GgufFile>& parts, const std::stri
   return parts.front().integer(architecture_of(parts) + "." + name).value_or(0);
 }
 
-[[noreturn]] void reject(const std::vector<GgufFile>& head, const std::string& problem) {
-  throw ModelError(head.front().path + ": " + head_file(head).name + " " + problem);
-}
-
-[[noreturn]] void reject_damaged(const std::vector<GgufFile>& head, const std::string& problem) {
-  fail_file(head.front().path, problem, convert_again);
-}
-
 std::uint64_t vocabulary_size(const std::vector<GgufFile>& parts) {
   const GgufArray* tokens = parts.front().array("tokenizer.ggml.tokens");
   return tokens == nullptr ? 0 : tokens->count;
 }
 
+void reject_head(const std::vector<GgufFile>& head, const std::string& problem) {
+  throw ModelError(head.front().path + ": " + head_file(head).name + " " + problem);
+}
+
+void reject_damaged_head(const std::vector<GgufFile>& head, const std::string& problem) {
+  fail_file(head.front().path, problem, convert_again);
+}
+
+namespace {
+
+constexpr std::size_t eagle3_layers = 3;     // of the target, that an EAGLE-3 head reads
+constexpr std::uint64_t most_layers = 4096;  // that any head reads
+constexpr const char* other_head = ". Use a head that was made for this target";
+
 // llama.cpp writes the logits of the head's tokens to these ids, unchecked.
 void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
   const std::string name = "tensor \"d2t\", the target's ids of the head's tokens, ";
   constexpr int i64 = 27;  // ggml's id
-  if (ids.type != i64 || ids.shape.size() != 1) reject_damaged(head, name + "is not a list of 64-bit numbers");
+  if (ids.type != i64 || ids.shape.size() != 1) reject_damaged_head(head, name + "is not a list of 64-bit numbers");
   const std::uint64_t size = vocabulary_size(head);
-  if (ids.shape[0] > size) reject_damaged(head, name + "has more elements than the vocabulary has tokens");
+  if (ids.shape[0] > size) reject_damaged_head(head, name + "has more elements than the vocabulary has tokens");
   const auto file = std::find_if(head.begin(), head.end(), [&](const GgufFile& part) {
     return std::any_of(part.tensors.begin(), part.tensors.end(),
                        [&](const GgufTensor& tensor) { return &tensor == &ids; });
@@ -57,16 +61,17 @@ void check_ids(const std::vector<GgufFile>& head, const GgufTensor& ids) {
   for (const std::int64_t id : values) {
     const auto index = idx(id);
     if (id < 0 || index >= size)
-      reject_damaged(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
-    if (seen[index]) reject_damaged(head, name + "has " + std::to_string(id) + " twice");
+      reject_damaged_head(head, name + "has " + std::to_string(id) + ", not an id of the vocabulary");
+    if (seen[index]) reject_damaged_head(head, name + "has " + std::to_string(id) + " twice");
     seen[index] = true;
   }
 }
 
-// Empty if they are damaged.
-std::vector<int> target_layers(const std::vector<GgufFile>& parts) {
-  const GgufArray* layers = parts.front().array(target_layers_key);
-  if (layers == nullptr || layers->count != eagle3_layers) return {};
+}  // namespace
+
+std::vector<int> target_layers(const std::vector<GgufFile>& head) {
+  const GgufArray* layers = head.front().array(architecture_of(head) + ".target_layers");
+  if (layers == nullptr || layers->count > most_layers) return {};
   std::vector<int> result;
   for (const GgufValue& value : layers->elements()) {
     const auto* natural = std::get_if<std::uint64_t>(&value);
@@ -79,48 +84,60 @@ std::vector<int> target_layers(const std::vector<GgufFile>& parts) {
   return result;
 }
 
-void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
-  const std::string& target_path = target.front().path;
-  const std::string remedy = ". Use a head that was made for this target";
+void check_target_layers(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
   const auto layers =
       static_cast<int>(hyperparameter(target, "block_count") - hyperparameter(target, "nextn_predict_layers"));
   const std::vector<int> read = target_layers(head);
-  if (read.empty())
-    reject_damaged(head, "metadata \"" + std::string(target_layers_key) + "\" is not an array of 3 layers");
+  const bool is_eagle3 = head_file(head).kind == HeadKind::eagle3;
+  if (read.empty() || (is_eagle3 && read.size() != eagle3_layers)) {
+    reject_damaged_head(head, "metadata \"" + architecture_of(head) + ".target_layers\" is not an array of " +
+                                  (is_eagle3 ? "3 layers" : "layers"));
+  }
   for (const int layer : read) {
     if (layer <= layers) continue;
-    reject(head, "reads layer " + std::to_string(layer) + " of its target; " + target_path + " has " +
-                     std::to_string(layers) + remedy);
+    reject_head(head, "reads layer " + std::to_string(layer) + " of its target; " + target.front().path + " has " +
+                          std::to_string(layers) + other_head);
   }
-  const std::uint64_t width = hyperparameter(head, "embedding_length"),
-                      target_width = hyperparameter(target, "embedding_length");
-  const auto reject_width = [&](std::uint64_t expected) {
-    reject(head, "is for a target of width " + std::to_string(expected) + "; that of " + target_path + " is " +
-                     std::to_string(target_width) + remedy);
-  };
-  const std::uint64_t expected = hyperparameter(head, "target_hidden_size");
-  if (expected != target_width) reject_width(expected);
-  if (hyperparameter(head, "block_count") != 1) {
-    reject_damaged(head, "metadata \"eagle3.block_count\" is " + std::to_string(hyperparameter(head, "block_count")) +
-                             ", expected 1");
-  }
+}
+
+void check_width(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, std::uint64_t expected) {
+  const std::uint64_t width = hyperparameter(target, "embedding_length");
+  if (expected == width) return;
+  reject_head(head, "is for a target of width " + std::to_string(expected) + "; that of " + target.front().path +
+                        " is " + std::to_string(width) + other_head);
+}
+
+void check_own_vocabulary(const std::vector<GgufFile>& head) {
   const GgufTensor* ids = find_tensor(head, "d2t");
   if (ids != nullptr) check_ids(head, *ids);
   const GgufTensor* embeddings = find_tensor(head, "token_embd.weight");
-  if (embeddings != nullptr && (embeddings->shape.size() < 2 || embeddings->shape[1] != vocabulary_size(head))) {
-    reject_damaged(head, "tensor \"token_embd.weight\" has not a row for each token");
+  if (embeddings != nullptr && (embeddings->shape.size() < 2 || embeddings->shape[1] != vocabulary_size(head)))
+    reject_damaged_head(head, "tensor \"token_embd.weight\" has not a row for each token");
+  if (ids != nullptr && find_tensor(head, "output.weight") == nullptr)
+    reject_damaged_head(head, "tensor \"output.weight\" is missing");
+}
+
+namespace {
+
+void check_eagle3(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
+  check_target_layers(head, target);
+  check_width(head, target, hyperparameter(head, "target_hidden_size"));
+  if (hyperparameter(head, "block_count") != 1) {
+    reject_damaged_head(head, "metadata \"eagle3.block_count\" is " +
+                                  std::to_string(hyperparameter(head, "block_count")) + ", expected 1");
   }
-  const bool has_output = find_tensor(head, "output.weight") != nullptr;
-  if (!has_output && ids != nullptr) reject_damaged(head, "tensor \"output.weight\" is missing");
-  if ((embeddings == nullptr || !has_output) && width != target_width) reject_width(width);  // it uses the target's
+  check_own_vocabulary(head);
+  const bool uses_targets =
+      find_tensor(head, "token_embd.weight") == nullptr || find_tensor(head, "output.weight") == nullptr;
+  if (uses_targets) check_width(head, target, hyperparameter(head, "embedding_length"));
 }
 
 // A number of the head's file that must be the target's.
 void check_same(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target, const std::string& what,
                 std::uint64_t own, std::uint64_t other, const std::string& remedy) {
   if (own == other) return;
-  reject(head, "is for another target: its " + what + " is " + std::to_string(own) + ", that of " +
-                   target.front().path + " is " + std::to_string(other) + remedy);
+  reject_head(head, "is for another target: its " + what + " is " + std::to_string(own) + ", that of " +
+                        target.front().path + " is " + std::to_string(other) + remedy);
 }
 
 void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& target) {
@@ -129,8 +146,8 @@ void check_mtp(const std::vector<GgufFile>& head, const std::vector<GgufFile>& t
   if (!layers.problem.empty()) throw ModelError(head.front().path + ": " + layers.problem);
   const std::string architecture = architecture_of(head), of_target = architecture_of(target);
   if (architecture != of_target) {
-    reject(head, "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " +
-                     printable(of_target) + remedy);
+    reject_head(head, "is for architecture " + printable(architecture) + "; that of " + target.front().path + " is " +
+                          printable(of_target) + remedy);
   }
   for (const char* name : {"embedding_length", "attention.head_count", "attention.key_length"}) {
     check_same(head, target, name, hyperparameter(head, name), hyperparameter(target, name), remedy);
@@ -156,23 +173,24 @@ void check_assistant(const std::vector<GgufFile>& head, const std::vector<GgufFi
   const std::string& target_path = target.front().path;
   const std::string remedy = ". Use the assistant that was made for this target", of_target = architecture_of(target);
   if (of_target != "gemma4")
-    reject(head, "is for a Gemma 4 model; " + target_path + " is " + printable(of_target) + remedy);
+    reject_head(head, "is for a Gemma 4 model; " + target_path + " is " + printable(of_target) + remedy);
   const std::uint64_t layers = hyperparameter(head, "block_count");
   if (hyperparameter(head, "nextn_predict_layers") != layers) {
-    reject_damaged(head, "metadata \"gemma4-assistant.nextn_predict_layers\" is not the number of layers, " +
-                             std::to_string(layers));
+    reject_damaged_head(head, "metadata \"gemma4-assistant.nextn_predict_layers\" is not the number of layers, " +
+                                  std::to_string(layers));
   }
   const std::vector<bool> own = windows(head);
   std::vector<bool> others = windows(target);
   others.resize(others.size() - std::min<std::size_t>(others.size(), hyperparameter(target, "nextn_predict_layers")));
   if (own.empty()) {
-    reject_damaged(
+    reject_damaged_head(
         head,
         "metadata \"gemma4-assistant.attention.sliding_window_pattern\" is not a list of Booleans, one for each layer");
   }
   if (others.size() < 2 || !others[others.size() - 2] || others.back()) {
-    reject(head, "reads the keys and values of a layer with a sliding window and of one without; the last two of " +
-                     target_path + " are not such layers" + remedy);
+    reject_head(head,
+                "reads the keys and values of a layer with a sliding window and of one without; the last two of " +
+                    target_path + " are not such layers" + remedy);
   }
   const auto check = [&](const std::string& what, std::uint64_t read, std::uint64_t kept) {
     check_same(head, target, what, read, kept, remedy);
@@ -202,6 +220,8 @@ const char* name(HeadKind kind) {
       return "mtp";
     case HeadKind::assistant:
       return "assistant";
+    case HeadKind::block:
+      return "block";
     case HeadKind::other:
       return "other";
     default:
@@ -211,11 +231,15 @@ const char* name(HeadKind kind) {
 
 HeadFile head_file(const std::vector<GgufFile>& parts) {
   const std::string architecture = architecture_of(parts);
-  if (architecture == "eagle3") return {HeadKind::eagle3, "an EAGLE-3 head", target_layers(parts)};
-  if (architecture == "dflash") return {HeadKind::other, "a DFlash head", {}};
-  if (architecture == "gemma4-assistant") return {HeadKind::assistant, "a Gemma 4 assistant", {}};
+  if (architecture == "eagle3") return {HeadKind::eagle3, "an EAGLE-3 head", target_layers(parts), ""};
+  if (architecture == "dflash") {
+    const BlockFile file = block_file(parts);
+    const HeadKind kind = file.unsupported.empty() ? HeadKind::block : HeadKind::other;
+    return {kind, file.name, target_layers(parts), file.unsupported};
+  }
+  if (architecture == "gemma4-assistant") return {HeadKind::assistant, "a Gemma 4 assistant", {}, ""};
   const bool is_mtp = hyperparameter(parts, "nextn_predict_layers") > 0 && !has_layer(parts, 0);
-  if (is_mtp) return {HeadKind::mtp, "a drafting head (multi-token prediction layers)", {}};
+  if (is_mtp) return {HeadKind::mtp, "a drafting head (multi-token prediction layers)", {}, ""};
   return {};
 }
 
@@ -226,9 +250,8 @@ void reject_head_alone(const std::vector<GgufFile>& parts) {
                            printable(architecture_of(parts)) +
                            "), a drafting head for another model, not a whole model. ";
   if (head.kind == HeadKind::other) {
-    throw ModelError(
-        text +
-        "Heads of this kind are not supported: use a small model of the target's family as the draft, or \"suffix\"");
+    throw ModelError(text + head.unsupported +
+                     " are not supported: use a small model of the target's family as the draft, or \"suffix\"");
   }
   throw ModelError(text + "Give it as the draft, with its target");
 }
@@ -241,6 +264,8 @@ void check_head_for(const std::vector<GgufFile>& head, const std::vector<GgufFil
       return check_mtp(head, target);
     case HeadKind::assistant:
       return check_assistant(head, target);
+    case HeadKind::block:
+      return check_block_drafter(head, target);
     default:
       return reject_head_alone(head);
   }

@@ -14,7 +14,8 @@ enum class HeadKind {
   mtp,        // multi-token prediction layers of the target's architecture, without the layers before them
   assistant,  // Gemma 4's: layers that attend to the keys and values of the target's last two, and keep none of their
               // own
-  other       // kinds that cannot be used (DFlash)
+  block,      // fills a block of places in one pass (DFlash, DSpark: block_file.h)
+  other       // kinds that cannot be used
 };
 
 const char* name(HeadKind kind);
@@ -23,7 +24,8 @@ struct HeadFile {
   HeadKind kind = HeadKind::none;
   std::string name;  // for messages: "an EAGLE-3 head"
   std::vector<int>
-      target_layers;  // whose inputs it reads; the number of layers: the output of the last. Empty: that output
+      target_layers;        // whose inputs it reads; the number of layers: the output of the last. Empty: that output
+  std::string unsupported;  // kind other: what cannot be used, in the plural
 };
 
 // Reads metadata only; of a damaged head the layers are left out.

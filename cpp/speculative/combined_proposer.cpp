@@ -1,5 +1,7 @@
 #include "speculative/combined_proposer.h"
 
+#include <algorithm>
+
 #include "speculative/copies.h"
 
 namespace specdec {
@@ -24,12 +26,12 @@ void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
   const Sequence& s = *request.sequence;
   text_.look_up(s, most_copies(request), copies_);
   if (copies_.empty()) return;
-  const int num_unread = model_.can_draft(request) ? model_.num_unread(s) : 0;
+  const int num_unread = model_.can_draft(request) ? std::max(1, model_.num_unread(s)) : 0;
   add_copies(request, copies_, least_confidence_, num_unread);
 }
 
 void CombinedProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
-  model_.read_prompts(requests, stats);
+  model_.begin_cycle(requests, stats);
   running_ = requests;
   while (!running_.empty()) {
     {

@@ -31,7 +31,7 @@ class DraftLength {
   // The next token is certain, because a constraint allows no other: shall it be a draft? The caller adds it.
   virtual bool worth_a_certain_draft(Sequence& /*sequence*/) { return true; }
   // Called before each pass of a draft model: is the row of the sequence's next place worth a pass over num_unread
-  // tokens?
+  // tokens? 0: the row is there already.
   virtual bool worth_a_row(const Sequence& sequence, int num_unread) = 0;
   // A draft model has a long text of num_unread tokens to read before it can propose anything: is that worth its time?
   virtual bool worth_catching_up(const Sequence& /*sequence*/, int /*num_unread*/) { return true; }

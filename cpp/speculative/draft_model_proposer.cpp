@@ -59,8 +59,12 @@ void DraftModelProposer::truncate(int slot, int length) {
 
 void DraftModelProposer::copy(int from, int to) { draft_.copy(from, to); }
 
-int DraftModelProposer::num_unread(const Sequence& s) const {
+int DraftModelProposer::num_uncached(const Sequence& s) const {
   return window_ ? window_->num_unread(s.slot, last_token(s)) : last_token(s) + 1 - draft_.length(s.slot);
+}
+
+int DraftModelProposer::num_unread(const Sequence& s) const {
+  return draft_.has_row(s.slot, last_token(s) + 1) ? 0 : num_uncached(s);
 }
 
 // With a number for K the cycle in which drafts begin is a function of the prompt's length alone, not of what is cached
@@ -75,13 +79,20 @@ bool DraftModelProposer::has_read_prompt(const ProposalRequest& request) const {
 
 bool DraftModelProposer::can_draft(const ProposalRequest& request) const {
   const Sequence& s = *request.sequence;
-  if (!window_) return room(last_token(s) + 1) > 0;
+  if (!window_) return last_token(s) < std::min(draft_.context_length(), draft_.end(s.slot));
   return last_token(s) < window_->end(s.num_committed - 1) && has_read_prompt(request);
 }
 
 // What another request left in the slot's window depends on where that began to read.
+void DraftModelProposer::begin_cycle(const std::vector<ProposalRequest>& requests, Stats& stats) {
+  for (const ProposalRequest& request : requests) {
+    const Sequence& s = *request.sequence;
+    draft_.expect_drafts(s.slot, s.chooses_draft_length() ? max_draft_tokens : s.num_draft_tokens);
+  }
+  if (window_) read_prompts(requests, stats);
+}
+
 void DraftModelProposer::read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats) {
-  if (!window_) return;
   for (const ProposalRequest& request : requests) {
     Sequence& s = *request.sequence;
     const bool is_first_cycle = s.stats.target_calls == 0;
@@ -109,9 +120,9 @@ bool DraftModelProposer::needs_draft(const ProposalRequest& request) const {
   return request.adaptive == nullptr || request.adaptive->worth_a_row(s, num_unread(s));
 }
 
-// Computes the rows that the next drafts are sampled from. Returns the number of tokens read. It is more than one per
-// sequence where the draft's cache is behind: after a cycle that accepted every draft, after copies and after cycles
-// without drafts.
+// Computes the rows that the next drafts are sampled from. Returns the number of tokens read: 0 if all are there. It is
+// more than one per sequence where the draft's cache is behind: after a cycle that accepted every draft, after copies
+// and after cycles without drafts.
 int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
   int num_tokens = 0;
   for (const ProposalRequest& request : requests) {
@@ -129,7 +140,7 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
     const Sequence& s = *request.sequence;
     if (s.num_drafted() > 0 && draft_.length(s.slot) <= s.num_committed)
       draft_.checkpoint(s.slot, 0);  // before the first draft is read
-    inputs_.push_back({s.slot, s.tokens.data() + draft_.length(s.slot), num_unread(s), 1});
+    inputs_.push_back({s.slot, s.tokens.data() + draft_.length(s.slot), num_uncached(s), 1});
   }
   draft_.decode(inputs_);
   return num_tokens;
@@ -203,18 +214,18 @@ void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& st
     {
       Stopwatch watch(stats.draft_seconds);
       num_tokens = read(running);
-      ++stats.draft_calls;
+      if (num_tokens > 0) ++stats.draft_calls;
     }
     Stopwatch watch(stats.sampling_seconds);
     int row = 0;
     const auto has_ended = [&](const ProposalRequest& r) { return !draft(r, draft_.logits(row++)); };
     running.erase(std::remove_if(running.begin(), running.end(), has_ended), running.end());
   }
-  if (rule != nullptr) rule->record_draft_pass(num_rows, num_tokens, seconds);
+  if (rule != nullptr && num_tokens > 0) rule->record_draft_pass(num_rows, num_tokens, seconds);
 }
 
 void DraftModelProposer::propose(const std::vector<ProposalRequest>& requests, Stats& stats) {
-  read_prompts(requests, stats);
+  begin_cycle(requests, stats);
   running_ = requests;
   while (!running_.empty()) extend(running_, stats);
 }

@@ -1,4 +1,5 @@
-// Drafts from a small language model, sampled or argmax: one pass per place for all sequences together.
+// Drafts from a small language model, sampled or argmax: one pass per place for all sequences together, or one for all
+// places if the model fills blocks.
 #pragma once
 
 #include <optional>
@@ -25,18 +26,20 @@ class DraftModelProposer final : public Proposer {
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
-  // At the beginning of a cycle: reads the next piece of the prompts that are not read yet.
-  void read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats);
+  // At the beginning of a cycle. A draft that reads a window reads the next piece of the prompts that are not read yet.
+  void begin_cycle(const std::vector<ProposalRequest>& requests, Stats& stats);
   // Whether the draft has read enough of the text, and may propose what follows its tokens in this cycle.
   bool can_draft(const ProposalRequest& request) const;
   // One pass for all that need another draft and find it worth a pass. Those that may get a further one remain.
   void extend(std::vector<ProposalRequest>& running, Stats& stats);
-  // Tokens that the next pass reads for the sequence: 1 or more.
+  // Tokens that the next pass reads for the sequence; 0: its row is there already.
   int num_unread(const Sequence& sequence) const;
 
  private:
+  int num_uncached(const Sequence& sequence) const;
   bool has_read_prompt(const ProposalRequest& request) const;
   bool needs_draft(const ProposalRequest& request) const;
+  void read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats);
   int read(const std::vector<ProposalRequest>& requests);
   bool draft(const ProposalRequest& request, const float* logits);
   bool draw(const ProposalRequest& request, const float* logits);

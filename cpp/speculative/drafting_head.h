@@ -7,70 +7,22 @@
 // once they are committed.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "base/index.h"
 #include "speculative/head_models.h"
+#include "speculative/target_of_head.h"
 
 namespace specdec {
 
-class DraftingHead;
-
-// The hidden rows of consecutive tokens of a slot, and the tokens.
-class HiddenRows {
- public:
-  explicit HiddenRows(int size) : size_(idx(size)) {}
-
-  int begin() const { return first_; }
-  int end() const { return first_ + static_cast<int>(tokens_.size()); }
-  // The row of the token at this position [size]; null: unknown.
-  const float* row(int position) const;
-  const Token* tokens(int position) const { return tokens_.data() + (position - first_); }
-
-  // Replaces what is known from `position` on.
-  void put(int position, Token token, const float* row);
-  void drop_from(int position);
-  void drop_before(int position);
-
- private:
-  std::size_t size_;
-  int first_ = 0;
-  std::vector<Token> tokens_;
-  std::vector<float> rows_;  // [tokens_.size()][size_]
-};
-
-// The target as the loop of a drafting head uses it: keeps the hidden rows that the head has not read yet.
-class TargetOfHead final : public LanguageModel {
- public:
-  TargetOfHead(HiddenRowModel& target, DraftingHead& head) : target_(target), head_(head) {}
-
-  int vocabulary_size() const override { return target_.vocabulary_size(); }
-  int context_length() const override { return target_.context_length(); }
-  int batch_size() const override { return target_.batch_size(); }
-  int row_capacity() const override { return target_.row_capacity(); }
-  bool is_end_of_generation(Token token) const override { return target_.is_end_of_generation(token); }
-  void decode(const std::vector<PassInput>& inputs) override;
-  const float* logits(int row) const override { return target_.logits(row); }
-  int pass_size() const override { return target_.pass_size(); }
-  int length(int slot) const override { return target_.length(slot); }
-  // May drop one token more, so that it is read again and its row is known.
-  void truncate(int slot, int length) override;
-  void checkpoint(int slot, int pass_tokens) override { target_.checkpoint(slot, pass_tokens); }
-  void copy(int from, int to) override;
-
- private:
-  HiddenRowModel& target_;
-  DraftingHead& head_;
-};
-
-class DraftingHead final : public LanguageModel {
+class DraftingHead final : public HeadModel {
  public:
   // The layers' target_row_size() is the target's hidden_size(). Both have num_slots slots.
   DraftingHead(HiddenRowModel& target, HeadLayers& layers, int num_slots);
 
-  // The loop must use the target through this.
-  LanguageModel& target() { return target_; }
+  LanguageModel& target() override { return target_; }
 
   int vocabulary_size() const override { return layers_.vocabulary_size(); }
   int context_length() const override { return layers_.context_length(); }
@@ -86,16 +38,12 @@ class DraftingHead final : public LanguageModel {
   void truncate(int slot, int length) override;
   void copy(int from, int to) override;
 
-  // Reads the committed tokens whose rows are known. Only while the target's cache holds no drafts.
-  void catch_up(int slot);
-  int target_row_size() const { return static_cast<int>(target_row_size_); }
-  // The row that the next token is read with, after catch_up(); null: none is known. [target_row_size()]
-  const float* next_row(int slot) const;
-  // The layers' cache was filled with the first `length` tokens; row: of the last of them.
-  void restored(int slot, int length, Token last_token, const float* row);
+  void catch_up(int slot) override;
+  int next_row_size() const override { return static_cast<int>(target_row_size_); }
+  const float* next_row(int slot) const override;
+  void restored(int slot, int length, Token last_token, const float* row) override;
 
  private:
-  friend class TargetOfHead;
   struct Slot {
     Slot(int target_row_size, std::size_t hidden_size) : kept(target_row_size), own(hidden_size) {}
     HiddenRows kept;     // of the target
@@ -103,6 +51,10 @@ class DraftingHead final : public LanguageModel {
     int own_length = 0;  // own is the head's row of token own_length - 1; 0: of none
     std::vector<float> own;
   };
+  HiddenRows& kept(int slot) override { return at(slot).kept; }
+  int num_read(int slot) const override { return at(slot).num_read; }
+  int needed_row(int slot, int length) const override { return std::min(num_read(slot), length) - 1; }
+
   Slot& at(int slot) { return slots_[idx(slot)]; }
   const Slot& at(int slot) const { return slots_[idx(slot)]; }
   int steps(const PassInput& input) const;

@@ -1,4 +1,5 @@
-// The two models of a drafting head: a target that gives hidden rows, and the layers that read them.
+// The two models of a drafting head: a target that gives hidden rows, and the layers that read them: token by token, or
+// filling a block of places at once.
 #pragma once
 
 #include <vector>
@@ -26,6 +27,35 @@ class HeadLayers : public HiddenRowModel {
   // [count][hidden_size()], valid until the next call. Throws as decode().
   virtual int target_row_size() const { return hidden_size(); }
   virtual const float* fuse(const float* target_rows, int /*count*/) { return target_rows; }
+};
+
+// Layers that keep what they read of the target's hidden rows, and fill a block of places behind it in one pass. The
+// length() of a slot is the number of rows read.
+class BlockLayers : public virtual LanguageModel {
+ public:
+  struct Rows {
+    int slot, count;
+  };
+  struct Block {
+    int slot;
+    Token anchor;  // the last committed token, whose row is not known yet
+  };
+
+  virtual int target_row_size() const = 0;
+  virtual int most_places() const = 0;  // of a block
+  // One pass over rows of the target, appended to what the slots keep, at most batch_size(). Slots ascend. Throws as
+  // decode().
+  virtual void read(const std::vector<Rows>& inputs, const float* rows) = 0;
+  // One pass that fills as many places behind each anchor; the slots keep nothing of it. Afterwards row
+  // b * num_places + i is that of place i of block b. Slots ascend; at most blocks_per_pass(). Throws as decode().
+  virtual void fill(const std::vector<Block>& blocks, int num_places) = 0;
+  virtual int blocks_per_pass(int num_places) const = 0;
+  // Empties a slot; the next row that it reads is that of the token at `position`.
+  virtual void empty(int slot, int position) = 0;
+
+  // Changes the logits of a place once the token before it is known.
+  virtual bool finishes_rows() const { return false; }
+  virtual void finish_row(Token /*before*/, float* /*logits*/) const {}
 };
 
 }  // namespace specdec

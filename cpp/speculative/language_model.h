@@ -41,6 +41,10 @@ class LanguageModel {
   // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or
   // of several passes (0). A model that cannot always truncate keeps what it needs for that.
   virtual void checkpoint(int /*slot*/, int /*pass_tokens*/) {}
+  // Announces that a cycle of this slot has at most `count` drafts.
+  virtual void expect_drafts(int /*slot*/, int /*count*/) {}
+  // Whether an earlier pass has made the row after the first `length` tokens: decode() takes no pass for it.
+  virtual bool has_row(int /*slot*/, int /*length*/) const { return false; }
   // Makes the cache of slot `to` a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;
 };

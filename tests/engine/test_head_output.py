@@ -10,15 +10,18 @@ import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.models.mxfp6_files import quantize
 from tests.models.tiny_models import (
+    Block,
     Model,
     Shape,
     Vocabulary,
+    block_drafter,
     damped,
     eagle3_head,
     gemma4_assistant,
     idle_gemma4,
     make,
     with_head,
+    with_mask,
 )
 
 import specdec_native as sd
@@ -41,6 +44,9 @@ def model_and_head(kind: str, size: int) -> tuple[Model, Model | None]:
         table = target.tensors["per_layer_token_embd.weight"]
         target = target.with_tensors({"per_layer_token_embd.weight": np.resize(table, (size, table.shape[1]))})
         return target, gemma4_assistant(target)
+    if kind.startswith("block"):
+        target = with_mask(make("llama", shape=SHAPE, vocabulary=vocabulary))
+        return target, block_drafter(target, Block(biased=kind == "block-biased"))
     target = damped(make("llama", shape=SHAPE, vocabulary=vocabulary))
     return target, eagle3_head(target, own_parts=kind == "eagle3-own", tokens=size - 10)
 
@@ -67,6 +73,8 @@ def write(kind: str, size: int, type: str, folder: pathlib.Path, specdec: pathli
         "eagle3:Q4_0",
         "eagle3-own:F16",
         "assistant:F16",
+        "block:Q8_0",
+        "block-biased:F16",
     ],
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, specdec: pathlib.Path) -> Pair:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from tests.models.tiny_models import F32Array, Model
+from tests.models.tiny_models import Block, F32Array, Model
 
 F64Array = npt.NDArray[np.float64]
 MatMul = Callable[[F32Array, F64Array], F64Array]  # weights [rows, columns], x [tokens, columns] -> [tokens, rows]
@@ -152,4 +152,56 @@ def gemma4_assistant_drafts(head: Model, target: Model, tokens: list[int], count
         logits_row[banned] = -np.inf
         drafts.append(int(logits_row.argmax()))
         hidden = exact(own["nextn.post_projection.weight"], row)
+    return drafts
+
+
+def block_drafts(
+    drafter: Model, block: Block, target: Model, tokens: list[int], num_places: int, banned: list[int]
+) -> list[int]:
+    """What a block drafter drafts greedily as llama.cpp uses it (common/speculative.cpp): its layers attend to keys and
+    values made of the target's rows of all tokens but the last, and to the block's own. With a bias, each draft's is
+    that of the draft before it.
+    """
+    t, s, read = drafter.tensors, drafter.shape, drafter.keys["target_layers"]
+    assert isinstance(read, list)
+    inputs = layer_inputs(target, tokens, exact)
+    features = rms_norm(exact(t["fc.weight"], np.hstack([inputs[i] for i in read])[:-1]), t["enc.output_norm.weight"])
+    first = 0 if block.biased and block.fills_anchor else 1  # the row that predicts the first draft
+    mask = drafter.vocabulary.size - 1
+    x = target.tensors["token_embd.weight"][[tokens[-1], *[mask] * (num_places + first - 1)]].astype(np.float64)
+    before = len(tokens) - 1
+    positions = np.arange(before + len(x))
+    distance = positions[before:, None] - positions
+    for i in range(s.layers):
+        name = f"blk.{i}."
+        y = rms_norm(x, t[name + "attn_norm.weight"])
+        both = np.vstack([features, y])
+        q = exact(t[name + "attn_q.weight"], y).reshape(len(x), -1, s.head)
+        k, v = (exact(t[f"{name}attn_{part}.weight"], both).reshape(len(both), -1, s.head) for part in "kv")
+        q = half(half_rope(rms_norm(q, t[name + "attn_q_norm.weight"]), positions[before:], None))
+        k = half(half_rope(rms_norm(k, t[name + "attn_k_norm.weight"]), positions, None))
+        scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(s.head)
+        if block.causal:
+            scores[:, distance < 0] = -np.inf
+        if block.windowed and i == 0:
+            scores[:, distance >= 6] = -np.inf
+        sinks = t[name + "attn_sinks.weight"] if block.sinks else np.full(s.heads, -np.inf)
+        most = np.maximum(scores.max(-1), sinks[:, None])
+        weights = np.exp(scores - most[..., None])
+        sums = weights.sum(-1) + np.exp(sinks[:, None] - most)
+        y = np.einsum("hqk,khd->qhd", weights / sums[..., None], half(v)).reshape(len(x), -1)
+        x = x + exact(t[name + "attn_output.weight"], y)
+        y = rms_norm(x, t[name + "ffn_norm.weight"])
+        gate, up = (exact(t[f"{name}ffn_{part}.weight"], y) for part in ("gate", "up"))
+        x = x + exact(t[name + "ffn_down.weight"], gate / (1 + np.exp(-gate)) * up)
+    matrix = t.get("output.weight", target.tensors["output.weight"])
+    ids = t["d2t"].astype(np.int64) if "d2t" in t else np.arange(len(matrix))
+    logits_rows = np.full((num_places, drafter.vocabulary.size), -np.inf)
+    logits_rows[:, ids] = exact(matrix, rms_norm(x, t["output_norm.weight"]))[first:]
+    drafts: list[int] = []
+    for row in logits_rows:
+        if block.biased:
+            row[ids] += t["markov_w2.weight"].astype(np.float64) @ t["markov_w1.weight"][(tokens + drafts)[-1]]
+        row[banned] = -np.inf
+        drafts.append(int(row.argmax()))
     return drafts

@@ -975,6 +975,89 @@ def gemma4_assistant(target: Model, *, seed: int = 7) -> Model:
     return Model("gemma4-assistant", s, common_keys(recipe, s) | keys, t, target.vocabulary)
 
 
+@dataclass(frozen=True)
+class Block:
+    """How a block drafter differs from a plain DFlash one."""
+
+    size: int = 8
+    biased: bool = False  # DSpark
+    fills_anchor: bool = True  # if biased
+    causal: bool = False
+    own_parts: bool = False  # embeddings and an output matrix of its own, for some tokens
+    tokens: int = 260
+    windowed: bool = False  # the first layer
+    sinks: bool = False
+    sections: bool = False  # M-RoPE, of which text uses one section
+
+    @property
+    def num_places(self) -> int:
+        return self.size if self.biased and self.fills_anchor else self.size - 1
+
+
+def with_mask(model: Model) -> Model:
+    """A damped target for block drafters: what tells tokens from the mask, its last one, is the first column."""
+    table = model.tensors["token_embd.weight"].copy()
+    table[:, 0] = np.abs(table[:, 0]) + 0.1
+    table[-1] = 0
+    table[-1, 0] = 0.05
+    return damped(model).with_tensors({"token_embd.weight": table})
+
+
+def block_drafter(target: Model, block: Block | None = None, *, seed: int = 7) -> Model:
+    """A block drafter for with_mask(...). Its layers attend mostly to the token before and pass its embedding on, so
+    the target accepts drafts now and then: the first of a block, and with a bias those after it.
+    """
+    block = block or Block()
+    r, v, width = Random(seed), target.vocabulary, target.shape.width
+    s = replace(target.shape, layers=2, head_layers=0, heads=4, kv_heads=4, head=width // 4)
+    table = target.tensors["token_embd.weight"]
+    matrix = target.tensors.get("output.weight", table)
+    norm = target.tensors["output_norm.weight" if "output_norm.weight" in target.tensors else "token_embd_norm.weight"]
+    read = [0, target.shape.layers // 2, target.shape.layers - 1]
+    t = {"fc.weight": r.matrix(width, len(read) * width), "enc.output_norm.weight": r.norm(width)}
+    t["output_norm.weight"] = norm
+    # Queries and keys are constant but for their sign, and turned against each other by one position.
+    angles = 10000.0 ** (-np.arange(4) / (s.head // 2))
+    query, key = np.zeros(s.head), np.zeros(s.head)
+    query[:4], query[s.head // 2 :][:4], key[:4] = np.cos(angles), -np.sin(angles), 1
+    first_column = np.eye(1, width)
+    for i in range(s.layers):
+        layer = f"blk.{i}"
+        t |= {f"{layer}.{name}.weight": r.norm(width) for name in ("attn_norm", "ffn_norm")}
+        t[f"{layer}.attn_q.weight"] = as_f32(np.outer(np.tile(query, s.heads), first_column)) + 0.02 * r.matrix(
+            width, width
+        )
+        t[f"{layer}.attn_k.weight"] = as_f32(np.outer(np.tile(key, s.heads), first_column)) + 0.02 * r.matrix(
+            width, width
+        )
+        t[f"{layer}.attn_v.weight"] = as_f32(np.eye(width))
+        t[f"{layer}.attn_output.weight"] = as_f32(0.03 * np.eye(width))  # less than a token's own embedding
+        t |= {f"{layer}.attn_{name}_norm.weight": as_f32(2.4 * np.ones(s.head)) for name in "qk"}
+        t |= feed_forward(Recipe("dflash"), r, s, layer)
+        t[f"{layer}.ffn_down.weight"] *= np.float32(0.01)
+        if block.sinks:
+            t[f"{layer}.attn_sinks.weight"] = r.bias(s.heads) + as_f32(np.full(s.heads, 18.0))
+    ids = np.arange(v.size)
+    if block.own_parts:
+        ids = np.sort(np.random.default_rng(seed).choice(np.arange(2, v.size), block.tokens, replace=False))
+        t |= {"token_embd.weight": table, "output.weight": matrix[ids], "d2t": ids.astype(np.int64)}
+    if block.biased:
+        own = table / np.sqrt((table * table).mean(-1, keepdims=True)) * norm
+        t |= {"markov_w1.weight": as_f32(2 * own), "markov_w2.weight": as_f32(matrix[ids])}
+        t |= {"conf_proj.weight": r.matrix(1, 2 * width)}
+    keys: Keys = {"target_layers": read, "block_size": block.size, "tokenizer.ggml.mask_token_id": v.size - 1}
+    if not block.fills_anchor:
+        keys["sample_from_anchor"] = False
+    if block.causal:
+        keys["attention.causal"] = True
+    if block.windowed:
+        keys |= {"attention.sliding_window": 6, "attention.sliding_window_pattern": [True, False]}
+    if block.sections:
+        keys["rope.dimension_sections"] = [s.head // 2, 0, 0, 0]
+    keys |= common_keys(Recipe("dflash"), s)
+    return Model("dflash", s, keys, t, v)
+
+
 OUTPUTS = ("attn_output.weight", "ssm_out.weight", "ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight")
 
 

@@ -47,6 +47,7 @@ struct World {
   double change = 0.0;     // extra seconds of a target pass whose size differs from the last one's; for one sequence
   double proposing = 1.0;  // share of cycles in which the proposer has something to propose; for one sequence
   std::optional<Repetition> repetition = {};  // with a draft model
+  bool fills_blocks = false;                  // one pass of the draft makes all of a cycle's drafts
 
   double acceptance() const {
     double mean = 0.0;
@@ -57,7 +58,7 @@ struct World {
   double fixed(int k) const {
     double tokens = 1.0, survival = 1.0;
     for (int place = 0; place < k; ++place) tokens += survival *= acceptance();
-    const double drafting = draft_pass ? k * draft_pass(num_sequences) : 0.0;
+    const double drafting = draft_pass ? (fills_blocks ? std::min(k, 1) : k) * draft_pass(num_sequences) : 0.0;
     const double cycle = drafting + target_pass(num_sequences * (1 + k)),
                  changes = k > 0 ? 2.0 * proposing * (1.0 - proposing) : 0.0;
     return num_sequences * (proposing * tokens + 1.0 - proposing) /
@@ -202,15 +203,16 @@ class Machine {
         if (first && world.repetition) num_tokens += unread(*t) - 1;
         has_read[static_cast<std::size_t>(t - texts.data())] = true;
       }
-      const double pass = world.draft_pass(num_tokens);
+      const bool is_there = world.fills_blocks && !first;
+      const double pass = is_there ? 0.0 : world.draft_pass(num_tokens);
       const double measured = takes(world, pass);
       undisturbed += pass;
       proposing += measured;
       going_on.clear();
       for (Text* t : running) {
-        if (draft(world, *t) && rule_.worth_a_row(t->sequence, 1)) going_on.push_back(t);
+        if (draft(world, *t) && rule_.worth_a_row(t->sequence, world.fills_blocks ? 0 : 1)) going_on.push_back(t);
       }
-      rule_.record_draft_pass(rows, num_tokens, measured);
+      if (!is_there) rule_.record_draft_pass(rows, num_tokens, measured);
       running.swap(going_on);
     }
     int longest = 0, num_made = 0;

@@ -13,6 +13,7 @@
 #include "draft_rule.h"
 #include "sampling/gumbel_max.h"
 #include "speculative/auto/adaptive_draft_length.h"
+#include "speculative/block_drafter.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/copies.h"
 #include "speculative/decoder.h"
@@ -20,6 +21,7 @@
 #include "speculative/drafting_head.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
+#include "toy_blocks.h"
 #include "toy_constraint.h"
 #include "toy_head.h"
 #include "toy_model.h"
@@ -303,7 +305,19 @@ class EnumeratedUniforms final : public sampling::UniformSource {
   mutable Explorer::Interval* number_ = nullptr;  // the one that is asked for
 };
 
-enum class Draft { model, ngram, suffix, combined, head, head_and_copies, window, window_and_copies };
+enum class Draft {
+  model,
+  ngram,
+  suffix,
+  combined,
+  head,
+  head_and_copies,
+  window,
+  window_and_copies,
+  block,
+  biased_block,
+  block_and_copies
+};
 
 // A rule that stops before the next place, depending on the drafts so far and on the draft's next row.
 using Rule = bool (*)(const Sequence&, const Distribution& next_row);
@@ -454,13 +468,26 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     DraftModelProposer window_proposer(windowed, setting.vocabulary, setting.window);
     CombinedProposer window_and_copies({windowed, setting.vocabulary, setting.window}, nullptr, CopiedTexts::all, 0.3);
     window_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
-    const bool is_head = kind == Draft::head || kind == Draft::head_and_copies;
+    const bool is_biased = kind != Draft::block;
+    const int num_places = std::min(setting.num_draft_tokens, 3);
+    toy::BlockLayers block_layers(setting.draft_vocabulary, setting.seed + 1000, 3, is_biased, 3);
+    BlockDrafter drafter(target, block_layers, 3);
+    DraftModelProposer block_proposer(drafter, setting.vocabulary);
+    CombinedProposer block_and_copies({drafter, setting.vocabulary}, nullptr, CopiedTexts::all, 0.3);
+    block_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    const bool is_head = kind == Draft::head || kind == Draft::head_and_copies, is_block = kind >= Draft::block;
     const Sequence* enumerated = nullptr;
     // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
     if (is_head)
       draft.table = [&](const Text& text) {
         return layers.logits_after(layers.expected(text, enumerated->num_committed));
       };
+    if (is_block) {
+      draft.table = [&](const Text& text) {
+        const int places = replace.draft_length ? 3 : num_places;
+        return block_layers.logits_after(text, enumerated->num_committed, places);
+      };
+    }
     if (kind == Draft::window || kind == Draft::window_and_copies) {
       draft.table = [&](const Text& text) {
         const int begin = DraftWindow(windowed, setting.window).begin(static_cast<int>(text.size()) - 1);
@@ -469,13 +496,15 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
       };
     }
     Proposer* const proposers[] = {&model_proposer, &ngram_proposer,  &suffix_proposer, &combined_proposer,
-                                   &head_proposer,  &head_and_copies, &window_proposer, &window_and_copies};
+                                   &head_proposer,  &head_and_copies, &window_proposer, &window_and_copies,
+                                   &block_proposer, &block_proposer,  &block_and_copies};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
     TamperedProposer tampered(*proposer, replace.tamper);
     const std::unique_ptr<DraftLength> draft_length = replace.draft_length ? replace.draft_length() : nullptr;
-    Decoder decoder(is_head ? head.target() : target, replace.tamper ? &tampered : proposer, draft_length.get());
+    LanguageModel& target_of_drafts = is_head ? head.target() : is_block ? drafter.target() : target;
+    Decoder decoder(target_of_drafts, replace.tamper ? &tampered : proposer, draft_length.get());
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
     EnumeratedUniforms& source = *uniforms;
@@ -1092,6 +1121,103 @@ TEST(one_hot_proposals_of_sampled_tokens_are_exact) {
       s.draft_row(i).set_one_hot(s.tokens[static_cast<std::size_t>(s.num_committed + i)]);
   };
   CHECK_NEAR(error_of(setting_of(3, 2, 2, false), Draft::model, {recorded_as_one_hot}), 0.0, 1e-12);
+}
+
+// A whole block in one pass, its rows with and without a bias by the token before. Any number of places, also fewer
+// than the block has.
+TEST(law_holds_for_block_drafters) {
+  std::set<DraftOrigin> seen;
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    for (const Draft kind : {Draft::block, Draft::biased_block, Draft::block_and_copies}) {
+      std::set<std::vector<DraftOrigin>> origins;
+      std::map<int, int> lengths;
+      Replacements replace;
+      replace.origins = &origins;
+      replace.lengths = &lengths;
+      for (const bool in_company : {false, true}) {
+        replace.in_company = in_company;
+        for (Setting s : {setting_of(2, 1, 3, true), setting_of(2, 2, 4, true), setting_of(2, 4, 4, true),
+                          setting_of(3, 3, 3, true), setting_of(2, 3, 2, false)}) {
+          if (verification == Verification::invariant && (s.vocabulary > 2 || !s.exact_length)) continue;
+          if (in_company && s.vocabulary > 2) continue;
+          s.verification = verification;
+          for (s.seed = 201; s.seed <= 202; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+        }
+      }
+      CHECK(kind == Draft::block_and_copies || lengths.rbegin()->first == 3);
+      replace.in_company = false;
+      for (const MakeDraftLength rule :
+           {MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); }),
+            MakeDraftLength([]() -> std::unique_ptr<DraftLength> { return std::make_unique<TimelessRule>(); })}) {
+        replace.draft_length = rule;
+        Setting s = setting_of(2, 0, 4, true);
+        s.verification = verification;
+        for (s.seed = 205; s.seed <= 206; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+      }
+      CHECK(lengths.size() >= 3);
+      for (const auto& drafts : origins) seen.insert(drafts.begin(), drafts.end());
+    }
+  }
+  CHECK(seen == std::set<DraftOrigin>({DraftOrigin::model, DraftOrigin::suffix}));
+}
+
+TEST(law_holds_for_block_drafters_under_transforms_and_constraints) {
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    for (const Draft kind : {Draft::block, Draft::biased_block}) {
+      Setting s = setting_of(3, 3, 3, true);
+      s.verification = verification;
+      s.params.repeat_penalty = 1.8;
+      s.params.top_k = 2;
+      for (s.seed = 211; s.seed <= 212; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+      s.params = plain();
+      for (s.seed = 213; s.seed <= 214; ++s.seed) {
+        s.allowed = arbitrary_constraint(s.vocabulary, s.seed);
+        for (const Drafting drafting : {Drafting::sampled, Drafting::argmax}) {
+          s.drafting = drafting;
+          CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+        }
+      }
+      s = setting_of(3, 3, 4, true);
+      s.verification = verification;
+      s.params.temperature = 0.0;
+      for (s.seed = 215; s.seed <= 216; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
+    }
+  }
+}
+
+// The biases of a block chained through the likeliest tokens instead of those that were drawn.
+TEST(control_greedy_chain_of_biases) {
+  const Tamper chained = [](Sequence& sequence) {
+    const toy::BlockLayers layers(2, 201 + 1000, 3, true);
+    Text text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
+    for (int place = 0; place < sequence.num_drafted(); ++place) {
+      const std::vector<float> row = layers.logits_after(text, sequence.num_committed, 3);
+      Distribution& recorded = sequence.draft_row(place);
+      sampling::Transforms(plain()).apply(row.data(), 2, text.data(), static_cast<int>(text.size()), recorded);
+      text.push_back(row[0] < row[1] ? 1 : 0);
+    }
+  };
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    Setting s = setting_of(2, 3, 4, true);
+    s.seed = 201;
+    s.verification = verification;
+    CHECK(error_of(s, Draft::biased_block, {chained}) > 1e-4);
+  }
+}
+
+TEST(control_wrong_proposal_distribution_of_a_block) {
+  for (const Draft kind : {Draft::block, Draft::biased_block}) {
+    Setting s = setting_of(2, 3, 3, true);
+    s.seed = 201;
+    const Tamper swapped = [](Sequence& sequence) {
+      for (int place = 0; place < sequence.num_drafted(); ++place) {
+        std::vector<double>& probs = sequence.draft_row(place).probs;
+        if (probs.size() == 2) std::swap(probs[0], probs[1]);
+      }
+    };
+    CHECK(error_of(s, kind, {swapped}) > 1e-3);
+    CHECK(error_of(s, kind, {drop_if_one}) > 1e-3);  // withdrawn because of what it is
+  }
 }
 
 // Proposes the tokens of an earlier output, place for place.

@@ -7,6 +7,7 @@
 
 #include "cli/commands/kernel_families.h"
 #include "llama/rollback.h"
+#include "model_file/block_file.h"
 #include "model_file/head_file.h"
 #include "model_file/own_head.h"
 #include "platform/huge_pages.h"
@@ -101,11 +102,14 @@ Json own_head_json(const Parts& parts) {
   return {{"layers", head.num_layers}, {"problem", head.problem.empty() ? Json(nullptr) : Json(head.problem)}};
 }
 
-// Null of a whole model. "target_layers": whose inputs it reads.
+// Null of a whole model. "target_layers": whose inputs it reads. "block_size": of block drafters, in tokens.
 Json head_json(const Parts& parts) {
   const HeadFile head = head_file(parts);
   if (head.kind == HeadKind::none) return nullptr;
-  return {{"kind", name(head.kind)}, {"target_layers", head.target_layers}, {"usable", head.kind != HeadKind::other}};
+  Json json = {
+      {"kind", name(head.kind)}, {"target_layers", head.target_layers}, {"usable", head.kind != HeadKind::other}};
+  if (head.kind == HeadKind::block) json["block_size"] = block_file(parts).block_size;
+  return json;
 }
 
 // {family: name of its kernels}

@@ -11,6 +11,7 @@
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
 #include "llama/rollback.h"
+#include "model_file/block_file.h"
 #include "model_file/head_file.h"
 #include "model_file/own_head.h"
 #include "platform/console.h"
@@ -127,8 +128,10 @@ std::string own_head_text(const Parts& parts) {
 std::string head_text(const Parts& parts) {
   const HeadFile head = head_file(parts);
   if (head.kind == HeadKind::none) return "";
-  return "this file is " + head.name +
-         (head.kind == HeadKind::other ? ", which cannot be used" : " for another model (draft of its target)");
+  if (head.kind == HeadKind::other) return "this file is " + head.name + ", which cannot be used";
+  const std::string text = "this file is " + head.name + " for another model (draft of its target)";
+  if (head.kind != HeadKind::block) return text;
+  return text + ", blocks of " + counted(static_cast<std::uint64_t>(block_file(parts).block_size), "token");
 }
 
 std::string facts(const Parts& parts) {

@@ -154,7 +154,7 @@ std::vector<double>::const_iterator AdaptiveDraftLength::weigh() {
   const double rate = tokens_per_second(by_model);
   double tokens = num_sequences_, next = num_sequences_;
   for (const double pass : target_pass_) {
-    losses_.push_back(pass + static_cast<double>(losses_.size()) * draft_pass_ - tokens / rate);
+    losses_.push_back(pass + num_passes(static_cast<int>(losses_.size())) * draft_pass_ - tokens / rate);
     tokens += next *= typical_;
   }
   return std::min_element(losses_.cbegin(), losses_.cend());
@@ -199,7 +199,7 @@ double AdaptiveDraftLength::longer_pass(int num_drafted, int more) const {
 // Seconds by which a pass of the draft model takes longer because it must read what it did not draft. It has to be read
 // once, if the model is used again at all, so the cycles that will use it share the price.
 double AdaptiveDraftLength::catch_up(int num_unread) const {
-  if (num_unread <= 2) return 0.0;
+  if (num_unread <= 2 || fills_blocks_) return 0.0;  // a block's pass reads what was accepted
   return std::max(0.0, draft_costs_.seconds(num_sequences_ - 1 + num_unread) - draft_pass_) / options_.catch_up_lasts;
 }
 
@@ -213,7 +213,7 @@ bool AdaptiveDraftLength::pays(const Sequence& s, double next_acceptance, double
     tokens += next;
     if (tokens > rate * (drafting + longer_pass(num_drafted, more))) return true;
     next *= typical_;
-    drafting += draft_pass_;
+    if (!fills_blocks_) drafting += draft_pass_;
   }
   return false;
 }
@@ -230,7 +230,7 @@ double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted
   for (int more = 1; idx(num_drafted + more) < target_pass_.size(); ++more) {
     tokens += next;
     next *= typical_;
-    drafting += draft_pass_;
+    if (more == 1 || !fills_blocks_) drafting += draft_pass_;
     most = std::max(most, tokens / rate - drafting - longer_pass(num_drafted, more));
   }
   return most;
@@ -294,8 +294,9 @@ bool AdaptiveDraftLength::worth_a_certain_draft(Sequence& s) {
 
 bool AdaptiveDraftLength::worth_a_row(const Sequence& s, int num_unread) {
   has_model_ = true;
-  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, draft_pass_ + catch_up(num_unread), false))
-    return true;
+  fills_blocks_ = fills_blocks_ || num_unread == 0;
+  const double drafting = num_unread == 0 ? 0.0 : draft_pass_ + catch_up(num_unread);
+  if (trial_ >= 0 ? s.num_drafted() < trial_ : pays(s, typical_, drafting, false)) return true;
   if (s.num_drafted() == 0) ++num_not_asked_;
   return stops(s);
 }
@@ -306,7 +307,7 @@ double AdaptiveDraftLength::seconds_saved_per_token() const {
   double best = plain, tokens = 1.0, next = 1.0;
   for (int k = 1; k <= options_.longest_tried; ++k) {
     tokens += next *= model_.typical();
-    best = std::min(best, (k * draft + target_costs_.seconds(columns(k))) / tokens);
+    best = std::min(best, (num_passes(k) * draft + target_costs_.seconds(columns(k))) / tokens);
   }
   return plain - best;
 }
@@ -350,9 +351,9 @@ void AdaptiveDraftLength::add_place(Sequence& s, DraftPlan::Confidence confidenc
 }
 
 void AdaptiveDraftLength::record_draft_pass(int num_rows, int num_tokens, double seconds) {
-  const int size = num_tokens <= 2 * num_rows
-                       ? num_rows
-                       : num_tokens;  // one token more than usual follows a cycle that accepted all
+  // One token more than usual follows a cycle that accepted all; a block's pass reads all that were accepted.
+  const int usual = fills_blocks_ ? max_draft_tokens + 1 : 2;
+  const int size = num_tokens <= usual * num_rows ? num_rows : num_tokens;
   draft_costs_.record(size, seconds);
   draft_seconds_ += draft_costs_.seconds(size);
   catch_up_seconds_ += draft_costs_.seconds(size) - draft_costs_.seconds(num_rows);
@@ -412,7 +413,7 @@ DraftingOutlook AdaptiveDraftLength::outlook() const {
   double tokens = 1.0, next = 1.0;
   for (int k = 1; k <= options_.longest_tried; ++k) {
     tokens += next *= typical_;
-    const double time = k * outlook.cost_of_draft + target_costs_.seconds(k + 1) / outlook.plain_seconds;
+    const double time = num_passes(k) * outlook.cost_of_draft + target_costs_.seconds(k + 1) / outlook.plain_seconds;
     outlook.speedup = std::max(outlook.speedup, tokens / time);
   }
   return outlook;

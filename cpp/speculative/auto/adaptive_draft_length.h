@@ -1,6 +1,7 @@
 // num_draft_tokens = "auto": chooses the draft length from measured costs and learnt acceptance.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -32,6 +33,9 @@ struct DraftingOutlook {
 // sequences decide together: the target's pass has as many columns per sequence as the longest draft needs, so s is
 // summed over the sequences that may continue. A pass whose size differs from the one before (or from the expected next
 // one) also costs PassCosts::change().
+//
+// A draft that fills blocks (it has rows that no pass was made for) pays for a pass once in a cycle: t_draft instead of
+// m t_draft above.
 //
 // Text proposes copies for nothing, all at once, and acceptance is learnt per origin. So with a draft model, every
 // place is asked: how many copies, with drafts of the model behind them, gain more time than drafts of the model alone?
@@ -112,6 +116,7 @@ class AdaptiveDraftLength final : public DraftLength {
   double catch_up(int num_unread) const;
   double seconds_saved_per_token() const;
   double tokens_per_second(Kind kind) const;
+  int num_passes(int num_drafts) const { return fills_blocks_ ? std::min(num_drafts, 1) : num_drafts; }
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
   Acceptance& acceptance_of(DraftOrigin origin) { return origin == DraftOrigin::model ? model_ : text_; }
 
@@ -120,7 +125,7 @@ class AdaptiveDraftLength final : public DraftLength {
   PassCosts draft_costs_;   // seconds of a draft pass, by rows
   Recent recent_[2];        // by kind of cycle
   Acceptance model_, text_;
-  bool has_model_ = false;
+  bool has_model_ = false, fills_blocks_ = false;
   Share proposing_;       // share of requests for which the proposer had something to propose
   double budget_ = 0.0;   // seconds that trials may cost
   bool is_first_ = true;  // the first cycle has not ended yet

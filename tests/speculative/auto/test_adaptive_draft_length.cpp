@@ -104,6 +104,27 @@ TEST(close_to_the_best_fixed_length_in_quiet_worlds) {
   CHECK(quiet.least_of_plain > 0.97);
 }
 
+// Places after the first cost the draft nothing: more drafts pay than with a pass for each.
+TEST(close_to_the_best_fixed_length_with_a_draft_that_fills_blocks) {
+  Comparison blocks;
+  int longer = 0;
+  in_every_world([&](World world) {
+    if (!world.draft_pass) return;
+    world.drift = 0.0;
+    const double per_place = world.best_fixed();
+    world.fills_blocks = true;
+    if (world.best_fixed() > 1.05 * per_place) ++longer;
+    AdaptiveDraftLength rule;
+    Machine machine(rule, static_cast<std::uint64_t>(blocks.worlds));
+    machine.cycles(world, 200);
+    blocks.add(world, machine.cycles(world, 800).rate());
+  });
+  blocks.print("blocks");
+  CHECK(longer > blocks.worlds / 4);
+  CHECK(blocks.least_of_best > 0.88 && blocks.below_best <= blocks.worlds / 50 && blocks.mean_of_best() > 0.97);
+  CHECK(blocks.least_of_plain > 0.97);
+}
+
 // Passes take 1.15 times as long on average, at most four times, on a machine whose speed drifts: a few measurements of
 // a size say little, and long drafts need many sizes.
 TEST(close_to_the_best_fixed_length_beside_other_processes) {

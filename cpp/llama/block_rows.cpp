@@ -1,0 +1,98 @@
+#include "llama/block_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+#include "base/index.h"
+#include "graph/blocks.h"
+#include "llama-model.h"
+
+namespace specdec {
+namespace {
+
+constexpr std::int64_t tile_rows = 16, most_tiles = 256;
+
+bool is_in_memory(const ggml_tensor* t) { return t->buffer != nullptr && ggml_backend_buffer_is_host(t->buffer); }
+
+[[noreturn]] void reject(const ggml_tensor* t) {
+  throw std::invalid_argument(std::string("tensor \"") + t->name +
+                              "\" cannot be read here; leave the draft on the CPU");
+}
+
+float dot(const float* a, const float* b, std::int64_t n) {
+  constexpr std::int64_t lanes = 8;
+  std::array<float, lanes> sums{};
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) sums[idx(lane)] += a[i + lane] * b[i + lane];
+  }
+  float sum = 0.0f;
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (const float part : sums) sum += part;
+  return sum;
+}
+
+}  // namespace
+
+BlockRows::BlockRows(llama_model* model)
+    : w1_(model->dspark_markov_w1),
+      w2_(model->dspark_markov_w2),
+      vocabulary_size_(model->vocab.n_tokens()),
+      scale_(model->hparams.f_logit_scale),
+      cap_(model->hparams.f_final_logit_softcapping) {
+  if (w1_ == nullptr) return;
+  for (const ggml_tensor* t : {w1_, w2_}) {
+    if (!is_in_memory(t) || !can_decode_rows(t)) reject(t);
+  }
+  for (const ggml_tensor* t : {model->dspark_markov_w2_s, model->d2t}) {
+    if (t != nullptr && !is_in_memory(t)) reject(t);
+  }
+  if (model->dspark_markov_w2_s != nullptr) bias_scale_ = *static_cast<const float*>(model->dspark_markov_w2_s->data);
+  if (model->d2t != nullptr) {
+    const auto* const ids = static_cast<const std::int64_t*>(model->d2t->data);
+    ids_.assign(ids, ids + model->d2t->ne[0]);
+  }
+  model->dspark_markov_w1 = model->dspark_markov_w2 = nullptr;
+}
+
+void BlockRows::finish(Token before, float* logits) const {
+  if (w1_ != nullptr && before < w1_->ne[1]) add_bias(before, logits);
+  if (scale_ != 0.0f) std::transform(logits, logits + vocabulary_size_, logits, [&](float x) { return x * scale_; });
+  if (!(cap_ > 0.0f)) return;
+  const float least = cap_ / 8;  // below, the cap changes less than half a percent
+  for (std::int64_t i = 0; i < vocabulary_size_; ++i) {
+    if (logits[i] > least) logits[i] = cap_ * std::tanh(logits[i] / cap_);
+  }
+}
+
+void BlockRows::add_bias(Token before, float* logits) const {
+  const std::int64_t rank = w1_->ne[0], rows = w2_->ne[1], tiles = (rows + tile_rows - 1) / tile_rows;
+  const auto id = [&](std::int64_t row) { return ids_.empty() ? row : ids_[idx(row)]; };
+  const auto end_of = [&](std::int64_t tile) { return std::min(rows, (tile + 1) * tile_rows); };
+  std::vector<float> maxima(idx(tiles), -std::numeric_limits<float>::infinity());
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    for (std::int64_t row = tile * tile_rows; row < end_of(tile); ++row)
+      maxima[idx(tile)] = std::max(maxima[idx(tile)], logits[id(row)]);
+  }
+  float least = -std::numeric_limits<float>::infinity();
+  if (tiles > most_tiles) {
+    std::vector<float> sorted = maxima;
+    std::nth_element(sorted.begin(), sorted.begin() + (most_tiles - 1), sorted.end(), std::greater<float>());
+    least = sorted[idx(most_tiles - 1)];
+  }
+  std::vector<float> of_before(idx(rank)), values(idx(tile_rows * rank));
+  decode_rows(w1_, before, 1, of_before.data());
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    if (maxima[idx(tile)] < least) continue;
+    const std::int64_t first = tile * tile_rows;
+    decode_rows(w2_, first, end_of(tile) - first, values.data());
+    for (std::int64_t row = first; row < end_of(tile); ++row)
+      logits[id(row)] += bias_scale_ * dot(values.data() + (row - first) * rank, of_before.data(), rank);
+  }
+}
+
+}  // namespace specdec

@@ -1,0 +1,180 @@
+#include "speculative/block_drafter.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace specdec {
+
+BlockDrafter::BlockDrafter(HiddenRowModel& target, BlockLayers& layers, int num_slots)
+    : layers_(layers), target_(target, *this), slots_(idx(num_slots), Slot(target.hidden_size())) {
+  if (layers.target_row_size() != target.hidden_size())
+    throw std::logic_error("a block drafter must read its target's hidden rows");
+}
+
+// Tokens before this position are read by their rows; the one there is the anchor.
+int BlockDrafter::known_end(int slot) const {
+  const Slot& s = at(slot);
+  return s.kept.empty() ? s.num_read : std::max(s.num_read, s.kept.end());
+}
+
+int BlockDrafter::wanted_places(int slot) const {
+  const int expected = at(slot).num_expected, most = layers_.most_places();
+  return expected > 0 ? std::min(expected, most) : most;
+}
+
+bool BlockDrafter::has_row(int slot, int length) const {
+  const int at_place = place(slot, length);
+  return at_place >= 0 && at_place < at(slot).num_places;
+}
+
+// Those of a cache that was restored without them.
+void BlockDrafter::skip_lost_rows(int slot) {
+  Slot& s = at(slot);
+  const int begin = s.kept.empty() ? target_.length(slot) : s.kept.begin();
+  if (s.num_read >= begin) return;
+  layers_.empty(slot, begin);
+  s.num_read = begin;
+}
+
+void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
+  pass_size_ = 0;
+  logits_.clear();
+  read(inputs);
+  std::vector<int> unfilled;
+  for (const PassInput& input : inputs) {
+    if (input.num_rows > 1) throw std::logic_error("a block drafter makes one row of logits per sequence");
+    Slot& s = at(input.slot);
+    const int length = s.length + input.num_tokens, anchor = known_end(input.slot);
+    if (s.length <= anchor && anchor < length) s.anchor = input.tokens[anchor - s.length];
+    if (input.num_rows == 0 || has_row(input.slot, length)) continue;
+    if (place(input.slot, length) >= layers_.most_places()) throw std::logic_error("a row beyond the block");
+    unfilled.push_back(input.slot);
+  }
+  if (!unfilled.empty()) fill(unfilled);
+  finished_.resize(std::max(finished_.size(), inputs.size()));
+  for (const PassInput& input : inputs) {
+    at(input.slot).length += input.num_tokens;
+    if (input.num_rows == 1) logits_.push_back(row(input, logits_.size()));
+  }
+}
+
+// Reads the known rows of the inputs' tokens. They may be more than the inputs' tokens: those of accepted drafts, which
+// only were in a block before. So this may take several passes.
+void BlockDrafter::read(const std::vector<PassInput>& inputs) {
+  std::vector<BlockLayers::Rows> readings;
+  target_rows_.clear();
+  int room = batch_size();
+  const auto pass = [&] {
+    if (readings.empty()) return;
+    save_rows();
+    layers_.read(readings, target_rows_.data());
+    pass_size_ += layers_.pass_size();
+    for (const BlockLayers::Rows& reading : readings) at(reading.slot).num_read += reading.count;
+    readings.clear();
+    target_rows_.clear();
+    room = batch_size();
+  };
+  for (const PassInput& input : inputs) {
+    skip_lost_rows(input.slot);
+    Slot& s = at(input.slot);
+    const int end = std::min(s.length + input.num_tokens, known_end(input.slot));
+    for (int begin = s.num_read; begin < end;) {
+      if (room == 0) pass();
+      const int count = std::min(end - begin, room);
+      readings.push_back({input.slot, count});
+      target_rows_.insert(target_rows_.end(), s.kept.row(begin),
+                          s.kept.row(begin + count - 1) + layers_.target_row_size());
+      begin += count;
+      room -= count;
+    }
+  }
+  pass();
+}
+
+// One pass for all of the same number of places: a block's rows must not depend on what shares the pass.
+void BlockDrafter::fill(const std::vector<int>& slots) {
+  std::vector<int> left = slots;
+  while (!left.empty()) {
+    const int num_places = wanted_places(left.front());
+    std::vector<BlockLayers::Block> blocks;
+    std::vector<int> others;
+    for (const int slot : left) {
+      const bool joins =
+          wanted_places(slot) == num_places && static_cast<int>(blocks.size()) < layers_.blocks_per_pass(num_places);
+      if (joins) blocks.push_back({slot, at(slot).anchor});
+      else others.push_back(slot);
+    }
+    save_rows();
+    layers_.fill(blocks, num_places);
+    pass_size_ += layers_.pass_size();
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      Slot& s = at(blocks[i].slot);
+      s.num_places = num_places;
+      s.first_row = static_cast<int>(i) * num_places;
+    }
+    left = others;
+  }
+}
+
+// The layers' rows last until their next pass.
+void BlockDrafter::save_rows() {
+  const auto size = idx(vocabulary_size());
+  for (Slot& s : slots_) {
+    if (s.num_places == 0 || s.first_row < 0) continue;
+    s.rows.resize(idx(s.num_places) * size);
+    for (int i = 0; i < s.num_places; ++i)
+      std::copy_n(layers_.logits(s.first_row + i), size, s.rows.begin() + static_cast<std::ptrdiff_t>(idx(i) * size));
+    s.first_row = -1;
+  }
+}
+
+const float* BlockDrafter::row(const PassInput& input, std::size_t index) {
+  const Slot& s = at(input.slot);
+  const int i = place(input.slot, s.length);
+  const auto size = idx(vocabulary_size());
+  const float* const logits = s.first_row < 0 ? s.rows.data() + idx(i) * size : layers_.logits(s.first_row + i);
+  if (!layers_.finishes_rows()) return logits;
+  std::vector<float>& finished = finished_[index];
+  finished.assign(logits, logits + size);
+  layers_.finish_row(input.tokens[input.num_tokens - 1], finished.data());
+  return finished.data();
+}
+
+void BlockDrafter::truncate(int slot, int length) {
+  Slot& s = at(slot);
+  s.num_places = 0;
+  if (length < s.num_read) {
+    layers_.truncate(slot, length);
+    s.num_read = layers_.length(slot);
+  }
+  s.length = std::min({length, s.length, known_end(slot)});
+}
+
+void BlockDrafter::copy(int from, int to) {
+  layers_.copy(from, to);
+  at(to).num_read = layers_.length(to);
+  at(to).length = at(from).length;
+  truncate(to, at(to).length);
+}
+
+void BlockDrafter::catch_up(int slot) {
+  Slot& s = at(slot);
+  s.num_places = 0;
+  skip_lost_rows(slot);
+  const int end = known_end(slot);
+  while (s.num_read < end) {
+    const int count = std::min(end - s.num_read, batch_size());
+    save_rows();
+    layers_.read({{slot, count}}, s.kept.row(s.num_read));
+    s.num_read += count;
+  }
+  s.length = s.num_read;
+}
+
+void BlockDrafter::restored(int slot, int length, Token /*last_token*/, const float* /*row*/) {
+  Slot& s = at(slot);
+  s.num_read = s.length = length;
+  s.num_places = 0;
+}
+
+}  // namespace specdec

@@ -1,0 +1,67 @@
+#include "speculative/target_of_head.h"
+
+#include <algorithm>
+
+namespace specdec {
+
+const float* HiddenRows::row(int position) const {
+  if (position < begin() || position >= end()) return nullptr;
+  return rows_.data() + idx(position - first_) * size_;
+}
+
+void HiddenRows::put(int position, Token token, const float* row) {
+  if (position < begin() || position > end()) {
+    drop_from(begin());
+    first_ = position;
+  }
+  drop_from(position);
+  tokens_.push_back(token);
+  rows_.insert(rows_.end(), row, row + size_);
+}
+
+void HiddenRows::drop_from(int position) {
+  const auto left = idx(std::clamp(position - begin(), 0, end() - begin()));
+  tokens_.resize(left);
+  rows_.resize(left * size_);
+}
+
+void HiddenRows::drop_before(int position) {
+  const int dropped = std::clamp(position - begin(), 0, end() - begin());
+  tokens_.erase(tokens_.begin(), tokens_.begin() + dropped);
+  rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(idx(dropped) * size_));
+  first_ += dropped;
+}
+
+// Before the pass the cache holds committed tokens only.
+void TargetOfHead::decode(const std::vector<PassInput>& inputs) {
+  for (const PassInput& input : inputs) {
+    HiddenRows& kept = head_.kept(input.slot);
+    if (kept.end() - head_.num_read(input.slot) > max_unread) head_.catch_up(input.slot);
+    // The head may have to read its last token again: the one before a cycle's drafts, if the cycle fails.
+    kept.drop_before(head_.num_read(input.slot) - 2);
+  }
+  std::vector<int> starts;
+  for (const PassInput& input : inputs) starts.push_back(target_.length(input.slot));
+  target_.decode(inputs);
+  int row = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    HiddenRows& kept = head_.kept(inputs[i].slot);
+    for (int token = 0; token < inputs[i].num_tokens; ++token)
+      kept.put(starts[i] + token, inputs[i].tokens[token], target_.hidden_row(row++));
+  }
+}
+
+void TargetOfHead::truncate(int slot, int length) {
+  HiddenRows& kept = head_.kept(slot);
+  kept.drop_from(length);
+  target_.truncate(slot, length);
+  const int needed = head_.needed_row(slot, length);
+  if (needed >= 0 && kept.row(needed) == nullptr && target_.length(slot) > needed) target_.truncate(slot, needed);
+}
+
+void TargetOfHead::copy(int from, int to) {
+  target_.copy(from, to);
+  head_.kept(to) = head_.kept(from);
+}
+
+}  // namespace specdec
