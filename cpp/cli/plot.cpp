@@ -29,7 +29,8 @@ void run_plot(std::vector<std::string> options, const std::string& file, const s
   } catch (const Error& error) {
     throw Error(std::string("no plot: ") + error.what());
   }
-  if (status == is_missing) throw Error("no plot: python3 has no matplotlib; pip install \"specdec_native[plot]\"");
+  if (status == is_missing)
+    throw Error("no plot: python3 needs matplotlib and specdec_native; pip install \"specdec_native[plot]\"");
   if (status != 0) throw Error("no plot");
 }
 

@@ -103,8 +103,7 @@ void LoadedModels::make_target_context(int context_length) {
     context.num_snapshots = options_.num_draft_tokens > 0 ? options_.num_draft_tokens : default_snapshots;
   }
   if (target_model_->has_head() || resolved_.head.kind != HeadKind::none) {
-    const HeadKind kind = resolved_.head.kind;
-    const HeadTarget::Rows hidden{resolved_.head.target_layers, kind == HeadKind::assistant, kind != HeadKind::block};
+    const HeadTarget::Rows hidden{resolved_.head.target_layers, resolved_.head.kind != HeadKind::block};
     auto target = std::make_unique<HeadTarget>(target_model_, threads_, context, hidden);
     head_target_ = target.get();
     target_ = std::move(target);

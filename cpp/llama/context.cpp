@@ -366,8 +366,9 @@ void Context::copy(int from, int to) {
   if (num_held(from) == 0) return;
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
     if (!put_state(to, state(from))) return start_at(to, 0);
-  } else {  // the cells themselves are copied ahead of the next pass
+  } else {  // at once: llama.cpp copies cells ahead of the next pass, before which a state may be read or written
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
+    context_->memory_update(false);
   }
   for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_}) (*places)[idx(to)] = (*places)[idx(from)];
 }

@@ -146,12 +146,6 @@ const float* HeadTarget::hidden_row(int token) const {
   return llama_get_embeddings_nextn_ith(get(), places_[idx(token)]);
 }
 
-// llama.cpp copies the cells themselves ahead of the target's next pass; an assistant's pass may come first.
-void HeadTarget::copy(int from, int to) {
-  Context::copy(from, to);
-  if (rows_.has_shared_cache) get()->memory_update(false);
-}
-
 std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> model,
                                                  std::shared_ptr<ThreadPool> threads, const Options& options,
                                                  const HeadTarget& target) {

@@ -16,8 +16,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
   struct Rows {
     std::vector<int>
         layers;  // rows are the inputs of these layers, one after the other; empty: the output of the last layer
-    bool has_shared_cache = false;  // an assistant reads this cache
-    bool has_output_row = true;     // the number of layers means the model's hidden row, as EAGLE-3 heads read it
+    bool has_output_row = true;  // the number of layers means the model's hidden row, as EAGLE-3 heads read it
   };
   // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
   HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -26,7 +25,6 @@ class HeadTarget final : public Context, public HiddenRowModel {
   void decode(const std::vector<PassInput>& inputs) override;
   int hidden_size() const override { return hidden_size_; }
   const float* hidden_row(int token) const override;
-  void copy(int from, int to) override;
 
  private:
   void add_input(const PassInput& input) override;

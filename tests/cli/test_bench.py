@@ -292,7 +292,7 @@ def test_a_plot_needs_matplotlib(specdec: pathlib.Path, folder: pathlib.Path, tm
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
     path = tmp_path / "plot.png"
     rejected = run(specdec, folder, *QUICK, "--plot", path, env=plot_environment(tmp_path), code=1)
-    line = 'specdec bench: no plot: python3 has no matplotlib; pip install "specdec_native[plot]"\n'
+    line = 'specdec bench: no plot: python3 needs matplotlib and specdec_native; pip install "specdec_native[plot]"\n'
     assert (rejected.stdout, rejected.stderr) == ("", line) and not path.exists()
 
 

@@ -153,6 +153,24 @@ TEST(a_copied_slot_goes_on_as_its_original) {
   }
 }
 
+// Also before the next pass, ahead of which llama.cpp would copy.
+TEST(a_copy_is_one_of_what_was_there) {
+  for (const KvType type : {KvType::f16, KvType::q8_0}) {
+    const auto context = context_of(64, 3, type), alone = context_of(64, 1, type);
+    row_after(*context, {0, 5, 6, 7, 8, 9}, 0);
+    row_after(*context, {0, 1, 2, 3, 4, 5}, 1);
+    row_after(*alone, {0, 5, 6, 7, 8, 9});
+    const std::string other = context->state(1);
+    context->copy(0, 2);
+    CHECK(context->restore(0, other, 6));  // the original is another text now
+    const std::string state = context->state(2);
+    CHECK(row_after(*context, {20, 21}, 2) == row_after(*alone, {20, 21}));
+    CHECK(context->restore(1, state, 6));
+    alone->truncate(0, 6);
+    CHECK(row_after(*context, {20, 21}, 1) == row_after(*alone, {20, 21}));
+  }
+}
+
 TEST(a_pass_that_fails_leaves_every_slot_as_it_was) {
   const auto context = context_of(64, 4);
   for (int slot = 0; slot < 4; ++slot) row_after(*context, {0, 5, 6}, slot);

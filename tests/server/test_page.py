@@ -25,6 +25,12 @@ def drafting_server(specdec: pathlib.Path) -> Iterator[Server]:
         yield running
 
 
+def answer(server: Server, max_tokens: int) -> str:
+    body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": max_tokens, "temperature": 0}
+    text: str = server.post("/v1/chat/completions", body).json["choices"][0]["message"]["content"]
+    return text
+
+
 def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page]) -> None:
     server, page = drafting_server, page_of(drafting_server.url)
     assert page.text("#model") == MODEL
@@ -32,12 +38,8 @@ def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page])
     page.write("#option-max_tokens", 40)
     page.ask(PROMPT)
     found = re.match(r"40 tokens, [\d.]+ tokens per second, (\d+) of \d+ drafts accepted", page.text(".numbers"))
-    assert found and page.text(".assistant .note") == "Cut at the most tokens of an answer"
-    reply = server.post(
-        "/v1/chat/completions",
-        {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 40, "temperature": 0},
-    ).json
-    assert page.run("return chat.nodes[1].text") == reply["choices"][0]["message"]["content"]
+    assert found and page.text(".assistant .note") == "Cut at the most tokens of an answer Continue"
+    assert page.run("return chat.nodes[1].text") == answer(server, 40)
     # Accepted drafts are marked.
     marked = page.texts(".assistant .model, .assistant .copy")
     assert marked
@@ -51,6 +53,16 @@ def test_a_conversation(drafting_server: Server, page_of: Callable[[str], Page])
     assert int(used[1]) > 90
     page.reload()
     assert page.shows(".plain") and len(page.texts(".message")) == 4
+
+
+def test_a_continued_answer_is_the_uncut_one(drafting_server: Server, page_of: Callable[[str], Page]) -> None:
+    page = page_of(drafting_server.url)
+    page.write("#option-temperature", 0)
+    page.write("#option-max_tokens", 20)
+    page.ask(PROMPT)
+    page.click(".continue")
+    page.wait(lambda: page.is_idle() and page.text(".numbers").startswith("40 tokens, "))
+    assert page.run("return chat.nodes[1].text") == answer(drafting_server, 40)
 
 
 def test_an_answer_is_stopped(server: Server, page_of: Callable[[str], Page]) -> None:
