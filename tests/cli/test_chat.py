@@ -156,8 +156,8 @@ def test_commands(specdec: pathlib.Path, model: pathlib.Path, tmp_path: pathlib.
     )
     assert "temperature" in say("/set")[1]
     assert say("/set max_tokens 2", "/set seed")[1].splitlines() == [
-        "max_tokens          2",
-        "seed                none",
+        "max_tokens              2",
+        "seed                    none",
     ]
 
 
@@ -171,7 +171,7 @@ def test_options_of_a_conversation(specdec: pathlib.Path, model: pathlib.Path) -
         ).stderr.splitlines()
 
     def line(name: str, value: object) -> str:
-        return f"{name:20}{value}"
+        return f"{name:24}{value}"
 
     assert said("/set num_draft_tokens") == [line("num_draft_tokens", "auto")]
     for name, value, unset in (
