@@ -204,7 +204,8 @@ class EventStream(Run[Event]):
             pieces.append(Piece._make(piece))
         running.num_taken += len(pieces)
         self._events += [Event(index, piece, None, None, request.seed, verification) for piece in pieces]
-        if not is_done:
+        has_last = bool(pieces) and pieces[-1].finish_reason is not None  # it may have come since
+        if not is_done and not has_last:
             return
         del self._running[index]
         error, stats = request.error, Stats(**request.stats())

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
@@ -393,3 +395,30 @@ def test_a_random_seed_is_told(alone: sd.Generator, many: sd.Generator) -> None:
             prompt, max_tokens=12, num_draft_tokens=2, seed=completion.seed, verification=completion.verification
         )
         assert is_same(repeated, completion)
+
+
+def test_a_last_piece_that_comes_between_two_looks(many: sd.Generator) -> None:
+    """It is the last event all the same, with the statistics."""
+
+    class Late:
+        def __init__(self, request: Any) -> None:
+            self._request = request
+            self._looks = 0
+
+        @property
+        def done(self) -> bool:
+            self._looks += 1
+            return self._looks > 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._request, name)
+
+    events = many.stream_many(PROMPTS[:1], max_tokens=3, temperature=0)
+    events._submit(many)
+    (running,) = events._running.values()
+    while not running.request.done:
+        time.sleep(0.01)
+    running.request = Late(running.request)  # type: ignore[assignment]
+    found = list(events)
+    assert len(found) == 3 and all(event.piece is not None for event in found)
+    assert [event.stats is not None for event in found] == [False, False, True]
