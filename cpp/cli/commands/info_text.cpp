@@ -129,7 +129,7 @@ std::string head_text(const Parts& parts) {
   const HeadFile head = head_file(parts);
   if (head.kind == HeadKind::none) return "";
   if (head.kind == HeadKind::other) return "this file is " + head.name + ", which cannot be used";
-  const std::string text = "this file is " + head.name + " for another model (draft of its target)";
+  std::string text = "this file is " + head.name + " for another model (draft of its target)";
   if (head.kind != HeadKind::block) return text;
   return text + ", blocks of " + counted(static_cast<std::uint64_t>(block_file(parts).block_size), "token");
 }
