@@ -367,8 +367,7 @@ TEST(same_bits_for_every_instruction_set_and_split) {
   for (const Case& c : cases()) {
     const Floats expected = c.run(kernels_scalar, max_rows);
     if (&tested() != &kernels_scalar) {
-      for (const int rows : splits)
-        CHECK(same_bits(c.run(tested(), rows), expected));
+      for (const int rows : splits) CHECK(same_bits(c.run(tested(), rows), expected));
     }
     CHECK(same_bits(c.run(tested(), 8, Case::heads), expected));
   }

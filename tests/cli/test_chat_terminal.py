@@ -301,10 +301,10 @@ def test_tab_completes_commands_options_and_files(specdec: pathlib.Path, tmp_pat
     with Chat(specdec, tmp_path, HOME=str(tmp_path)) as chat:
         chat.terminal.type("/sy\t")
         chat.terminal.read_until(lambda text: text.endswith("/system "))
-        chat.terminal.type("\x15/set max_t\t7\r")
-        chat.terminal.read_until(lambda text: "max_tokens              7\r\n" in text)
-        chat.terminal.type("/set verification in\t\r")
-        chat.terminal.read_until(lambda text: "verification            invariant\r\n" in text)
+        chat.say("\x15/set max_t\t7")
+        assert "max_tokens              7\r\n" in chat.terminal.text
+        chat.say("/set verification in\t")
+        assert "verification            invariant\r\n" in chat.terminal.text
         chat.terminal.type("/read ~/no\t")
         chat.terminal.read_until(lambda text: text.endswith("/read ~/notes of today.txt"))
         chat.say("")

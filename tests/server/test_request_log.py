@@ -20,8 +20,8 @@ def send_raw(server: Server, request: bytes) -> bytes:
 
 
 def run(specdec: pathlib.Path, *options: str) -> list[str]:
-    """The lines of a server that got a few requests."""
-    with serving(specdec, "--no-repack", "-c", "1024", *options) as server:
+    """The lines of a server that got a few requests, one after another; one thread keeps the lines in that order."""
+    with serving(specdec, "--no-repack", "-c", "1024", "--threads-http", "1", *options) as server:
         body = {"prompt": PROMPT + SECRET, "max_tokens": 12, "ignore_eos": True, "seed": 1}
         for _ in range(2):
             server.complete(**body)

@@ -45,8 +45,7 @@ void in_every_world(Check check) {
   for (const auto target : targets) {
     for (const double draft_share : {0.0, 0.14, 0.4}) {
       for (const auto& places : kinds) {
-        for (const int num_sequences : {1, 2, 4, 8, 16})
-          check(world_of(target, draft_share, places, num_sequences));
+        for (const int num_sequences : {1, 2, 4, 8, 16}) check(world_of(target, draft_share, places, num_sequences));
       }
     }
   }
