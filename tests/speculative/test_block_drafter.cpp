@@ -3,22 +3,17 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/error.h"
 #include "check.h"
 #include "speculative/block_drafter.h"
-#include "speculative/combined_proposer.h"
-#include "speculative/decoder.h"
-#include "speculative/draft_model_proposer.h"
 #include "toy_blocks.h"
-#include "toy_model.h"
+#include "toy_runs.h"
 
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
+using toy::greedy_text, toy::prompt, toy::sequence_of, toy::Text, toy::vocabulary;
 
-constexpr int vocabulary = 4, places = 5;
-const Text prompt = {3, 1, 2, 1, 0, 2};
+constexpr int places = 5;
 
 struct Drafter {
   explicit Drafter(int slots = 1, int batch = 64, bool biased = true, int layers_batch = 64)
@@ -38,27 +33,6 @@ struct Drafter {
       CHECK(read.rows[i] == toy::BlockLayers::row_of(committed, read.first + static_cast<int>(i)));
   }
 };
-
-std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, int max_tokens, int slot = 0,
-                                      double temperature = 0.9) {
-  sampling::SamplingParams params;
-  params.temperature = temperature;
-  auto s = std::make_unique<Sequence>(slot, params, std::make_unique<sampling::PhiloxUniforms>(5, slot));
-  s->num_committed = static_cast<int>(tokens.size());
-  s->tokens = std::move(tokens);
-  s->num_draft_tokens = num_draft_tokens;
-  s->remaining = max_tokens;
-  return s;
-}
-
-Text greedy_text(int max_tokens, const Text& start = prompt) {
-  toy::Model target(vocabulary, 1);
-  Decoder decoder(target, nullptr);
-  const auto s = sequence_of(start, 0, max_tokens, 0, 0.0);
-  decoder.prefill(*s);
-  while (s->finish == Finish::none) decoder.cycle({s.get()});
-  return s->tokens;
-}
 
 }  // namespace
 
@@ -167,65 +141,16 @@ TEST(more_rows_than_a_pass_takes) {
   }
 }
 
-// A pass of the target or of the layers that fails, at every place of a run; and a target that cannot go back.
 TEST(any_pass_may_fail) {
-  const Text expected = greedy_text(24);
-  for (const bool goes_back : {true, false}) {
-    for (const bool of_layers : {false, true}) {
-      for (int failing = 1; failing < 50; ++failing) {
-        Drafter toy(1, 8);
-        toy.target.goes_back = goes_back;
-        int passes = 0;
-        const auto fail = [&](int) {
-          if (++passes == failing) throw Cancelled("now");
-        };
-        if (of_layers) toy.layers.before_pass = fail;
-        else toy.target.before_pass = fail;
-        CombinedProposer proposer({toy.drafter, vocabulary}, nullptr, CopiedTexts::all, 0.3);
-        Decoder decoder(toy.drafter.target(), &proposer);
-        const auto s = sequence_of(prompt, 3, 24, 0, 0.0);
-        bool is_read = false;
-        while (s->finish == Finish::none) {
-          try {
-            if (!is_read) is_read = decoder.prefill(*s, 3);
-            else decoder.cycle({s.get()});
-          } catch (const Cancelled&) {
-          }
-          toy.check(*s);
-        }
-        CHECK(s->tokens == expected);
-      }
-    }
-  }
+  toy::check_that_any_pass_may_fail([] { return std::make_unique<Drafter>(1, 8); });
 }
 
-// A request that shares a prefix of any length with what is cached reads on from there, in this slot or another.
 TEST(prefixes_are_reused) {
-  const Text all = greedy_text(20);
-  for (const bool copied : {false, true}) {
-    for (int shared = 0; shared < static_cast<int>(all.size()); ++shared) {
-      Drafter toy(2);
-      DraftModelProposer proposer(toy.drafter, vocabulary);
-      Decoder decoder(toy.drafter.target(), &proposer);
-      const auto s = sequence_of(prompt, 3, 20, 0, 0.0);
-      decoder.prefill(*s);
-      while (s->finish == Finish::none) decoder.cycle({s.get()});
-      Text other(all.begin(), all.begin() + shared);
-      for (const Token token : {0, 3, 3, 1}) other.push_back(token);
-      const int slot = copied ? 1 : 0;
-      if (copied) decoder.copy_prefix(0, 1, shared);
-      CHECK(decoder.keep_prefix(slot, shared) == std::min(shared, static_cast<int>(all.size()) - 1));
-      const auto t = sequence_of(other, 3, 12, slot, 0.0);
-      decoder.prefill(*t);
-      CHECK(toy.layers.cache(slot).first == 0 && toy.layers.length(slot) == t->num_committed - 1);
-      toy.check(*t);
-      while (t->finish == Finish::none) {
-        decoder.cycle({t.get()});
-        toy.check(*t);
-      }
-      CHECK(t->tokens == greedy_text(12, other));
-    }
-  }
+  toy::check_that_prefixes_are_reused([] { return std::make_unique<Drafter>(2); }, 0,
+                                      [](const Drafter& toy, const Sequence& s) {
+                                        CHECK(toy.layers.cache(s.slot).first == 0);
+                                        CHECK(toy.layers.length(s.slot) == s.num_committed - 1);
+                                      });
 }
 
 // Requests that are not drafted for leave the rows of few tokens; they are read later.
