@@ -1,11 +1,13 @@
-"""What a long prompt costs with a draft model: until the first token, and in every cycle after it.
+"""What a long prompt costs: until the first token, for each token after it, and for each cycle with a draft model.
 
-python -m bench.long_text.times [TARGET DRAFT] [--prompts 500 2000 8000] [--rounds 3]
+python -m bench.long_text.times [TARGET DRAFT] [--prompts 500 2000 8000] [--rounds 3] [--windows 1024 0]
+  [--llama build/default/bench/peers/llama-completion]
 
-Without files: the real pair (bench/common/real_models.py). One Generator per window: the default, and one as long as
-the context. Each prompt is read without and with three drafts per cycle, in turn, and timed to the first token; then
-cycles of three drafts and plain tokens are timed in turn, once the draft has caught up. Prints ratios: seconds of a
-busy machine say little. Tables are in RESULTS.md.
+Without files: the real pair (bench/common/real_models.py). One Generator per window of the draft (0: as long as the
+context). Each prompt is read without and with three drafts per cycle, in turn, and timed to the first token; then
+cycles of three drafts, plain tokens and tokens at the defaults ("auto") are timed in turn, once the draft has caught
+up. With --llama the same tokens are read and 24 more are decoded by llama.cpp without a draft, which is its fastest
+way here (bench/real_pair). Prints ratios: seconds of a busy machine say little. Tables are in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import argparse
 import itertools
 import pathlib
 import statistics
+import tempfile
 import time
 
+from bench.common.engines import number, output_of
 from bench.common.options import parser_of
 from bench.common.real_models import FOLDER, PAIR
 from bench.common.texts import LIBRARY
@@ -43,41 +47,100 @@ def seconds_per_cycle(gen: sd.Generator, prompt: list[int], k: int) -> float:
     return (after.seconds - before.seconds) / max(1, after.target_calls - before.target_calls)
 
 
+def decoding_rate(gen: sd.Generator, prompt: list[int]) -> float:
+    """Tokens per second at the defaults, after those in which the draft reads."""
+    handle = gen.submit(prompt, max_tokens=3 * TOKENS + CAUGHT_UP, temperature=0, num_draft_tokens="auto")
+    list(itertools.islice(handle, CAUGHT_UP))
+    before = handle.stats
+    handle.result()
+    after = handle.stats
+    return (after.tokens - before.tokens) / (after.seconds - before.seconds)
+
+
+def llama_times(program: pathlib.Path, target: pathlib.Path, prompt: str, context: int, threads: int) -> list[float]:
+    """llama.cpp's seconds to the first token, and for each token after it."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.write(prompt)
+        file.flush()
+        size: list[object] = ["-n", TOKENS, "-c", context, "-t", threads, "--temp", 0]
+        out = output_of(
+            program, "-m", target, "-f", file.name, *size, "-no-cnv", "--no-display-prompt", "--no-warmup", "--perf"
+        )
+    token = number(r"(?<!prompt )eval time = +([\d.]+) ms", out) / number(r"\beval time = .*?/ +(\d+) runs", out)
+    return [number(r"prompt eval time = +([\d.]+) ms", out) / 1e3, token / 1e3]
+
+
+class Prompt:
+    """The ratios of one length, by round."""
+
+    def __init__(self) -> None:
+        self.ratios: dict[str, list[float]] = {}
+
+    def add(self, name: str, ratio: float) -> None:
+        self.ratios.setdefault(name, []).append(ratio)
+
+    def cell(self, name: str) -> str:
+        return f"{statistics.median(self.ratios[name]):.2f}" if name in self.ratios else ""
+
+
+COLUMNS = [
+    "first token with a draft, of plain",
+    "cycle of 3 drafts, in plain tokens",
+    "plain token, of the first row's",
+    "first token, of llama.cpp's",
+    "tokens/s at the defaults, of llama.cpp's",
+]
+
+
+def measure(arguments: argparse.Namespace, gen: sd.Generator, target: pathlib.Path, tokens: list[int]) -> Prompt:
+    found = Prompt()
+    for round_ in range(arguments.rounds):
+        # Another first token for every reading: nothing of it is cached.
+        prompts = [[1000 + 2 * round_ + i, *tokens[:-1]] for i in range(2)]
+        plain, drafted = (first_token(gen, prompt, k) for prompt, k in zip(prompts, (0, 3), strict=True))
+        found.add(COLUMNS[0], drafted / plain)
+        times = [seconds_per_cycle(gen, prompts[1], k) for k in (3, 0, 3, 0, 3)]
+        token = statistics.median(times[1::2])
+        found.add(COLUMNS[1], statistics.median(times[0::2]) / token)
+        found.add(COLUMNS[2], token)
+        if arguments.llama:
+            rate = decoding_rate(gen, prompts[1])
+            threads = arguments.threads or 2
+            text = gen.detokenize(tokens)
+            first, one = llama_times(arguments.llama, target, text, len(tokens) + 256, threads)
+            found.add(COLUMNS[3], plain / first)
+            found.add(COLUMNS[4], rate * one)
+    return found
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="TARGET DRAFT")
     parser.add_argument("--prompts", type=int, nargs="+", default=[500, 2000, 8000], help="tokens")
+    parser.add_argument("--windows", type=int, nargs="+", default=[1024, 0], help="of the draft")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=None)
-    arguments: argparse.Namespace = parser.parse_args()
+    parser.add_argument("--text", type=pathlib.Path, default=LIBRARY / "argparse.py", help="repeated as needed")
+    parser.add_argument("--llama", type=pathlib.Path, help="llama-completion, built with SPECDEC_PEERS")
+    arguments = parser.parse_args()
     target, draft = arguments.files or [FOLDER / f"{name}.gguf" for name in PAIR]
     context = max(arguments.prompts) + 256
-    gens = {
-        window: sd.Generator(
-            target, draft, suffix=False, n_ctx=context, draft_window=window, n_threads=arguments.threads
-        )
-        for window in (None, context)
-    }
-    text = next(iter(gens.values())).tokenize((LIBRARY / "argparse.py").read_text(encoding="utf-8") * 2)
-    print("| prompt | window | first token, of plain | cycle of 3 drafts, in plain tokens |\n|---|---|---|---|")
-    for length in arguments.prompts:
-        firsts: dict[int | None, list[float]] = {window: [] for window in gens}
-        cycles: dict[int | None, list[float]] = {window: [] for window in gens}
-        for round_ in range(arguments.rounds):
-            for window, gen in gens.items():
-                # Another first token for every reading: nothing of it is cached.
-                prompts = [[1000 + 2 * round_ + i, *text[: length - 1]] for i in range(2)]
-                plain, drafted = (first_token(gen, prompt, k) for prompt, k in zip(prompts, (0, 3), strict=True))
-                firsts[window].append(drafted / plain)
-                times = [seconds_per_cycle(gen, prompts[1], k) for k in (3, 0, 3, 0, 3)]
-                cycles[window].append(statistics.median(times[0::2]) / statistics.median(times[1::2]))
-        for window, gen in gens.items():
-            size = gen.draft_window if window is None else "all"
-            print(
-                f"| {length} | {size} | {statistics.median(firsts[window]):.2f} | "
-                f"{statistics.median(cycles[window]):.2f} |",
-                flush=True,
-            )
+    text = arguments.text.read_text(encoding="utf-8")
+    text *= 1 + 8 * context // len(text)
+    print("| prompt | window | " + " | ".join(COLUMNS) + " |\n|---|---|" + "---|" * len(COLUMNS))
+    for window in arguments.windows:
+        first_row = None
+        with sd.Generator(
+            target, draft, suffix=False, n_ctx=context, draft_window=window or context, n_threads=arguments.threads
+        ) as gen:
+            tokens = gen.tokenize(text)
+            for length in arguments.prompts:
+                found = measure(arguments, gen, target, tokens[:length])
+                token = statistics.median(found.ratios[COLUMNS[2]])
+                first_row = first_row or token
+                found.ratios[COLUMNS[2]] = [token / first_row]
+                cells = " | ".join(found.cell(column) for column in COLUMNS)
+                print(f"| {length} | {window or 'all'} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":
