@@ -64,6 +64,14 @@ auto without_gil(Body body) {
   }
 }
 
+// A str or token ids. name: the argument's name, for errors.
+std::vector<specdec::Token> text_tokens(Generator& generator, const char* name, const py::object& text) {
+  if (!py::isinstance<py::str>(text)) return tokens_from(name, text);
+  const std::string string = string_from(name, text);
+  return without_gil(
+      [&] { return specdec::tokenize_prompt(generator.vocabulary(), string, generator.n_ctx(), SignalCheck()); });
+}
+
 // A Generator whose requests end before Python does.
 class StoppedAtExit {
  public:
@@ -243,19 +251,30 @@ void register_generator(py::module_& m) {
       .def(
           "embed",
           [](StoppedAtExit& self, const py::object& text) {
-            const bool is_text = py::isinstance<py::str>(text);
-            const std::string string = is_text ? string_from("texts", text) : "";
-            std::vector<specdec::Token> tokens;
-            if (!is_text) tokens = tokens_from("texts", text);
-            const std::vector<float> row = without_gil([&] {
-              Generator& generator = self.get();
-              if (is_text)
-                tokens = specdec::tokenize_prompt(generator.vocabulary(), string, generator.n_ctx(), SignalCheck());
-              return generator.embed(tokens);
-            });
+            const std::vector<specdec::Token> tokens = text_tokens(self.get(), "texts", text);
+            const std::vector<float> row = without_gil([&] { return self.get().embed(tokens); });
             return py::array_t<float>(static_cast<py::ssize_t>(row.size()), row.data());
           },
           "text"_a, "The embedding of a str or token ids, of length 1.")
+      .def(
+          "hidden_rows",
+          [](StoppedAtExit& self, const py::object& text, const std::vector<int>& layers, int num_top) {
+            const std::vector<specdec::Token> tokens = text_tokens(self.get(), "text", text);
+            const specdec::LayerRows rows =
+                without_gil([&] { return self.get().hidden_rows(tokens, layers, num_top); });
+            return rows_to_python(tokens, layers.size(), rows);
+          },
+          "text"_a, "layers"_a, "num_top"_a,
+          "(tokens, rows [tokens, layers, width], top_tokens and top_logprobs [tokens, num_top]) of a str or token "
+          "ids.")
+      .def(
+          "time_passes",
+          [](StoppedAtExit& self, const RequestHandle& after, int max_tokens, int repeats) {
+            return without_gil([&] { return self.get().time_passes(after, max_tokens, repeats, {}).target; });
+          },
+          "after"_a, "max_tokens"_a, "repeats"_a,
+          "Seconds of passes of the target over 1 to max_tokens tokens, after a request that has ended.")
+      .def_property_readonly("num_layers", [](StoppedAtExit& self) { return self.get().num_layers(); })
       .def_property_readonly(
           "pooling", [](StoppedAtExit& self) { return specdec::name(self.get().pooling()); },
           "How embeddings are pooled: \"mean\", \"first\", \"last\" or \"rank\" (not at all).")

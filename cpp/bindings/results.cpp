@@ -1,5 +1,6 @@
 #include "bindings/results.h"
 
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <cstddef>
@@ -27,6 +28,23 @@ py::object piece_to_python(const std::optional<specdec::Piece>& piece) {
   const std::vector<specdec::sampling::TokenLogprob>& top = piece->top_logprobs;
   return py::make_tuple(piece->token, py::str(piece->text), source, piece->logprob, reason,
                         pairs(top.data(), top.size()));
+}
+
+py::object rows_to_python(const std::vector<specdec::Token>& tokens, std::size_t num_layers,
+                          const specdec::LayerRows& rows) {
+  using Shape = std::vector<py::ssize_t>;
+  const auto count = static_cast<py::ssize_t>(tokens.size());
+  const py::array_t<std::int32_t> ids(count, tokens.data());
+  const py::array_t<float> values(Shape{count, static_cast<py::ssize_t>(num_layers), rows.width}, rows.rows.data());
+  py::array_t<std::int32_t> top_tokens(Shape{count, rows.num_top});
+  py::array_t<float> top_logprobs(Shape{count, rows.num_top});
+  std::int32_t* token = top_tokens.mutable_data();
+  float* logprob = top_logprobs.mutable_data();
+  for (const specdec::sampling::TokenLogprob& one : rows.top) {
+    *token++ = one.token;
+    *logprob++ = static_cast<float>(one.logprob);
+  }
+  return py::make_tuple(ids, values, top_tokens, top_logprobs);
 }
 
 py::object score_to_python(const specdec::Score& score) {

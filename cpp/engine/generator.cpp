@@ -38,6 +38,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       decoder_(models_.target(), models_.proposer(), &draft_length_),
       states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
+      hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
   Executor::Options run;
   run.max_unfinished = idx(options_.max_sequences) + idx(options_.max_queue_size);
@@ -179,10 +180,28 @@ std::string Generator::auto_key() const {
   return key;
 }
 
-std::vector<float> Generator::embed(const std::vector<Token>& tokens, const CancelCheck& cancelled) {
-  if (tokens.empty()) throw std::invalid_argument("a text to embed has no tokens");
+void Generator::check_text(const std::vector<Token>& tokens) const {
+  if (tokens.empty()) throw std::invalid_argument("the text has no tokens");
   for (const Token token : tokens) check_range("a token", token, token_ids());
   if (static_cast<int>(tokens.size()) > n_ctx()) fail_prompt_too_long(tokens.size(), true, n_ctx());
+}
+
+int Generator::num_layers() const { return models_.target_model().num_layers(); }
+
+LayerRows Generator::hidden_rows(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
+                                 const CancelCheck& cancelled) {
+  check_text(tokens);
+  if (layers.empty()) throw std::invalid_argument("layers is empty; it must name at least one layer");
+  for (const int layer : layers) check_range("a layer", layer, whole_numbers(0, num_layers()));
+  check_range("top_logprobs", num_top, whole_numbers(0, models_.target_context().vocabulary_size()));
+  LayerRows rows;
+  const auto is_over = [&] { return executor_->is_closed() || (cancelled && cancelled()); };
+  executor_->run([&] { rows = hidden_row_reader_.read(tokens, layers, num_top, is_over); });
+  return rows;
+}
+
+std::vector<float> Generator::embed(const std::vector<Token>& tokens, const CancelCheck& cancelled) {
+  check_text(tokens);
   std::vector<float> row;
   const auto is_over = [&] { return executor_->is_closed() || (cancelled && cancelled()); };
   executor_->run([&] { row = embedder_.embed(tokens, is_over); });

@@ -17,6 +17,7 @@
 #include "engine/embedder.h"
 #include "engine/executor.h"
 #include "engine/generator_options.h"
+#include "engine/hidden_row_reader.h"
 #include "engine/loaded_models.h"
 #include "engine/pass_times.h"
 #include "engine/prefix_cache.h"
@@ -92,6 +93,11 @@ class Generator {
   // The embedding of a text, of length 1, pooled as the target's file says (embedding_context.h), in a context of its
   // own: requests keep their caches. Throws std::invalid_argument, ContextFull, ModelError.
   std::vector<float> embed(const std::vector<Token>& tokens, const CancelCheck& cancelled = {});
+  // What the target's layers make of a text (hidden_row_reader.h), in a context of its own as well. Throws
+  // std::invalid_argument, ContextFull, ModelError.
+  LayerRows hidden_rows(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
+                        const CancelCheck& cancelled = {});
+  int num_layers() const;  // of the target, drafting heads apart
   Pooling pooling() const { return pooling_of(models_.target_model()); }
 
   // Its parts.
@@ -128,6 +134,7 @@ class Generator {
   bool is_in_its_process() const { return executor_->is_in_its_process(); }
 
  private:
+  void check_text(const std::vector<Token>& tokens) const;
   std::shared_ptr<ScheduledRequest> schedule(const Request& request, const CancelCheck& cancelled);
   std::vector<Token> prompt_tokens(const Request& request, const CancelCheck& cancelled) const;
   DraftingState drafting_state(const ScheduledRequest* request) const;
@@ -149,6 +156,7 @@ class Generator {
   ModelStates states_;
   std::unique_ptr<PrefixCache> prefix_cache_;  // null: none are kept
   Embedder embedder_;
+  HiddenRowReader hidden_row_reader_;
   Scheduler scheduler_;
   std::atomic<std::int64_t> num_requests_{0};
   std::unique_ptr<Executor> executor_;  // last: its thread uses the others

@@ -101,8 +101,11 @@ ThreadPool::ThreadPool(int num_threads) : size_(num_threads) {
 void Context::Free::operator()(llama_context* context) const { llama_free(context); }
 
 Context::Context(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options)
-    : Context(model, std::move(threads), options,
-              {model->cache_bytes(num_cells(options), options.kv_type), !model->can_roll_back(), options.max_rows}) {}
+    : Context(model, std::move(threads), options, whole_model_setup(*model, options)) {}
+
+Context::Setup Context::whole_model_setup(const Model& model, const Options& options) {
+  return {model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), options.max_rows};
+}
 
 Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
                  const Setup& setup)
@@ -132,6 +135,8 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   params.no_perf = true;
   params.abort_callback = [](void* self) { return static_cast<Context*>(self)->ask_cancelled(); };
   params.abort_callback_data = this;
+  params.cb_eval = setup.watch;
+  params.cb_eval_user_data = setup.watcher;
   if (setup.runs_prediction_layers) params.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
   params.embeddings = setup.makes_embeddings;
   if (setup.makes_embeddings) params.pooling_type = LLAMA_POOLING_TYPE_NONE;
@@ -191,6 +196,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->begin_pass(input.slot);
   }
+  before_pass();
   run_pass(batch_->get(), num_rows > 0);
   if (recurrent_) {
     for (const PassInput& input : inputs) recurrent_->end_pass(input.slot, input.num_tokens);

@@ -16,6 +16,7 @@
 #include "llama/recurrent_state.h"
 #include "speculative/windowed_model.h"
 
+struct ggml_tensor;
 struct ggml_threadpool;
 struct llama_batch;
 struct llama_context;
@@ -62,6 +63,9 @@ class Context : public WindowedModel {
     bool makes_embeddings = false;  // of every token of a pass that has rows; then it may lack a cache
     const Context* target =
         nullptr;  // whose embeddings, output matrix, keys and values stand in for those that the file lacks
+    // ggml asks it about every tensor before a pass computes it, and shows it those that it wants.
+    bool (*watch)(ggml_tensor* tensor, bool ask, void* watcher) = nullptr;
+    void* watcher = nullptr;
   };
 
   // Throws ModelError if the cache does not fit into memory or its type does not suit the model.
@@ -104,11 +108,13 @@ class Context : public WindowedModel {
  protected:
   Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
           const Setup& setup);
+  static Setup whole_model_setup(const Model& model, const Options& options);  // of a whole model
 
   // Adds to the batch of the running pass.
   virtual void add_input(const PassInput& input);
   virtual void add_padding(int slot, int count);  // tokens that are removed from the cache after the pass
   virtual bool can_pad() const { return !recurrent_; }
+  virtual void before_pass() {}  // the batch is complete
   void add(Token token, int slot, int position, bool makes_row);
   void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
 

@@ -1,6 +1,7 @@
 #include "llama/head_context.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -8,6 +9,8 @@
 #include "base/error.h"
 #include "base/failed_assertions.h"
 #include "base/index.h"
+#include "ggml-backend.h"
+#include "ggml.h"
 #include "llama-context.h"
 #include "llama-ext.h"
 #include "llama.h"
@@ -79,7 +82,7 @@ class Assistant final : public HeadContext {
 
 HeadTarget::HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads,
                        const Options& options, Rows rows)
-    : Context(model, std::move(threads), options), rows_(std::move(rows)) {
+    : Context(model, std::move(threads), options, target_setup(*model, options, this)), rows_(std::move(rows)) {
   const int num_layers = static_cast<int>(rows_.layers.size());
   hidden_size_ = num_layers > 0 ? num_layers * llama_model_n_embd(this->model().get())
                                 : llama_model_n_embd_out(this->model().get());
@@ -91,6 +94,15 @@ bool HeadTarget::is_output(int layer) const {
   return rows_.has_output_row && layer == llama_model_n_layer(model().get());
 }
 
+Context::Setup HeadTarget::target_setup(const Model& model, const Options& options, HeadTarget* self) {
+  Setup setup = whole_model_setup(model, options);
+  setup.watch = [](ggml_tensor* tensor, bool ask, void* watcher) {
+    return static_cast<HeadTarget*>(watcher)->watch(tensor, ask);
+  };
+  setup.watcher = self;
+  return setup;
+}
+
 void HeadTarget::ask_for_rows() {
   const std::vector<int>& layers = rows_.layers;
   const bool wants_output =
@@ -100,15 +112,88 @@ void HeadTarget::ask_for_rows() {
     if (!is_output(layer)) llama_set_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer), true);
   }
   if (layers.empty()) return;
+  if (!gives_rows()) watch_rows();
+  // Of a graph without them llama.cpp would return memory that nothing wrote.
+  if (wants_output && get()->get_gf_res_reserve()->get_h_nextn() == nullptr) reject_layers();
+}
+
+bool HeadTarget::gives_rows() {
   try {
     const AbortsAsErrors guard;
     const auto slots = static_cast<std::uint32_t>(options().num_slots);
-    llama_graph_reserve(get(), slots, slots, slots);
+    return llama_graph_reserve(get(), slots, slots, slots) != nullptr;
   } catch (const std::runtime_error&) {
-    reject_layers();
+    return false;
   }
-  // Of a graph without them llama.cpp would return memory that nothing wrote.
-  if (wants_output && get()->get_gf_res_reserve()->get_h_nextn() == nullptr) reject_layers();
+}
+
+// Most graphs compute a layer's input as a tensor named "l_out", of the layer before. The order of tokens in graphs of
+// recurrent layers is llama.cpp's own.
+void HeadTarget::watch_rows() {
+  if (has_recurrent_layers()) reject_layers();
+  for (const int layer : rows_.layers) {
+    if (is_output(layer)) continue;
+    if (layer < 1 || layer >= llama_model_n_layer(model().get())) reject_layers();
+    llama_set_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer), false);
+    const bool is_known =
+        std::any_of(watched_.begin(), watched_.end(), [&](const Watched& w) { return w.layer == layer; });
+    if (!is_known) watched_.push_back({layer, "l_out-" + std::to_string(layer - 1), 0, {}});
+  }
+  const auto slots = static_cast<std::uint32_t>(options().num_slots);
+  ggml_cgraph* graph = llama_graph_reserve(get(), slots, slots, slots);
+  const std::int64_t width = llama_model_n_embd(model().get());
+  for (const Watched& watched : watched_) {
+    int count = 0;
+    for (int i = 0; graph != nullptr && i < ggml_graph_n_nodes(graph); ++i) {
+      const ggml_tensor* node = ggml_graph_node(graph, i);
+      if (watched.name != node->name) continue;
+      const bool are_rows = node->type == GGML_TYPE_F32 && node->ne[0] == width && node->ne[1] == options().num_slots &&
+                            node->ne[2] == 1 && node->ne[3] == 1 && ggml_is_contiguous(node);
+      count += are_rows ? 1 : 2;
+    }
+    if (count != 1) reject_layers();
+  }
+}
+
+bool HeadTarget::watch(ggml_tensor* tensor, bool ask) {
+  if (std::strncmp(tensor->name, "l_out-", 6) != 0) return false;
+  const auto found =
+      std::find_if(watched_.begin(), watched_.end(), [&](const Watched& w) { return w.name == tensor->name; });
+  if (found == watched_.end()) return false;
+  if (ask) return true;
+  const auto width = idx(tensor->ne[0]);
+  for (std::int64_t i = 0; i < tensor->ne[1] && idx(found->num_read) < order_.size(); ++i) {
+    const int place = order_[idx(found->num_read++)];
+    ggml_backend_tensor_get(tensor, found->rows.data() + idx(place) * width, idx(i) * tensor->nb[1],
+                            width * sizeof(float));
+  }
+  return true;  // and goes on
+}
+
+// llama.cpp takes an equal number of tokens of adjacent slots at a time (Context::worth_padding).
+void HeadTarget::order_batch() {
+  struct Part {
+    int slot, begin, end;
+  };
+  std::vector<Part> parts;
+  const llama_batch& tokens = batch().get();
+  for (int i = 0; i < tokens.n_tokens; ++i) {
+    const int slot = tokens.seq_id[i][0];
+    if (parts.empty() || parts.back().slot != slot) parts.push_back({slot, i, i});
+    ++parts.back().end;
+  }
+  order_.clear();
+  for (std::size_t first = 0; first < parts.size();) {
+    std::size_t last = first + 1;
+    int count = parts[first].end - parts[first].begin;
+    for (; last < parts.size() && parts[last].begin < parts[last].end && parts[last].slot == parts[last - 1].slot + 1;
+         ++last)
+      count = std::min(count, parts[last].end - parts[last].begin);
+    for (std::size_t i = first; i < last; ++i) {
+      for (int j = 0; j < count; ++j) order_.push_back(parts[i].begin++);
+    }
+    while (first < parts.size() && parts[first].begin == parts[first].end) ++first;
+  }
 }
 
 void HeadTarget::reject_layers() const {
@@ -122,6 +207,15 @@ void HeadTarget::decode(const std::vector<PassInput>& inputs) {
   if (!rows_.layers.empty()) collect_rows();
 }
 
+void HeadTarget::before_pass() {
+  if (watched_.empty()) return;
+  order_batch();
+  for (Watched& watched : watched_) {
+    watched.num_read = 0;
+    watched.rows.resize(order_.size() * idx(llama_model_n_embd(model().get())));
+  }
+}
+
 void HeadTarget::add_input(const PassInput& input) {
   for (int i = 0; i < input.num_tokens; ++i) places_.push_back(batch().size() + i);
   Context::add_input(input);
@@ -129,16 +223,25 @@ void HeadTarget::add_input(const PassInput& input) {
 
 void HeadTarget::collect_rows() {
   const auto width = idx(llama_model_n_embd(model().get()));
+  for (const Watched& watched : watched_) {
+    if (idx(watched.num_read) != order_.size()) throw std::logic_error(watched.name + " has not a row for each token");
+  }
   collected_.resize(places_.size() * idx(hidden_size_));
   float* to = collected_.data();
   for (const int place : places_) {
     for (const int layer : rows_.layers) {
-      const float* from = is_output(layer) ? llama_get_embeddings_nextn_ith(get(), place)
-                                           : llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) +
-                                                 idx(place) * width;
-      to = std::copy_n(from, width, to);
+      to = std::copy_n(layer_row(layer, place), width, to);
     }
   }
+}
+
+const float* HeadTarget::layer_row(int layer, int place) const {
+  if (is_output(layer)) return llama_get_embeddings_nextn_ith(get(), place);
+  const std::size_t begin = idx(place) * idx(llama_model_n_embd(model().get()));
+  for (const Watched& watched : watched_) {
+    if (watched.layer == layer) return watched.rows.data() + begin;
+  }
+  return llama_get_embeddings_layer_inp(get(), static_cast<std::uint32_t>(layer)) + begin;
 }
 
 const float* HeadTarget::hidden_row(int token) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "llama/context.h"
@@ -18,7 +19,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
         layers;  // rows are the inputs of these layers, one after the other; empty: the output of the last layer
     bool has_output_row = true;  // the number of layers means the model's hidden row, as EAGLE-3 heads read it
   };
-  // Throws ModelError as Context, and if llama.cpp's graph of the architecture does not give the rows.
+  // Throws ModelError as Context, and if neither llama.cpp gives the rows of the architecture nor can they be watched.
   HeadTarget(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options,
              Rows rows);
 
@@ -27,15 +28,32 @@ class HeadTarget final : public Context, public HiddenRowModel {
   const float* hidden_row(int token) const override;
 
  private:
+  // A layer whose input llama.cpp's graph computes but does not give: it is read while a pass runs.
+  struct Watched {
+    int layer;
+    std::string name;         // of the tensor: the output of the layer before
+    int num_read = 0;         // tokens of the running pass
+    std::vector<float> rows;  // [tokens of the batch][width]
+  };
+
+  static Setup target_setup(const Model& model, const Options& options, HeadTarget* self);
   void add_input(const PassInput& input) override;
+  void before_pass() override;
   void ask_for_rows();
+  bool gives_rows();
+  void watch_rows();
+  bool watch(ggml_tensor* tensor, bool ask);
+  void order_batch();
   void collect_rows();
+  const float* layer_row(int layer, int place) const;
   bool is_output(int layer) const;
   [[noreturn]] void reject_layers() const;
 
   Rows rows_;
   int hidden_size_;
   std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
+  std::vector<Watched> watched_;  // ascending layers
+  std::vector<int> order_;        // of the running pass if rows are watched: places in the order that they are computed
   std::vector<float> collected_;  // of the last pass, if they come from chosen layers: [places_.size()][hidden_size_]
 };
 

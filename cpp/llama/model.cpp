@@ -211,6 +211,8 @@ std::string Model::shortlist_output(const Model& target, int num_threads, const 
 }
 
 Vocabulary Model::vocabulary() const { return {llama_model_get_vocab(get()), path_}; }
+int Model::num_layers() const { return llama_model_n_layer(get()); }
+
 int Model::trained_context() const { return llama_model_n_ctx_train(get()); }
 std::uint64_t Model::weight_bytes() const { return llama_model_size(get()); }
 std::uint64_t Model::num_parameters() const { return llama_model_n_params(get()); }

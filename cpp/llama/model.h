@@ -44,6 +44,7 @@ class Model {
   llama_model* get() const { return model_.get(); }
   Vocabulary vocabulary() const;
   int trained_context() const;
+  int num_layers() const;  // multi-token prediction layers apart
   std::uint64_t num_parameters() const;
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;

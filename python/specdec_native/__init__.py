@@ -13,7 +13,7 @@ from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, Vocabul
 from ._generator import Generator
 from ._handles import ChatHandle, RequestHandle
 from ._options import Request, StreamOptions
-from ._results import ChatCompletion, Completion, Event, Piece, Score, Stats
+from ._results import ChatCompletion, Completion, Event, HiddenRows, Piece, Score, Stats
 from ._streams import ChatStream, EventStream, Stream
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "EventStream",
     "FunctionCall",
     "Generator",
+    "HiddenRows",
     "ModelError",
     "Piece",
     "QueueFull",

@@ -28,6 +28,7 @@ from ._results import (
     ChatCompletion,
     Completion,
     Event,
+    HiddenRows,
     Piece,
     Score,
     Stats,
@@ -483,6 +484,36 @@ class Generator:
         if not several:
             raise ValueError("texts is empty; it must have at least one text")
         return np.stack([self._core.embed(text) for text in several])
+
+    def hidden_rows(
+        self, text: str | Sequence[int], *, layers: Sequence[int] | None = None, top_logprobs: int = 0
+    ) -> HiddenRows:
+        """What layers of the target make of each token of a text: float32, shape [tokens, layers, width].
+
+        text: a string (special tokens in it are recognised), or token ids; at most n_ctx tokens.
+        layers: whose inputs are given, from 0 (the embeddings) to `num_layers` (the output of the last, where
+            llama.cpp gives it). None: three that a drafting head reads, `head_layers`.
+        top_logprobs: of each token, as many of the most likely next tokens with their log-probabilities; 0: none, and
+            the output matrix, a third of the time of a small model, is left out.
+
+        Texts are read in a context of their own, between the passes of requests, which keep their caches; its memory is
+        that of another cache of as many tokens. Rows have the same bits for every number of threads and under any load.
+        Raises ModelError for a target whose layers cannot be read (docs/models.md has a table), and else as `stream`.
+        """
+        chosen = list(self.head_layers if layers is None else layers)
+        tokens, rows, top_tokens, logprobs = self._core.hidden_rows(text, chosen, top_logprobs)
+        return HiddenRows(tokens, tuple(chosen), rows, top_tokens, logprobs)
+
+    @property
+    def num_layers(self) -> int:
+        """Of the target, without multi-token prediction layers."""
+        return self._core.num_layers
+
+    @property
+    def head_layers(self) -> tuple[int, int, int]:
+        """The layers of the target whose inputs a drafting head of ours reads: an early, a middle and the last one."""
+        last = self.num_layers - 1
+        return min(2, last), max(self.num_layers // 2, min(1, last)), last
 
     def submit(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> RequestHandle:
         """Start a request that runs together with others, and return its handle at once; arguments and errors as for

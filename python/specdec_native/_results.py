@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ._chat import Answer, AssistantMessage
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from ._options import JsonSchema
 
 FinishReason = Literal["stop", "length", "context", "tool_calls"]  # the last one: of a ChatCompletion
@@ -172,6 +175,20 @@ def score_of(
 ) -> Score:
     """The engine's lists have no element for the first token."""
     return Score(tokens, [None, *logprobs], [None, *most_likely], [(), *top_logprobs])
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRows:
+    """What layers of the target make of the tokens of a text. A drafting head reads the row of a token to predict the
+    token after the next, with the embedding of the next."""
+
+    tokens: npt.NDArray[np.int32]  #: [tokens]
+    layers: tuple[int, ...]  #: whose inputs the rows are
+    rows: npt.NDArray[np.float32] = field(repr=False)  #: [tokens, layers, width]
+    #: [tokens, top_logprobs]: the most likely next tokens after each token, in descending order; of equal ones the
+    #: lower id first.
+    top_tokens: npt.NDArray[np.int32] = field(repr=False)
+    top_logprobs: npt.NDArray[np.float32] = field(repr=False)  #: [tokens, top_logprobs], natural logs
 
 
 def completion_of(

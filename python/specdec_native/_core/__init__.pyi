@@ -135,6 +135,10 @@ class Generator:
         """
         The embedding of a str or token ids, of length 1.
         """
+    def hidden_rows(self, text: typing.Any, layers: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_top: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+        """
+        (tokens, rows [tokens, layers, width], top_tokens and top_logprobs [tokens, num_top]) of a str or token ids.
+        """
     def load_prefix(self, path: str) -> tuple[int, str]:
         """
         Fills the caches of a free slot from a file; returns its number of tokens, and why it cannot be used.
@@ -146,6 +150,10 @@ class Generator:
     def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
         Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with max_tokens=0.
+        """
+    def time_passes(self, after: RequestHandle, max_tokens: typing.SupportsInt | typing.SupportsIndex, repeats: typing.SupportsInt | typing.SupportsIndex) -> list[float]:
+        """
+        Seconds of passes of the target over 1 to max_tokens tokens, after a request that has ended.
         """
     def tokenize(self, text: typing.Any, special: bool) -> list[int]:
         ...
@@ -170,6 +178,9 @@ class Generator:
         ...
     @property
     def n_threads(self) -> int:
+        ...
+    @property
+    def num_layers(self) -> int:
         ...
     @property
     def pooling(self) -> str:

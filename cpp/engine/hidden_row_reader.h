@@ -1,0 +1,45 @@
+// Reads texts with a loaded model and gives what its layers make of each token: what drafting heads are trained on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "llama/head_context.h"
+#include "sampling/log_softmax.h"
+
+namespace specdec {
+
+struct LayerRows {
+  int width = 0;
+  std::vector<float> rows;  // [tokens][layers][width]
+  // Of each token: the most likely next tokens, in descending order; of equal ones the lower id first.
+  int num_top = 0;
+  std::vector<sampling::TokenLogprob> top;  // [tokens][num_top]
+};
+
+// Of one thread at a time. Its context is made with the first text, and made again for longer ones or other rows.
+class HiddenRowReader {
+ public:
+  // n_ctx: tokens of the longest text.
+  HiddenRowReader(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, int n_ctx)
+      : model_(std::move(model)), threads_(std::move(threads)), n_ctx_(n_ctx) {}
+
+  // At least one token, and at most n_ctx. layers: whose inputs are read; the number of layers is the model's hidden
+  // row. num_top: of each token, at most the vocabulary; 0: none. cancelled: asked during passes. Throws ModelError,
+  // Cancelled.
+  LayerRows read(const std::vector<Token>& tokens, const std::vector<int>& layers, int num_top,
+                 const std::function<bool()>& cancelled);
+
+ private:
+  void prepare(int num_tokens, const std::vector<int>& layers, bool has_top);
+
+  const std::shared_ptr<const Model> model_;
+  const std::shared_ptr<ThreadPool> threads_;
+  const int n_ctx_;
+  std::unique_ptr<HeadTarget> context_;
+  std::vector<int> layers_;
+};
+
+}  // namespace specdec
