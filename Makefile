@@ -191,10 +191,13 @@ build/%-venv/.ready: requirements/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# Clients that others wrote (lm-eval, llm, langchain's for OpenAI, Anthropic and Ollama) against `specdec serve`, in an environment of their own.
+# Clients (lm-eval, llm, langchain's for OpenAI, Anthropic and Ollama) and command-line agents (codex, claude, aider) that others wrote
+# against `specdec serve`, in two environments of their own.
 CLIENTS_VENV := build/clients-venv
-clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready
-	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/server/test_clients.py
+AGENTS_VENV := build/agents-venv
+clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready $(AGENTS_VENV)/.ready
+	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" SPECDEC_AGENTS="$(CURDIR)/$(AGENTS_VENV)/bin/python" \
+	  $(VENV)/bin/python -m pytest -v tests/server/test_clients.py tests/server/test_agents.py
 
 # A checkpoint in safetensors becomes F16, then MXFP6, with llama.cpp's own script, as docs/models.md has it; torch and CUDA need 6 GB.
 CONVERT_VENV := build/convert-venv

@@ -97,7 +97,12 @@ class Reader {
     if (PyType_Check(schema.ptr()))
       throw_wrong_type(option_.name, object_, option_.requirement() + ": pydantic.TypeAdapter makes one of a class");
     if (!is_a(schema, "Mapping")) return std::nullopt;
-    return py::cast<std::string>(py::module_::import("json").attr("dumps")(py::dict(schema)));
+    return json(schema);
+  }
+  std::optional<Value> operator()(const option::Object&) const {
+    if (py::isinstance<py::str>(object_)) return string();
+    return is_a(object_, "Mapping") ? std::optional<Value>(json(py::reinterpret_borrow<py::object>(object_)))
+                                    : std::nullopt;
   }
   std::optional<Value> operator()(const option::Path&) const { return path(); }
   // None: no draft. A path object is always a file, also if it is named like another source.
@@ -124,6 +129,9 @@ class Reader {
   }
 
  private:
+  static std::string json(const py::object& mapping) {
+    return py::cast<std::string>(py::module_::import("json").attr("dumps")(py::dict(mapping)));
+  }
   bool truth() const {
     const int truth = PyObject_IsTrue(object_.ptr());
     if (truth < 0) throw py::error_already_set();
@@ -175,6 +183,7 @@ struct TypeName {
   const char* operator()(const option::Choice&) const { return "choice"; }
   const char* operator()(const option::String&) const { return "text"; }
   const char* operator()(const option::Schema&) const { return "schema"; }
+  const char* operator()(const option::Object&) const { return "object"; }
   const char* operator()(const option::Path&) const { return "path"; }
   const char* operator()(const option::Draft&) const { return "draft"; }
   const char* operator()(const option::Texts&) const { return "texts"; }

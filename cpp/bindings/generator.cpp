@@ -226,6 +226,12 @@ void register_generator(py::module_& m) {
       .def(
           "close", [](StoppedAtExit& self) { without_gil([&] { self.get().close(); }); }, "Ends all requests for good.")
       .def(
+          "set_remembers_outputs",
+          [](StoppedAtExit& self, bool remembers) {
+            without_gil([&] { self.get().set_remembers_outputs(remembers); });
+          },
+          "remembers"_a, "False: drafts are not copied from outputs of requests that finish after this call.")
+      .def(
           "drafting",
           [](StoppedAtExit& self, const std::optional<std::shared_ptr<RequestHandle>>& request) {
             return without_gil([&] { return self.get().drafting(request ? request->get() : nullptr); });

@@ -121,6 +121,19 @@ class MarkCollector {
   Marks marks_;
 };
 
+ChatOutputParser::Reasoning reasoning_of(const std::string& begin, const std::string& end,
+                                         const std::string& answer_start) {
+  const auto trimmed = [](std::string text) {
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    return text;
+  };
+  ChatOutputParser::Reasoning reasoning{trimmed(begin), trimmed(end)};
+  const std::size_t last = answer_start.rfind(reasoning.begin);
+  reasoning.is_open = last != std::string::npos && answer_start.find(reasoning.end, last) == std::string::npos;
+  return reasoning;
+}
+
 // Where the longest end of `text` begins that is the beginning of `mark`, from byte `from` on.
 std::size_t partial_mark(const std::string& text, std::size_t from, const std::string& mark) {
   std::size_t size = std::min(mark.size() - 1, text.size() - from);
@@ -147,6 +160,7 @@ struct ChatOutputParser::Parser {
   common_chat_parser_params params;
   std::vector<std::string> control_tokens;
   Grammar grammar;
+  Reasoning reasoning;
   Marks marks;
   bool is_parallel = true;
   std::set<std::string> json_functions;  // those that JSON may call
@@ -194,6 +208,8 @@ ChatOutputParser::ChatOutputParser(const std::string& template_text, const Conve
     if (!found.parser.empty()) parser->params.parser.load(found.parser);
     parser->marks = MarkCollector(parser->params.parser).collect();
     parser->control_tokens = found.preserved_tokens;
+    if (found.supports_thinking && !found.thinking_start_tag.empty() && !found.thinking_end_tags.empty())
+      parser->reasoning = reasoning_of(found.thinking_start_tag, found.thinking_end_tags.front(), answer_start);
     has_form_of_calls = !found.grammar.empty();
     if (tool_use.is_required && !found.grammar_lazy)
       parser->grammar = {without_text_before_call(found.grammar), answer_start};
@@ -216,6 +232,7 @@ ChatOutputParser& ChatOutputParser::operator=(ChatOutputParser&&) noexcept = def
 bool ChatOutputParser::understands_template() const { return parser_->is_understood; }
 bool ChatOutputParser::reads_json_calls() const { return !parser_->json_functions.empty(); }
 const std::vector<std::string>& ChatOutputParser::control_tokens() const { return parser_->control_tokens; }
+const ChatOutputParser::Reasoning& ChatOutputParser::reasoning() const { return parser_->reasoning; }
 const ChatOutputParser::Grammar& ChatOutputParser::grammar() const { return parser_->grammar; }
 
 ChatOutputParser::PlainText ChatOutputParser::plain_text(const std::string& text, std::size_t from) const {

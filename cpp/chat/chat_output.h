@@ -57,6 +57,13 @@ class ChatOutputParser {
   };
   const Grammar& grammar() const;
 
+  // How reasoning is marked; no `begin`: it is not, or not known. is_open: the prompt ends with the first mark.
+  struct Reasoning {
+    std::string begin, end;
+    bool is_open = false;
+  };
+  const Reasoning& reasoning() const;
+
   // Text from byte `from` on, where content or reasoning is open: how far it certainly continues that part, and whether
   // what follows is more than the beginning of a mark at which the part can end.
   struct PlainText {

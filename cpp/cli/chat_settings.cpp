@@ -68,8 +68,7 @@ std::string ChatSettings::set(const std::string& text) {
 
 // text: JSON, or what the option's text is, so that 5 may be a stop string; "none" takes it back.
 void ChatSettings::change(Request& changed, const RequestOption& option, const std::string& text) const {
-  if (is_constraint(option))
-    changed.grammar.reset(), changed.json_schema.reset(), changed.regex.reset();  // the last one counts
+  if (is_constraint(option)) changed.drop_constraint();  // the last one counts
   const option::Value absent = option.get(Request{});
   if (text == none) return option.set(changed, option::text(absent).empty() ? absent : option.get(given_));
   if (!option.flags.word.empty() && text == option.flags.word) return option.set(changed, option.flags.word_value);

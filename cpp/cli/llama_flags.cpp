@@ -28,9 +28,10 @@ constexpr Flags table[] = {
     {"--jinja --chat-template --chat-template-file", "`specdec chat` uses chat templates"},
     {"--no-jinja --skip-chat-parsing --no-skip-chat-parsing",
      "`specdec chat` always runs the model's template as Jinja and shows all of the answer"},
-    {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget --reasoning-budget-message "
-     "--reasoning-preserve --no-reasoning-preserve",
-     "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer; it is not limited"},
+    {"--reasoning-format -rea --reasoning --reasoning-effort --reasoning-budget-message --reasoning-preserve "
+     "--no-reasoning-preserve",
+     "`specdec serve` returns reasoning as reasoning_content, elsewhere it is part of the answer"},
+    {"--reasoning-budget", "`specdec serve` has this option; elsewhere reasoning is part of the answer"},
     {"--chat-template-kwargs", "only `specdec serve` has it; --chat-template-file takes a template of your own"},
     {"--no-context-shift",
      "when the context is full, `specdec chat` leaves out the oldest turns, elsewhere the text ends", everywhere},

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "hub/cache.h"
+#include "hub/cached_models.h"
 #include "hub/model_name.h"
 
 namespace specdec::cli {
@@ -23,9 +25,21 @@ std::vector<std::string> model_files(const fs::path& folder) {
   return models_among(std::move(names));
 }
 
+std::vector<server::KnownModel> models_of_hub() {
+  std::vector<server::KnownModel> models;
+  for (const CachedModel& cached : cached_models()) {
+    const std::string file = fs::path(cached.name.file).replace_extension().generic_string();
+    models.push_back({cached.name.repository + "/" + file, cached.paths.front().string()});
+  }
+  if (!models.empty()) return models;
+  throw Error("--models-dir hub: the hub's cache has no model (" + printable(hub_cache().string()) +
+              "); `specdec models pull OWNER/REPOSITORY` downloads one; ./hub is a folder of that name");
+}
+
 }  // namespace
 
 std::vector<server::KnownModel> models_in(const std::string& folder) {
+  if (folder == "hub") return models_of_hub();
   std::map<std::string, std::string> models;
   for (const std::string& file : model_files(folder)) {
     if (file.front() != '.') models.emplace(fs::path(file).stem().string(), (fs::path(folder) / file).string());

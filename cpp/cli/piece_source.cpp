@@ -56,9 +56,7 @@ void PieceSource::show_progress() {
 std::shared_ptr<RequestHandle> read_prompt_of(Generator& generator, Request request) {
   request.max_tokens = 0;
   request.read_prompt = true;
-  request.grammar.reset();
-  request.json_schema.reset();
-  request.regex.reset();
+  request.drop_constraint();
   std::shared_ptr<RequestHandle> handle = generator.submit(request, interrupted);
   (void)PieceSource(handle).next();
   return handle;

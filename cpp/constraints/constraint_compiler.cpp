@@ -11,6 +11,7 @@
 #include "constraints/json_schema.h"
 #include "constraints/json_text.h"
 #include "constraints/limits.h"
+#include "constraints/structural_tag.h"
 #include "constraints/xgrammar_log.h"
 
 namespace specdec {
@@ -90,6 +91,17 @@ bool is_automaton(const xgrammar::Grammar& grammar) {
   return false;
 }
 
+void check_patterns(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (is_automaton(parsed_schema(pattern))) continue;
+    throw ArgumentError(name,
+                        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond "
+                        "ASCII, or counts above 128, "
+                        "which is not supported: " +
+                            pattern);
+  }
+}
+
 using Call = ConstraintCompiler::Call;
 
 xgrammar::Grammar parsed_grammar(const std::string& gbnf) {
@@ -154,16 +166,22 @@ std::unique_ptr<sampling::Constraint> ConstraintCompiler::grammar(const std::str
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::json_schema(const std::string& schema, bool is_strict,
                                                                       const Call& or_call) const {
   const SupportedSchema supported = supported_schema(schema, is_strict);
-  for (const std::string& pattern : supported.patterns) {
-    if (is_automaton(parsed_schema(pattern))) continue;
-    throw ArgumentError("json_schema",
-                        "cannot be used: it has a pattern that needs characters that JSON escapes, has some beyond "
-                        "ASCII, or counts above 128, "
-                        "which is not supported: " +
-                            pattern);
-  }
+  check_patterns("json_schema", supported.patterns);
   return limited_json(compiler_->compiled("json_schema", parsed_schema(supported.text), or_call),
                       compiler_->json_tokens, supported.limits);
+}
+
+std::unique_ptr<sampling::Constraint> ConstraintCompiler::structural_tag(const std::string& tag, bool is_strict) const {
+  constexpr const char* name = "structural_tag";
+  const SupportedStructuralTag supported = supported_structural_tag(tag, is_strict);
+  check_patterns(name, supported.patterns);
+  const xgrammar::Grammar grammar = parsed(name, [&] {
+    auto made = xgrammar::Grammar::FromStructuralTag(supported.text, compiler_->vocabulary);
+    if (const auto* error = std::get_if<xgrammar::StructuralTagError>(&made))
+      std::visit([](const auto& one) { throw std::runtime_error(one.what()); }, *error);
+    return std::get<xgrammar::Grammar>(std::move(made));
+  });
+  return compiler_->compiled(name, grammar, {});
 }
 
 std::unique_ptr<sampling::Constraint> ConstraintCompiler::regex(const std::string& regex, const Call& or_call) const {

@@ -30,6 +30,8 @@ class ConstraintCompiler {
   // In one line, as Python's json.dumps writes it. is_strict: see supported_schema().
   std::unique_ptr<sampling::Constraint> json_schema(const std::string& schema, bool is_strict = true,
                                                     const Call& or_call = {}) const;
+  // In xgrammar's form or its older one, see structural_tag.h.
+  std::unique_ptr<sampling::Constraint> structural_tag(const std::string& tag, bool is_strict = true) const;
   std::unique_ptr<sampling::Constraint> regex(const std::string& regex, const Call& or_call = {}) const;
 
  private:

@@ -128,7 +128,7 @@ bool is_always_satisfied(const Json& schema, const std::string& name, const Json
 
 class Checker {
  public:
-  Checker(const Json& root, bool is_strict) : root_(root), is_strict_(is_strict) {}
+  Checker(const Json& root, bool is_strict, bool is_whole) : root_(root), is_strict_(is_strict), is_whole_(is_whole) {}
 
   // The schema without what is not enforced. pointer: its place.
   Json checked(const Json& schema, const std::string& pointer, int depth) {
@@ -160,6 +160,7 @@ class Checker {
   const std::vector<std::string>& patterns() const { return patterns_; }
   const JsonLimits& limits() const { return limits_; }
   const std::vector<std::string>& ignored() const { return ignored_; }
+  std::int64_t num_places() const { return num_places_; }
 
  private:
   [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
@@ -328,6 +329,7 @@ class Checker {
       if (type == "array") add_array(schema, pointer, depth, out);
       if (type == "string") add_string(schema, pointer, out);
       if (type == "integer" || type == "number") add_number(schema, pointer, out);
+      if (type == "integer" && !is_whole_) bound(out);
     }
     return out;
   }
@@ -471,7 +473,11 @@ class Checker {
     int most = length_of(schema, "maxLength", pointer, no_length);
     if (most < least) fail(pointer + "/maxLength", "is less than minLength");
     if (least > max_counted_places) fail(pointer + "/minLength", "is more than " + std::to_string(max_counted_places));
-    const bool is_counted_later = most > max_pattern_length || most == no_length;
+    if (!is_whole_ && most != no_length && most > max_counted_places) {
+      unsupported(pointer + "/maxLength", " above " + std::to_string(max_counted_places) + " in a part of the output");
+      most = no_length;
+    }
+    const bool is_counted_later = most == no_length || (is_whole_ && most > max_pattern_length);
     if (is_counted_later && most != no_length) limit_length(pointer, most);
     if (is_counted_later && least == 0) return;
     if (is_counted_later) most = least;
@@ -523,6 +529,13 @@ class Checker {
     }
   }
 
+  // Integers end: what JsonLimits says of whole outputs.
+  static void bound(Json& integer) {
+    constexpr std::int64_t most = 9'999'999'999'999'999;
+    if (!integer.contains("minimum") && !integer.contains("exclusiveMinimum")) integer["minimum"] = -most;
+    if (!integer.contains("maximum") && !integer.contains("exclusiveMaximum")) integer["maximum"] = most;
+  }
+
   void add_count(const Json& schema, const char* name, const std::string& pointer, Json& out) {
     if (!schema.contains(name)) return;
     const Json& count = schema.at(name);
@@ -542,7 +555,7 @@ class Checker {
   const Json& root_;
   std::set<std::string> references_;
   std::vector<std::string> patterns_;
-  bool is_strict_;
+  bool is_strict_, is_whole_;
   JsonLimits limits_;
   std::vector<std::string> ignored_;
   std::int64_t num_places_ = 0;
@@ -561,7 +574,7 @@ int longest_number(const std::string& text) {
 
 }  // namespace
 
-SupportedSchema supported_schema(const std::string& text, bool is_strict) {
+SupportedSchema supported_schema(const std::string& text, bool is_strict, bool is_whole) {
   check_constraint_text("json_schema", text);
   if (json_depth(text) > 4 * max_constraint_depth) throw ArgumentError("json_schema", "is nested too deeply");
   Json schema;
@@ -570,12 +583,12 @@ SupportedSchema supported_schema(const std::string& text, bool is_strict) {
   } catch (const Json::exception& error) {
     throw ArgumentError("json_schema", std::string("is not JSON: ") + error.what());
   }
-  if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}, {}, {}};
-  Checker checker(schema, is_strict);
+  if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}, {}, {}, 0};
+  Checker checker(schema, is_strict, is_whole);
   std::string supported = checker.checked(schema, "", 0).dump();
   JsonLimits limits = checker.limits();
   limits.max_digits = std::max(limits.max_digits, longest_number(text));
-  return {std::move(supported), checker.patterns(), std::move(limits), checker.ignored()};
+  return {std::move(supported), checker.patterns(), std::move(limits), checker.ignored(), checker.num_places()};
 }
 
 }  // namespace specdec

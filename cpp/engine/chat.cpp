@@ -41,11 +41,19 @@ std::shared_ptr<const ChatOutputParser> Chat::prepare_answer(const Conversation&
     return nullptr;
   }
   tool_use.reads_json = reads_json_calls_;
+  if (request.structural_tag && tool_use.is_required)
+    throw std::invalid_argument("tool_choice requires a call, but the text has a structural tag; give one of both");
   const bool has_format = request.json_schema.has_value();
   std::shared_ptr<const ChatOutputParser> parser = chat_template().output_parser(conversation, tool_use, texts_);
   if (has_format && !tool_use.is_required && !may_call_instead(conversation, tool_use, request)) return nullptr;
   if (parser) request.control_tokens = control_tokens(parser->control_tokens());
+  const bool may_reason = parser && !conversation.continues_answer && request.constraint() == nullptr;
+  if (may_reason && !parser->reasoning().begin.empty()) {
+    const ChatOutputParser::Reasoning& marks = parser->reasoning();
+    request.reasoning = {marks.begin, marks.end, marks.is_open};
+  }
   if (tool_use.is_required) require_call(conversation, parser.get(), request);
+  if (!tool_use.is_parallel) request.one_call = parser;
   return parser;
 }
 

@@ -67,6 +67,11 @@ std::shared_ptr<RequestHandle> Generator::submit(const Request& request, const C
 }
 
 std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, const CancelCheck& cancelled) {
+  if (!makes_text()) {
+    throw std::invalid_argument(options_.target + " is an embedding model (" + models_.target_model().architecture() +
+                                "), which makes no text: ask for embeddings (Python: embed(); server: /v1/embeddings, "
+                                "/api/embed), or use another model");
+  }
   request.validate();
   if (request.slot) check_range("slot", *request.slot, whole_numbers(0, max_sequences() - 1));
   const bool has_source = has_draft(models_.draft_source()) || !request.prediction.empty();
@@ -78,6 +83,7 @@ std::shared_ptr<ScheduledRequest> Generator::schedule(const Request& request, co
   sampling::TokenRules rules = tokens_.rules(request, static_cast<int>(prompt.size()));
   auto scheduled = std::make_shared<ScheduledRequest>(num_requests_++, request, std::move(prompt), seed,
                                                       num_draft_tokens, std::move(rules));
+  scheduled->render_by_name(control_tokens(request));
   scheduled->constrain(std::move(constraint));
   scheduled->predict(tokens_.prediction(request));
   return scheduled;

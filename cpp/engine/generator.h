@@ -54,6 +54,9 @@ class Generator {
   // Ends all requests for good: later ones throw Cancelled.
   void close() noexcept { executor_->close(); }
 
+  // false: the target is an encoder, which makes embeddings only; requests throw std::invalid_argument.
+  bool makes_text() const { return !models_.target_model().is_encoder(); }
+
   // A sentence about a request's prompt for the user, which does not change the output; empty: none.
   std::string note_of(const Request& request) const;
 
@@ -123,6 +126,8 @@ class Generator {
   // The text of the tokens, with invalid UTF-8 replaced. special: control tokens appear by name; otherwise they are
   // omitted.
   std::string detokenize(const std::vector<Token>& tokens, bool special = false) const;
+  // Those that the text of a request's output has by name.
+  std::vector<Token> control_tokens(const Request& request) const { return constraints_.control_tokens(request); }
   Vocabulary vocabulary() const { return models_.vocabulary(); }
 
   int max_sequences() const { return scheduler_.num_slots(); }

@@ -11,7 +11,9 @@
 #include "engine/memory.h"
 #include "llama/backend.h"
 #include "llama/block_context.h"
+#include "llama/embedding_context.h"
 #include "model_file/block_file.h"
+#include "model_file/encoder.h"
 #include "platform/cores.h"
 #include "platform/memory.h"
 #include "speculative/block_drafter.h"
@@ -73,7 +75,7 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
   if (options_.n_gpu_layers.value_or(0) != 0 && options_.rpc_servers.empty() && !has_gpu()) {
     note("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
-  if (options_.n_ctx.value_or(0) > target_model_->trained_context()) {
+  if (!target_model_->is_encoder() && options_.n_ctx.value_or(0) > target_model_->trained_context()) {
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
          printable(options_.target) + " was trained for, " + std::to_string(target_model_->trained_context()) +
          ": text beyond that is likely to be poor");
@@ -82,6 +84,14 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
 
 // Before anything takes memory.
 int LoadedModels::context_length(const std::vector<GgufFile>& target) {
+  if (is_encoder(target.front().string("general.architecture").value_or(""))) {  // it may have no positions beyond
+    const int trained = trained_context(target), wanted = options_.n_ctx.value_or(trained);
+    if (wanted > trained) {
+      note("the context is " + std::to_string(trained) + " tokens long: " + printable(options_.target) +
+           " reads no longer texts");
+    }
+    return wanted > 0 ? std::min(wanted, trained) : trained;
+  }
   if (options_.n_ctx.value_or(1) > 0) return options_.n_ctx.value_or(default_context_of(target));
   const int trained = trained_context(target);
   const int length = longest_context(options_, target, resolved_.parts, available_memory());
@@ -94,8 +104,13 @@ int LoadedModels::context_length(const std::vector<GgufFile>& target) {
 void LoadedModels::make_target_context(int context_length) {
   Context::Options context;
   context.context_length = context_length;
-  context.batch_size = options_.n_batch;
   context.num_slots = options_.max_sequences;
+  if (target_model_->is_encoder()) {
+    context.batch_size = context.max_rows = options_.max_sequences;
+    target_ = std::make_unique<UnreadContext>(target_model_, threads_, context);
+    return;
+  }
+  context.batch_size = options_.n_batch;
   const int rows = max_draft_tokens + 1;  // of one sequence
   context.max_rows = std::max(rows, std::min({options_.max_sequences * rows, options_.n_batch, max_rows}));
   context.kv_type = parse_kv_type(options_.kv_type);

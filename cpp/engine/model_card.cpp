@@ -53,6 +53,24 @@ std::int64_t modification_time(const std::string& path) {
 
 }  // namespace
 
+std::shared_ptr<const ModelCard> ModelCards::card(const std::string& path) {
+  const std::filesystem::path file = std::filesystem::u8path(path);
+  std::error_code problem, other;
+  const Known now{std::filesystem::file_size(file, problem), std::filesystem::last_write_time(file, other), nullptr};
+  if (problem || other) return std::make_shared<const ModelCard>(read_model_card(path));  // throws
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = known_.find(path);
+    const bool is_same =
+        found != known_.end() && found->second.size == now.size && found->second.changed == now.changed;
+    if (is_same) return found->second.card;
+  }
+  auto card = std::make_shared<const ModelCard>(read_model_card(path));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  known_[path] = {now.size, now.changed, card};
+  return card;
+}
+
 ModelCard read_model_card(const std::string& path) {
   const std::vector<GgufFile> parts = GgufFile::read_parts(path);
   ModelCard card;

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 
 namespace specdec {
@@ -17,5 +21,20 @@ struct ModelCard {
 
 // Reads the header of a GGUF file, and some bytes of each tensor. Throws ModelError.
 ModelCard read_model_card(const std::string& path);
+
+// Those of files that are asked for again and again; each is read again once its file has changed. On any thread.
+class ModelCards {
+ public:
+  std::shared_ptr<const ModelCard> card(const std::string& path);  // throws ModelError
+
+ private:
+  struct Known {
+    std::uint64_t size;
+    std::filesystem::file_time_type changed;
+    std::shared_ptr<const ModelCard> card;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;
+};
 
 }  // namespace specdec

@@ -30,6 +30,7 @@ struct Requirement {
   std::string operator()(const Choice& type) const { return alternatives(type.names); }
   std::string operator()(const String&) const { return "a string"; }
   std::string operator()(const Schema&) const { return "a JSON schema"; }
+  std::string operator()(const Object&) const { return "a JSON object"; }
   std::string operator()(const Path&) const { return "a string"; }
   std::string operator()(const Draft&) const { return "a string"; }
   std::string operator()(const Texts&) const { return "a string or a list of strings"; }

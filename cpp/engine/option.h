@@ -33,14 +33,15 @@ struct Choice {         // one of these strings
 };
 struct String {};     // string
 struct Schema {};     // string, JSON; in JSON and Python also an object
+struct Object {};     // string, JSON of an object; in JSON and Python also an object
 struct Path {};       // string
 struct Draft {};      // string, see draft_source()
 struct Texts {};      // strings; on the command line one each time it is given
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
 struct Tokens {};     // token ids; on the command line with commas between
-using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Path, Draft, Texts, Addresses,
-                          Biases, Tokens>;
+using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Object, Path, Draft, Texts,
+                          Addresses, Biases, Tokens>;
 
 // The option on the command line.
 struct Flags {

@@ -57,14 +57,25 @@ const char* name(FinishReason reason) {
 }
 
 const char* Request::constraint() const {
-  return grammar ? "grammar" : json_schema ? "json_schema" : regex ? "regex" : nullptr;
+  return grammar          ? "grammar"
+         : json_schema    ? "json_schema"
+         : regex          ? "regex"
+         : structural_tag ? "structural_tag"
+                          : nullptr;
+}
+
+void Request::drop_constraint() {
+  grammar.reset();
+  json_schema.reset();
+  regex.reset();
+  structural_tag.reset();
 }
 
 void Request::validate() const {
   option::check(request_options(), *this);
-  if (grammar.has_value() + json_schema.has_value() + regex.has_value() > 1) {
-    throw ArgumentError(constraint(), std::string("is given with ") + (regex ? "regex" : "json_schema") +
-                                          "; at most one of them can be");
+  if (grammar.has_value() + json_schema.has_value() + regex.has_value() + structural_tag.has_value() > 1) {
+    const char* const other = structural_tag ? "structural_tag" : regex ? "regex" : "json_schema";
+    throw ArgumentError(constraint(), std::string("is given with ") + other + "; at most one of them can be");
   }
   if (prompt.empty() && prompt_tokens.empty())
     throw std::invalid_argument("the prompt is empty; give at least one character or token");

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "chat/chat_output.h"
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "speculative/sequence.h"
@@ -43,14 +45,26 @@ struct Request {
   std::optional<std::string> json_schema;
   bool strict_schema = true;  // false: keywords that cannot be enforced are left to the caller
   std::optional<std::string> regex;
+  std::optional<std::string> structural_tag;
   // A tool call, in GBNF, and what the prompt ends with and matches its beginning. The output is one; or, if it has one
   // of the constraints above, matches that instead.
   struct Call {
     std::string grammar, prefix;
   };
   std::optional<Call> call;
+  int reasoning_budget = -1;  // most tokens of reasoning in a chat's answer; -1: any number
+  // How the chat's template marks reasoning (ChatOutputParser::Reasoning); none: it has none, or its place is unknown.
+  struct ReasoningMarks {
+    std::string begin, end;
+    bool is_open = false;
+  };
+  std::optional<ReasoningMarks> reasoning;
+  // Of an answer with one call at most, how calls are read: the output ends where a second one begins. Null: it does
+  // not.
+  std::shared_ptr<const ChatOutputParser> one_call;
   std::string constraint_name;     // for errors; empty: the option's
   const char* constraint() const;  // the name of the one that is given; null: none
+  void drop_constraint();
 
   void validate() const;  // throws std::invalid_argument, ArgumentError where one option is wrong
 

@@ -1,10 +1,14 @@
 #include "engine/request_constraints.h"
 
+#include <set>
+
 #include "base/argument.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "constraints/gbnf.h"
 #include "constraints/json_schema.h"
+#include "constraints/reasoning_budget.h"
+#include "constraints/structural_tag.h"
 
 namespace specdec {
 
@@ -36,14 +40,42 @@ const ConstraintCompiler& RequestConstraints::compiler(const std::vector<Token>&
   return *compiler;
 }
 
+std::vector<Token> RequestConstraints::control_tokens(const Request& request) const {
+  std::set<Token> tokens(request.control_tokens.begin(), request.control_tokens.end());
+  if (!request.structural_tag) return request.control_tokens;
+  const SupportedStructuralTag tag = supported_structural_tag(*request.structural_tag, request.strict_schema);
+  const auto add = [&](Token token) {
+    if (vocabulary_.piece(token).empty()) tokens.insert(token);
+  };
+  for (const std::string& text : tag.texts) {
+    for (const Token token : vocabulary_.tokenize(text, true, Vocabulary::Part::middle)) add(token);
+  }
+  for (const Token token : tag.tokens) {
+    if (token < vocabulary_size_) add(token);
+  }
+  return {tokens.begin(), tokens.end()};
+}
+
 std::unique_ptr<sampling::Constraint> RequestConstraints::compile(const Request& request) {
+  std::unique_ptr<sampling::Constraint> constraint = compile_form(request);
+  if (request.reasoning_budget < 0 || !request.reasoning) return constraint;
+  ReasoningBudget budget{request.reasoning_budget, request.reasoning->begin, request.reasoning->end,
+                         vocabulary_.tokenize(request.reasoning->end, true, Vocabulary::Part::middle),
+                         request.reasoning->is_open};
+  if (budget.ending.empty()) return constraint;
+  return limited_reasoning(std::move(constraint), std::move(budget), vocabulary_size_,
+                           [vocabulary = vocabulary_](Token token) { return vocabulary.piece(token, true); });
+}
+
+std::unique_ptr<sampling::Constraint> RequestConstraints::compile_form(const Request& request) {
   if (request.constraint() == nullptr && !request.call) return nullptr;
-  const ConstraintCompiler& compiler = this->compiler(request.control_tokens);
   const ConstraintCompiler::Call call =
       request.call ? ConstraintCompiler::Call{request.call->grammar, request.call->prefix} : ConstraintCompiler::Call();
   try {
+    const ConstraintCompiler& compiler = this->compiler(control_tokens(request));
     if (request.grammar) return compiler.grammar(*request.grammar, call);
     if (request.regex) return compiler.regex(*request.regex, call);
+    if (request.structural_tag) return compiler.structural_tag(*request.structural_tag, request.strict_schema);
     if (request.json_schema) return compiler.json_schema(*request.json_schema, request.strict_schema, call);
     return compiler.call(call);
   } catch (const ArgumentError& error) {

@@ -26,11 +26,15 @@ class RequestConstraints {
   RequestConstraints(Vocabulary vocabulary, int vocabulary_size, std::string target)
       : vocabulary_(vocabulary), vocabulary_size_(vocabulary_size), target_(std::move(target)) {}
 
-  // The constraint of a request; null: it has none. On any thread. Throws std::invalid_argument for one that cannot be
-  // compiled, ModelError if the vocabulary has no end of generation.
+  // The constraint of a request, and the limit of its reasoning; null: it has none. On any thread. Throws
+  // std::invalid_argument for one that cannot be compiled, ModelError if the vocabulary has no end of generation.
   std::unique_ptr<sampling::Constraint> compile(const Request& request);
 
+  // The control tokens that are rendered by name: the request's, and those in the texts of its structural tag.
+  std::vector<Token> control_tokens(const Request& request) const;
+
  private:
+  std::unique_ptr<sampling::Constraint> compile_form(const Request& request);
   const ConstraintCompiler& compiler(const std::vector<Token>& control_tokens);
 
   const Vocabulary vocabulary_;

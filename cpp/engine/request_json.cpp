@@ -32,6 +32,7 @@ class Reader {
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::String&) const { return string(); }
   std::optional<Value> operator()(const option::Schema&) const { return json_.is_object() ? json_.dump() : string(); }
+  std::optional<Value> operator()(const option::Object&) const { return json_.is_object() ? json_.dump() : string(); }
   std::optional<Value> operator()(const option::Path&) const { return string(); }
   std::optional<Value> operator()(const option::Draft&) const { return string(); }
   std::optional<Value> operator()(const option::Texts&) const { return strings(); }

@@ -234,6 +234,17 @@ const Table<Request>& request_options() {
            String{},
            {constraints, {"--regex"}, "TEXT", "the whole output matches this regular expression"},
            true}),
+      request_row<&Request::structural_tag>(
+          {"structural_tag",
+           Object{},
+           {constraints,
+            {"--structural-tag"},
+            "JSON",
+            "the output is text with parts that obey schemas, in vLLM's and SGLang's form"},
+           true}),
+      // On the command line it is the server's.
+      request_row<&Request::reasoning_budget>(
+          {"reasoning_budget", Whole{whole_numbers(-1, max_int, "-1: any number")}}),
       // On the command line it is the Generator's.
       row<Request>({"num_draft_tokens", DraftTokens{}, {}, true}, num_draft_tokens, set_num_draft_tokens),
       row<Request>({"verification",

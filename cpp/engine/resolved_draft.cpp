@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "engine/companion_search.h"
 #include "hub/companions.h"
+#include "model_file/encoder.h"
 #include "model_file/own_head.h"
 
 namespace specdec {
@@ -16,6 +17,10 @@ namespace {
 template <class Source>
 bool is(const DraftSource& source) {
   return std::holds_alternative<Source>(source);
+}
+
+std::string architecture(const std::vector<GgufFile>& model) {
+  return model.front().string("general.architecture").value_or("");
 }
 
 // The companion of the target's family in the hub; false, with the reason: there is none that would do.
@@ -83,6 +88,14 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   };
   ResolvedDraft draft;
   draft.source = options.draft;
+  if (is_encoder(architecture(target))) {
+    if (draft_path(options.draft) != nullptr || is<OwnHead>(options.draft)) {
+      throw WrongValue("draft", "\"" + to_text(options.draft) + "\"",
+                       "left out: " + options.target + " makes embeddings, and no text that could be drafted");
+    }
+    draft.source = NoDraft();
+    return draft;
+  }
   if (is<OwnHead>(draft.source)) reject_remote_head("\"mtp\"");
   const bool is_open = is<NoDraft>(draft.source) || is<AutomaticDraft>(draft.source);
   if (is_open && options.num_draft_tokens != 0 && !is_remote) {
@@ -98,6 +111,8 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
   check_corpus(options, draft.source);
   if (const std::string* path = draft_path(draft.source)) {
     if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);
+    if (is_encoder(architecture(draft.parts)))
+      throw ModelError(*path + ": makes embeddings, and no text; use a draft of the target's family");
     draft.head = head_file(draft.parts);
     if (draft.head.kind != HeadKind::none) {
       check_head_for(draft.parts, target);

@@ -48,6 +48,7 @@ ScheduledRequest::ScheduledRequest(std::int64_t id, const Request& request, std:
       is_repeatable_(request.sampling.greedy() || repeats(request.verification_in_use(), num_draft_tokens)),
       reads_prompt_(request.score_prompt || request.read_prompt),
       num_delivered_(static_cast<int>(prompt.size())) {
+  if (request.one_call) one_call_.emplace(request.one_call);
   sequence_.num_committed = num_delivered_;
   sequence_.tokens = std::move(prompt);
   if (request.score_prompt) {
@@ -91,7 +92,8 @@ Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {
       std::find(control_tokens_.begin(), control_tokens_.end(), emission.token) != control_tokens_.end();
   vocabulary.piece(emission.token, token_bytes_, is_named);
   piece.text = stream_.push(token_bytes_);
-  if (stream_.stopped()) {
+  if (one_call_ && !piece.text.empty()) one_call_->add(piece.text, AnswerEnd::none);
+  if (stream_.stopped() || (one_call_ && one_call_->output().is_over)) {
     piece.finish_reason = FinishReason::stop;
   } else if (!has_pieces() && sequence_.finish != Finish::none) {
     piece.text += stream_.finish();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "chat/chat_output_reader.h"
 #include "engine/request.h"
 #include "engine/text_stream.h"
 #include "llama/vocabulary.h"
@@ -26,6 +27,8 @@ class ScheduledRequest {
   // The output obeys the constraint; null: none. Before it begins.
   void constrain(std::unique_ptr<sampling::Constraint> constraint);
 
+  // Control tokens that appear in the text by name. Before it begins.
+  void render_by_name(std::vector<Token> control_tokens) { control_tokens_ = std::move(control_tokens); }
   // The output is likely to be this; empty: unknown. Before it begins.
   void predict(const std::vector<Token>& output);
 
@@ -78,6 +81,7 @@ class ScheduledRequest {
   std::exception_ptr error_;  // the error that ended it; null if none
   Sequence sequence_;
   TextStream stream_;
+  std::optional<ChatOutputReader> one_call_;  // of an output that ends where a second call begins
   std::vector<Token> control_tokens_;
   std::uint64_t seed_;
   std::optional<int> wanted_slot_;

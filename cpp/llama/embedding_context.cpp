@@ -20,7 +20,7 @@ std::string metadata(const Model& model, const std::string& key) {
 // tokens of a text are in one pass.
 int pass_tokens(const Model& model, int length) {
   constexpr int bytes = 64 << 20;
-  if (metadata(model, "attention.causal") == "false") return length;
+  if (model.is_encoder() || metadata(model, "attention.causal") == "false") return length;
   const int tokens = bytes / (static_cast<int>(sizeof(float)) * std::max(1, model.vocabulary().size()));
   return std::min(length, std::clamp(tokens, 16, 512));
 }
@@ -62,6 +62,10 @@ const char* name(Pooling pooling) {
   }
   return "mean";
 }
+
+UnreadContext::UnreadContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads,
+                             const Options& options)
+    : Context(model, std::move(threads), options, {0, false, options.max_rows, false, true}) {}
 
 EmbeddingContext::EmbeddingContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads,
                                    int length)

@@ -31,4 +31,10 @@ class EmbeddingContext final : public Context {
   const int width_;
 };
 
+// The place of a target in the engine, for an encoder: nothing is decoded in it.
+class UnreadContext final : public Context {
+ public:
+  UnreadContext(const std::shared_ptr<const Model>& model, std::shared_ptr<ThreadPool> threads, const Options& options);
+};
+
 }  // namespace specdec

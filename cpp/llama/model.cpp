@@ -14,6 +14,7 @@
 #include "llama.h"
 #include "llama/backend.h"
 #include "llama/tensor_types.h"
+#include "model_file/encoder.h"
 #include "model_file/own_head.h"
 #include "platform/file.h"
 #include "platform/memory.h"
@@ -234,6 +235,8 @@ std::string Model::chat_template(bool for_tools) const {
 }
 
 std::string Model::architecture() const { return printable(metadata(get(), "general.architecture")); }
+
+bool Model::is_encoder() const { return specdec::is_encoder(architecture()); }
 
 std::uint64_t Model::cache_bytes(std::uint64_t tokens, KvType type) const {
   return cache_shape_.bytes(tokens, type, idx(num_local_layers()));

@@ -53,6 +53,7 @@ class Model {
   bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
   const BlockRows* block_rows() const { return block_rows_.get(); }      // of a block drafter
   std::string architecture() const;
+  bool is_encoder() const;  // it makes embeddings (EmbeddingContext), but no text
   // In Jinja; empty: none. for_tools: another one, for conversations with tools.
   std::string chat_template(bool for_tools = false) const;
   // Bytes of this machine's memory for a KV cache of this many tokens.

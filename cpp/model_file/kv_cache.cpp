@@ -6,6 +6,7 @@
 
 #include "gguf/gguf_file.h"
 #include "gguf/types.h"
+#include "model_file/encoder.h"
 
 namespace specdec {
 namespace {
@@ -55,7 +56,7 @@ int ggml_type_of(KvType type) { return type == KvType::q8_0 ? type_id::q8_0 : ty
 std::uint64_t block_size(KvType type) { return find_ggml_type(ggml_type_of(type))->block; }
 
 CacheShape CacheShape::of(const GgufFile& first_part) {
-  const std::string prefix = first_part.string("general.architecture").value_or("") + ".";
+  const std::string architecture = first_part.string("general.architecture").value_or(""), prefix = architecture + ".";
   const auto integer = [&](const char* name) { return first_part.integer(prefix + name).value_or(0); };
   const auto size = [&](const char* name, std::uint64_t otherwise) {
     return integer(name) > 0 ? integer(name) : otherwise;
@@ -68,7 +69,7 @@ CacheShape CacheShape::of(const GgufFile& first_part) {
   shape.full = {size("attention.key_length", head_size), size("attention.value_length", head_size)};
   shape.windowed = {size("attention.key_length_swa", shape.full.key),
                     size("attention.value_length_swa", shape.full.value)};
-  shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
+  if (!is_encoder(architecture)) shape.heads = per_layer(first_part, prefix + "attention.head_count_kv", query_heads);
   shape.state = recurrent_numbers(first, integer);
   return shape;
 }

@@ -1,4 +1,5 @@
 // POST /v1/messages and /v1/messages/count_tokens, as Anthropic's API has them.
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -202,6 +203,14 @@ void read_output_format(const Service& service, Request& request, const Fields& 
   if (const Json* format = fields.find("format")) read_format(service, request, Fields(*format, fields.path("format")));
 }
 
+void read_thinking_budget(Request& request, const Fields& body) {
+  const Json* given = body.find("thinking");
+  if (given == nullptr) return;
+  const Fields thinking(*given, "thinking");
+  request.reasoning_budget =
+      thinking.whole("budget_tokens", request.reasoning_budget, 1, std::numeric_limits<int>::max());
+}
+
 bool read_shows_thinking(const Fields& body) {
   const Json* thinking = body.find("thinking");
   return thinking == nullptr || Fields(*thinking, "thinking").text("display", "") != "omitted";
@@ -210,13 +219,14 @@ bool read_shows_thinking(const Fields& body) {
 }  // namespace
 
 HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const Json chat = read_anthropic_chat(fields);
   Options options;
   options.stream = fields.flag("stream", false);
   options.shows_thinking = read_shows_thinking(fields);
   options.request = read_options(service, fields);
+  read_thinking_budget(options.request, fields);
   read_output_format(service, options.request, fields);
   const Tools tools = read_tools(Fields(chat));
   const Conversation conversation = read_conversation(service, Fields(chat), tools);
@@ -233,7 +243,7 @@ HttpReply anthropic_messages(Service& service, const HttpRequest& http) {
 }
 
 HttpReply anthropic_count_tokens(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Json chat = read_anthropic_chat(Fields(body));
   const Conversation conversation = read_conversation(service, Fields(chat), read_tools(Fields(chat)));
   return json_reply({{"input_tokens", prompt_tokens(service, conversation, http.is_gone).size()}});

@@ -1,6 +1,5 @@
 #include "server/anthropic_input.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -165,7 +164,6 @@ Json read_template_variables(const Fields& body) {
     if (type != "enabled" && type != "adaptive" && type != "disabled")
       throw wrong_value(thinking.path("type"), type, R"("enabled", "adaptive" or "disabled")");
     variables["enable_thinking"] = type != "disabled";
-    (void)thinking.whole("budget_tokens", 1024, 1, std::numeric_limits<int>::max());
   }
   if (const Json* config = body.find("output_config")) {
     const std::string effort = Fields(*config, "output_config").text("effort", "");

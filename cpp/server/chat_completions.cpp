@@ -186,7 +186,7 @@ class Chunks {
 }  // namespace
 
 HttpReply chat_completions(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);

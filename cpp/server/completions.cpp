@@ -225,7 +225,7 @@ class Reply {
 }  // namespace
 
 HttpReply completions(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   Options options = read_reply_options(fields);
   Request request = read_options(service, fields);

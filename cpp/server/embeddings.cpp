@@ -96,7 +96,7 @@ Embeddings embed_all(Service& service, const Fields& body, const EmbeddingInputs
 }
 
 HttpReply embeddings(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const bool is_base64 = read_is_base64(fields);
   const EmbeddingInputs inputs = read_embedding_inputs(service, fields, "input", false);

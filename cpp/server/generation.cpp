@@ -130,7 +130,7 @@ void Answer::add(Piece piece) {
 std::optional<std::string> stop_string(const Generator& generator, const Request& request, const Answer& answer) {
   const bool has_stopped = answer.finish_reason == FinishReason::stop;
   if (!has_stopped || generator.vocabulary().is_end_of_generation(answer.pieces.back().token)) return std::nullopt;
-  const std::vector<Token>& named = request.control_tokens;
+  const std::vector<Token> named = generator.control_tokens(request);
   TextStream stream({});
   std::string whole;
   for (const Piece& piece : answer.pieces) {

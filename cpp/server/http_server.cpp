@@ -360,7 +360,8 @@ struct HttpServer::Implementation {
               httplib::Response& response) const {
     HttpReply reply;
     try {
-      HttpRequest arrived{request.method, request.path, std::move(body), {request.is_connection_closed, record}, {}};
+      HttpRequest arrived{request.method, request.path, std::move(body), {request.is_connection_closed, record}, {},
+                          nullptr};
       for (const auto& [name, value] : request.params) arrived.query.emplace(name, value);
       reply = handler(arrived);
     } catch (...) {

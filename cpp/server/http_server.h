@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +37,8 @@ struct Client {
 struct HttpRequest {
   std::string method, path, body;
   Client is_gone;
-  std::map<std::string, std::string> query;  // the first value of each name
+  std::map<std::string, std::string> query;                    // the first value of each name
+  mutable std::shared_ptr<const nlohmann::ordered_json> json;  // the body, once body_of() has read it
 
   // Empty: it is not there.
   std::string query_value(const std::string& name) const {

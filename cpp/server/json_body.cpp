@@ -26,6 +26,11 @@ Json parse_body(const std::string& text) {
   }
 }
 
+const Json& body_of(const HttpRequest& http) {
+  if (!http.json) http.json = std::make_shared<const Json>(parse_body(http.body));
+  return *http.json;
+}
+
 std::string to_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 ApiError wrong_value(const std::string& field, const Json& value, const std::string& requirement) {

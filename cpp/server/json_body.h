@@ -7,6 +7,7 @@
 #include <string>
 
 #include "server/api_error.h"
+#include "server/http_server.h"
 
 namespace specdec::server {
 
@@ -17,6 +18,7 @@ constexpr std::size_t max_values = 4u << 20;  // numbers, strings, lists, ... in
 
 // A request's body, which must be an object within these limits, in UTF-8.
 Json parse_body(const std::string& text);
+const Json& body_of(const HttpRequest& http);  // parsed once
 
 // JSON as text for a reply. Bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
@@ -32,8 +34,10 @@ class Fields {
 
   const Json* find(const std::string& name) const;      // null: missing
   const Json& required(const std::string& name) const;  // throws
-  std::vector<std::string> names() const;               // of all fields that are not null
-  std::string path(const std::string& name) const;      // "messages[2].role"
+  const Json& object() const { return *object_; }
+  std::vector<std::string> names() const;            // of all fields that are not null
+  std::string path(const std::string& name) const;   // "messages[2].role"
+  const std::string& path() const { return path_; }  // of the object
 
   bool flag(const std::string& name, bool fallback) const;
   int whole(const std::string& name, int fallback, int low, int high) const;

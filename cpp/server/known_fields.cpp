@@ -44,6 +44,7 @@ const std::set<std::string> known_fields = {
     // What cannot change the text
     "user",
     "metadata",
+    "client_metadata",
     "store",
     "service_tier",
     "safety_identifier",

@@ -60,6 +60,14 @@ std::pair<std::string, std::string> end_of(const Generator& generator, const Req
   return stop ? std::pair<std::string, std::string>("word", *stop) : std::pair<std::string, std::string>("eos", "");
 }
 
+Stats stats_of(const PromptProgress& progress) {
+  Stats stats;
+  stats.prompt_tokens = progress.read;
+  stats.prompt_cached_tokens = progress.cached;
+  stats.prompt_seconds = progress.seconds;
+  return stats;
+}
+
 class Reply {
  public:
   Reply(Service& service, Generation& generation, const Options& options)
@@ -81,6 +89,7 @@ class Reply {
         json["tokens"] = Json::array();
         json.erase("completion_probabilities");
         json["prompt_progress"] = to_json(progress);
+        if (options_.timings_per_token) json["timings"] = timings_json(stats_of(progress));
         events.send(json);
       });
     }
@@ -191,7 +200,7 @@ Prompts read_infill_prompt(const Service& service, const Fields& body, int /*ans
 }
 
 HttpReply answer(Service& service, const HttpRequest& http, ReadPrompts read_prompts) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const auto options = std::make_shared<const Options>(read(service, Fields(body), read_prompts));
   const auto generation = std::make_shared<Generation>(service, options->requests, http.is_gone);
   HttpReply reply;

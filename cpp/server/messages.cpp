@@ -36,6 +36,15 @@ bool continues_answer(const Service& service, const Fields& body, const Json& la
   return true;
 }
 
+// How much the model reasons, in the names that templates have: OpenAI's "reasoning_effort", of responses
+// "reasoning": {"effort": ...}.
+void add_effort(const Fields& body, Json& variables) {
+  std::string effort = body.text("reasoning_effort", "");
+  if (const Json* reasoning = body.find("reasoning")) effort = Fields(*reasoning, "reasoning").text("effort", effort);
+  if (effort == "none") variables["enable_thinking"] = false;
+  else if (!effort.empty()) variables["reasoning_effort"] = effort;
+}
+
 }  // namespace
 
 std::string read_role(const Fields& message) {
@@ -71,13 +80,13 @@ Conversation read_conversation(const Service& service, const Fields& body, const
   conversation.tools = tools.json;
   conversation.continues_answer = continues_answer(service, body, messages.back());
   conversation.add_generation_prompt = !conversation.continues_answer && body.flag("add_generation_prompt", true);
-  conversation.variables = service.options().template_variables;
+  Json variables = Json::parse(service.options().template_variables);
+  add_effort(body, variables);
   if (const Json* more = body.find("chat_template_kwargs")) {
     if (!more->is_object()) throw wrong_value("chat_template_kwargs", *more, "an object");
-    Json variables = Json::parse(conversation.variables);
     variables.update(*more);
-    conversation.variables = to_text(variables);
   }
+  conversation.variables = to_text(variables);
   return conversation;
 }
 
@@ -93,7 +102,7 @@ std::vector<Token> prompt_tokens(const Service& service, const Conversation& con
 }
 
 HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const std::size_t count =
       prompt_tokens(service, read_conversation(service, fields, read_tools(fields)), http.is_gone).size();
@@ -101,7 +110,7 @@ HttpReply count_chat_tokens(Service& service, const HttpRequest& http) {
 }
 
 HttpReply apply_template(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const Conversation conversation = read_conversation(service, fields, read_tools(fields));
   try {

@@ -22,7 +22,7 @@ Wanted read(const HttpRequest& http) {
   Wanted wanted;
   wanted.model = http.query_value("model");
   if (http.body.empty()) return wanted;
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   if (wanted.model.empty()) wanted.model = fields.text("model", "");
   const bool has_lines = error_form(http.path) == ErrorForm::ollama;  // of JSON

@@ -186,7 +186,7 @@ HttpReply loaded(Service& service, bool is_chat) {
 }  // namespace
 
 HttpReply ollama_chat(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const Json chat = read_ollama_chat(fields);
   if (chat["messages"].empty()) return loaded(service, true);
@@ -196,7 +196,7 @@ HttpReply ollama_chat(Service& service, const HttpRequest& http) {
 }
 
 HttpReply ollama_generate(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const std::string prompt = fields.text("prompt", ""), suffix = fields.text("suffix", "");
   if (prompt.empty() && suffix.empty()) return loaded(service, false);

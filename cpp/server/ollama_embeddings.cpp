@@ -9,7 +9,7 @@ namespace specdec::server {
 
 HttpReply ollama_embed(Service& service, const HttpRequest& http) {
   const auto start = std::chrono::steady_clock::now();
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const bool is_cut = fields.flag("truncate", true);
   const Embeddings found = embed_all(service, fields, read_embedding_inputs(service, fields, "input", is_cut), http);
@@ -23,7 +23,7 @@ HttpReply ollama_embed(Service& service, const HttpRequest& http) {
 
 // Its older form, of one text.
 HttpReply ollama_embeddings(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   (void)fields.required_text("prompt");  // one text
   const Embeddings found = embed_all(service, fields, read_embedding_inputs(service, fields, "prompt", true), http);

@@ -36,7 +36,11 @@ Json entry_json(const KnownModel& model, const ModelCard& card) {
           {"details", details_json(card)}};
 }
 
-ModelCard card_of(const Service& service) { return read_model_card(service.options().model_path); }
+// Of all models that were asked for.
+std::shared_ptr<const ModelCard> card_of(const std::string& path) {
+  static ModelCards cards;
+  return cards.card(path);
+}
 
 bool has_tool_calls(const Chat& chat) {
   const Conversation plain = conversation({{"user", "Hello"}});
@@ -57,6 +61,7 @@ bool has_reasoning(const Chat& chat) {
 }
 
 Json capabilities_json(const Generator& generator) {
+  if (!generator.makes_text()) return Json::array({"embedding"});
   Json list = Json::array({"completion"});
   if (has_tool_calls(generator.chat())) list.push_back("tools");
   if (has_reasoning(generator.chat())) list.push_back("thinking");
@@ -71,9 +76,9 @@ HttpReply ollama_tags(ModelPool& pool, const HttpRequest&) {
   Json list = Json::array();
   for (const ModelPool::Status& status : pool.statuses()) {
     try {
-      const ModelCard card = read_model_card(status.model.path);
-      list.push_back(entry_json(status.model, card));
-      list.back()["modified_at"] = rfc3339(card.modified);
+      const std::shared_ptr<const ModelCard> card = card_of(status.model.path);
+      list.push_back(entry_json(status.model, *card));
+      list.back()["modified_at"] = rfc3339(card->modified);
     } catch (const ModelError&) {  // a damaged file; /v1/models has the reason once it was asked for
     }
   }
@@ -85,7 +90,7 @@ HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
   for (const ModelPool::Status& status : pool.statuses()) {
     if (!status.service) continue;
     try {
-      list.push_back(entry_json(status.model, read_model_card(status.model.path)));
+      list.push_back(entry_json(status.model, *card_of(status.model.path)));
     } catch (const ModelError&) {  // its file was removed or replaced
       continue;
     }
@@ -97,8 +102,9 @@ HttpReply ollama_ps(ModelPool& pool, const HttpRequest&) {
 }
 
 HttpReply ollama_show(Service& service, const HttpRequest& http) {
-  (void)parse_body(http.body);
-  const ModelCard card = card_of(service);
+  (void)body_of(http);
+  const std::shared_ptr<const ModelCard> shared = card_of(service.options().model_path);
+  const ModelCard& card = *shared;
   Json metadata = Json::parse(card.metadata);
   const Json chat_template = metadata.value("tokenizer.chat_template", "");
   metadata.erase("tokenizer.chat_template");

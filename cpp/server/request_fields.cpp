@@ -34,15 +34,56 @@ constexpr OtherName other_names[] = {
     {"guided_grammar", "grammar"},
     {"ebnf", "grammar"},
     {"min_new_tokens", "min_tokens"},
+    {"reasoning_budget_tokens", "reasoning_budget"},
+    {"thinking_budget_tokens", "reasoning_budget"},
+    {"thinking_token_budget", "reasoning_budget"},  // vLLM's
 };
 
-// Fields of llama-server, vLLM and SGLang that would change the text, and that are not supported. 0, false and empty
-// values turn them off.
+// Fields that would change the text or the reply, and that are not supported. 0, false and empty values turn them off.
 constexpr const char* unsupported[] = {
-    "dynatemp_range", "guided_whitespace_pattern", "logits_processors", "mirostat", "stop_regex", "structural_tag",
-    "top_n_sigma",    "use_beam_search",           "adaptive_target",
+    "dynatemp_range",
+    "guided_whitespace_pattern",
+    "logits_processors",
+    "mirostat",
+    "stop_regex",
+    "top_n_sigma",
+    "use_beam_search",
+    "adaptive_target",
+    "min_keep",
+    "n_indent",
+    "lora",
+    "post_sampling_probs",
+    "include_stop_str_in_output",
+    "prompt_logprobs",
+    "return_token_ids",
+    "return_tokens_as_token_ids",
+    "echo_prompt",
+    "functions",
+    "function_call",
+    "audio",
+    "web_search_options",
+    "background",
+    "conversation",
 };
-constexpr const char* unsupported_unless_one[] = {"typical_p", "typ_p", "tfs_z"};
+// These have one value that is supported.
+struct OnlyValue {
+  const char* field;
+  const char* value;  // in JSON
+};
+constexpr OnlyValue only_values[] = {
+    {"typical_p", "1"},
+    {"typ_p", "1"},
+    {"tfs_z", "1"},
+    {"t_max_predict_ms", "-1"},
+    {"modalities", R"(["text"])"},
+    {"skip_special_tokens", "true"},
+    {"spaces_between_special_tokens", "true"},
+    {"detokenize", "true"},
+    {"include_reasoning", "true"},
+    {"separate_reasoning", "true"},
+    {"stream_reasoning", "true"},
+    {"samplers", R"(["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"])"},
+};
 
 constexpr const char* ban = "-inf";
 
@@ -113,7 +154,8 @@ Json adapted(const Generator& generator, const std::string& option, const std::s
   if (option == "seed" && is_negative) return static_cast<std::uint64_t>(value.get<std::int64_t>());
   if (option == "top_k" && is_negative) return 0;  // off
   const bool is_empty_text = value.is_string() && value.get_ref<const std::string&>().empty();
-  if ((option == "grammar" || option == "json_schema") && is_empty_text) return nullptr;  // none
+  const bool may_be_empty = option == "grammar" || option == "json_schema" || option == "structural_tag";
+  if (may_be_empty && is_empty_text) return nullptr;  // none
   if (option == "logit_bias") return token_biases(generator, field, value);
   if (option == "prediction") return predicted_text(field, value);
   return value;
@@ -150,17 +192,19 @@ bool is_off(const Json& value) {
 }
 
 void check_fields(const Fields& body) {
-  const auto reject = [&](const char* field) {
-    throw invalid_request(body.path(field), body.path(field) + " is not supported by this server; leave it out");
-  };
   for (const char* field : unsupported) {
     const Json* value = body.find(field);
-    if (value != nullptr && !is_off(*value)) reject(field);
+    if (value != nullptr && !is_off(*value))
+      throw invalid_request(body.path(field), body.path(field) + " is not supported by this server; leave it out");
   }
-  for (const char* field : unsupported_unless_one) {
+  const auto check_only = [&](const char* field, const char* only) {
     const Json* value = body.find(field);
-    if (value != nullptr && *value != 1) reject(field);
-  }
+    if (value != nullptr && *value != Json::parse(only))
+      throw wrong_value(body.path(field), *value, std::string(only) + ": others are not supported; leave it out");
+  };
+  for (const OnlyValue& one : only_values) check_only(one.field, one.value);
+  if (body.find("prompt") != nullptr) check_only("add_special_tokens", "true");  // of chats the template has them
+  if (body.text("reasoning_format", "") == "none") check_only("reasoning_format", "\"auto\"");
 }
 
 // With --strict-fields: what is misspelled is no option.
@@ -205,6 +249,13 @@ void set_choices(const Service& service, Request& request, const std::string& pa
   set(service, request, *option::find(request_options(), "grammar"), Fields(wrapped), "grammar");
 }
 
+// vLLM's and SGLang's format {"type": "structural_tag", ...}.
+void set_structural_tag(const Service& service, Request& request, const Fields& format) {
+  const Json wrapped = {{"structural_tag", format.object()}};
+  set(service, request, *option::find(request_options(), "structural_tag"), Fields(wrapped), "structural_tag");
+  request.constraint_name = format.path();
+}
+
 }  // namespace
 
 void set_schema(const Service& service, Request& request, const std::string& path, const Json& schema, bool is_strict) {
@@ -225,8 +276,9 @@ void read_format(const Service& service, Request& request, const Fields& format)
     return set_schema(service, request, format.path("schema"),
                       schema != nullptr ? *schema : Json({{"type", "object"}}));
   }
+  if (type == "structural_tag") return set_structural_tag(service, request, format);
   if (type != "json_schema")
-    throw wrong_value(format.path("type"), type, "\"text\", \"json_object\" or \"json_schema\"");
+    throw wrong_value(format.path("type"), type, R"("text", "json_object", "json_schema" or "structural_tag")");
   const Json* schema = format.find("schema");  // of a response
   if (schema != nullptr)
     return set_schema(service, request, format.path("schema"), *schema, format.flag("strict", true));
@@ -235,16 +287,17 @@ void read_format(const Service& service, Request& request, const Fields& format)
 }
 
 // vLLM's "structured_outputs": one of {"json": ...}, {"regex": ...}, {"grammar": ...}, {"choice": [...]},
-// {"json_object": true}.
+// {"json_object": true}, {"structural_tag": {...}}.
 void read_structured_outputs(const Service& service, Request& request, const Fields& form) {
-  constexpr OtherName names[] = {{"json", "json_schema"}, {"regex", "regex"}, {"grammar", "grammar"}};
+  constexpr OtherName names[] = {
+      {"json", "json_schema"}, {"regex", "regex"}, {"grammar", "grammar"}, {"structural_tag", "structural_tag"}};
   for (const auto& [field, option] : names)
     set(service, request, *option::find(request_options(), option), form, field);
   if (const Json* choices = form.find("choice")) set_choices(service, request, form.path("choice"), *choices);
   if (form.flag("json_object", false)) set_schema(service, request, form.path("json_object"), {{"type", "object"}});
-  for (const char* field : {"structural_tag", "whitespace_pattern"}) {
-    if (form.find(field) != nullptr)
-      throw invalid_request(form.path(field), form.path(field) + " is not supported by this server; leave it out");
+  if (form.find("whitespace_pattern") != nullptr) {
+    const std::string path = form.path("whitespace_pattern");
+    throw invalid_request(path, path + " is not supported by this server; leave it out");
   }
 }
 

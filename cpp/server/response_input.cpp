@@ -8,6 +8,10 @@
 namespace specdec::server {
 namespace {
 
+std::string name_in_chat(const std::string& space, const std::string& name) {
+  return space.empty() ? name : space + "__" + name;
+}
+
 // The message of the assistant's turn at the end of the list.
 Json& assistant_message(Json& messages) {
   if (messages.empty() || messages.back()["role"] != "assistant")
@@ -35,7 +39,8 @@ void add_item(Json& messages, const Fields& item) {
     if (content == nullptr) return;
     assistant_message(messages)["reasoning_content"] = read_content(item.path("content"), *content, {"reasoning_text"});
   } else if (type == "function_call") {
-    const Json function = {{"name", item.required_text("name")}, {"arguments", item.required_text("arguments")}};
+    const std::string name = name_in_chat(item.text("namespace", ""), item.required_text("name"));
+    const Json function = {{"name", name}, {"arguments", item.required_text("arguments")}};
     const std::string id = item.required_text("call_id");
     assistant_message(messages)["tool_calls"].push_back({{"id", id}, {"type", "function"}, {"function", function}});
   } else if (type == "function_call_output") {
@@ -46,6 +51,39 @@ void add_item(Json& messages, const Fields& item) {
     throw wrong_value(item.path("type"), type,
                       "\"message\", \"reasoning\", \"function_call\" or \"function_call_output\"");
   }
+}
+
+bool is_run_by_openai(const std::string& type) {
+  for (const char* known : {"web_search", "file_search", "code_interpreter", "image_generation"}) {
+    if (type.compare(0, std::char_traits<char>::length(known), known) == 0) return true;  // "web_search_preview_..."
+  }
+  return false;
+}
+
+void add_function(ResponseTools& tools, const Fields& tool, const std::string& space) {
+  const std::string own_name = tool.required_text("name"), name = name_in_chat(space, own_name);
+  Json function = {{"name", name}};
+  for (const char* field : {"description", "parameters", "strict"}) {
+    if (const Json* value = tool.find(field)) function[field] = *value;
+  }
+  const Json* parameters = tool.find("parameters");
+  if (parameters != nullptr && !parameters->is_object())
+    throw wrong_value(tool.path("parameters"), *parameters, "a JSON schema, an object");
+  if (!space.empty()) tools.of_namespaces[name] = {{"namespace", space}, {"name", own_name}};
+  tools.chat.push_back({{"type", "function"}, {"function", std::move(function)}});
+}
+
+// space: the namespace that it is in; empty: none.
+void add_tool(ResponseTools& tools, const Fields& tool, const std::string& space) {
+  const std::string type = tool.required_text("type");
+  if (is_run_by_openai(type)) return;
+  if (type == "function") return add_function(tools, tool, space);
+  if (type != "namespace" || !space.empty())
+    throw wrong_value(tool.path("type"), type, R"("function" or "namespace"; this server runs no tools)");
+  const Json& members = tool.required("tools");
+  if (!members.is_array()) throw wrong_value(tool.path("tools"), members, "a list");
+  for (std::size_t i = 0; i < members.size(); ++i)
+    add_tool(tools, Fields(members[i], tool.path("tools[" + std::to_string(i) + "]")), tool.required_text("name"));
 }
 
 }  // namespace
@@ -67,19 +105,15 @@ Json read_response_messages(const Fields& body) {
   return messages;
 }
 
-Json read_response_tools(const Fields& body) {
-  return chat_tools(body, [](const Fields& tool) {
-    const std::string type = tool.required_text("type");
-    if (type != "function") throw wrong_value(tool.path("type"), type, "\"function\"");
-    Json function = {{"name", tool.required_text("name")}};
-    for (const char* name : {"description", "parameters", "strict"}) {
-      if (const Json* value = tool.find(name)) function[name] = *value;
-    }
-    const Json* parameters = tool.find("parameters");
-    if (parameters != nullptr && !parameters->is_object())
-      throw wrong_value(tool.path("parameters"), *parameters, "a JSON schema, an object");
-    return function;
-  });
+ResponseTools read_response_tools(const Fields& body) {
+  ResponseTools result;
+  const Json* tools = body.find("tools");
+  if (tools == nullptr) return result;
+  if (!tools->is_array()) throw wrong_value("tools", *tools, "a list");
+  result.chat = Json::array();
+  for (std::size_t i = 0; i < tools->size(); ++i)
+    add_tool(result, Fields((*tools)[i], "tools[" + std::to_string(i) + "]"), "");
+  return result;
 }
 
 Json read_response_tool_choice(const Fields& body) {
@@ -89,7 +123,8 @@ Json read_response_tool_choice(const Fields& body) {
   const Fields named(*choice, "tool_choice");
   const std::string type = named.required_text("type");
   if (type != "function") throw wrong_value(named.path("type"), type, "\"function\"");
-  return {{"type", "function"}, {"function", {{"name", named.required_text("name")}}}};
+  const std::string name = name_in_chat(named.text("namespace", ""), named.required_text("name"));
+  return {{"type", "function"}, {"function", {{"name", name}}}};
 }
 
 }  // namespace specdec::server

@@ -1,5 +1,6 @@
 // POST /v1/responses of the OpenAI API: text and calls of functions. Nothing is kept between requests.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -52,7 +53,9 @@ Json read_repeated(const Fields& body) {
 // is sent as events too, if there is a stream.
 class Output {
  public:
-  explicit Output(EventStream* events) : events_(events) {}
+  // namespaces: see ResponseTools; must outlive it.
+  Output(EventStream* events, const std::map<std::string, Json>& namespaces)
+      : events_(events), namespaces_(namespaces) {}
 
   // Of a token, before the deltas that it makes. Those of reasoning and calls are not in the output.
   void add_logprob(Json logprob) { waiting_.push_back(std::move(logprob)); }
@@ -139,12 +142,11 @@ class Output {
   void add_call(const Json& call) {
     const Json& function = call["function"];
     if (call.contains("id")) {  // a new one
-      open({{"type", "function_call"},
-            {"id", new_id("fc_")},
-            {"call_id", call["id"]},
-            {"name", function["name"]},
-            {"arguments", ""},
-            {"status", "in_progress"}});
+      Json item = {{"type", "function_call"},  {"id", new_id("fc_")}, {"call_id", call["id"]},
+                   {"name", function["name"]}, {"arguments", ""},     {"status", "in_progress"}};
+      const auto found = namespaces_.find(function["name"].get<std::string>());
+      if (found != namespaces_.end()) item.update(found->second);
+      open(std::move(item));
     }
     const std::string arguments = function["arguments"].get<std::string>();
     text_ += arguments;
@@ -171,6 +173,7 @@ class Output {
   }
 
   EventStream* events_;  // null: none
+  const std::map<std::string, Json>& namespaces_;
   int num_sent_ = 0;
   Json items_ = Json::array();
   bool is_open_ = false;                                     // the last item
@@ -181,13 +184,18 @@ class Output {
 struct Options {
   bool stream = false, has_logprobs = false, return_progress = false, ends_after_call = false;
   Json repeated;
+  std::map<std::string, Json> namespaces;          // of tools
   std::shared_ptr<const ChatOutputParser> parser;  // of answers; null: all of them is content
 };
 
 class Response {
  public:
   Response(Service& service, Generation& generation, const Options& options, EventStream* events)
-      : service_(service), generation_(generation), options_(options), message_(options.parser), output_(events) {
+      : service_(service),
+        generation_(generation),
+        options_(options),
+        message_(options.parser),
+        output_(events, options.namespaces) {
     if (events != nullptr) generation_.keep_alive(*events);
   }
 
@@ -279,11 +287,13 @@ class Response {
 }  // namespace
 
 HttpReply responses(Service& service, const HttpRequest& http) {
-  Json body = parse_body(http.body);
+  Json body = body_of(http);
   Options options;
   options.repeated = read_repeated(Fields(body));
   body["messages"] = read_response_messages(Fields(body));
-  body["tools"] = read_response_tools(Fields(body));
+  ResponseTools response_tools = read_response_tools(Fields(body));
+  body["tools"] = std::move(response_tools.chat);
+  options.namespaces = std::move(response_tools.of_namespaces);
   body["tool_choice"] = read_response_tool_choice(Fields(body));
   const Fields fields(body);
   check_supported(fields);

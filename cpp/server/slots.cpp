@@ -67,7 +67,7 @@ HttpReply move_slot(Service& service, const HttpRequest& http, int slot, bool is
     throw ApiError(501, "not_supported_error",
                    "this server saves and restores no slots; start it with --slot-save-path FOLDER");
   }
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const std::string name = read_file_name(Fields(body)), path = (fs::path(folder) / name).string();
   const auto start = std::chrono::steady_clock::now();
   int count = 0;

@@ -35,7 +35,7 @@ Json model_json(const ModelPool::Status& status) {
 }
 
 std::string name_in(const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   return Fields(body).required_text("model");
 }
 

@@ -39,7 +39,7 @@ std::vector<Token> read_tokens(const Generator& generator, const std::string& fi
 }
 
 HttpReply tokenize(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Fields fields(body);
   const Generator& generator = service.generator();
   TokenizeOptions options;
@@ -56,7 +56,7 @@ HttpReply tokenize(Service& service, const HttpRequest& http) {
 }
 
 HttpReply detokenize(Service& service, const HttpRequest& http) {
-  const Json body = parse_body(http.body);
+  const Json& body = body_of(http);
   const Json& list = Fields(body).required("tokens");
   if (!list.is_array()) throw wrong_value("tokens", list, "a list of token ids");
   const std::string text = service.generator().detokenize(read_tokens(service.generator(), "tokens", list), true);

@@ -229,6 +229,8 @@ class Generator:
         json_schema: JsonSchema | None = None,
         strict_schema: bool = True,
         regex: str | None = None,
+        structural_tag: str | Mapping[str, Any] | None = None,
+        reasoning_budget: int = -1,
         stop: str | Sequence[str] | None = (),
         min_tokens: int = 0,
         ignore_eos: bool = False,
@@ -261,12 +263,16 @@ class Generator:
         allowed_token_ids: no other tokens may come.
         bad_words: the last token of each of these texts is banned where its other tokens come before it.
         grammar: the output matches this grammar, in llama.cpp's notation (GBNF), whose first rule is `root`. At most
-            one of grammar, json_schema and regex. Tokens that do not fit are removed before all transforms but
-            logit_bias.
+            one of grammar, json_schema, regex and structural_tag. Tokens that do not fit are removed before all
+            transforms but logit_bias.
         json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic
             model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
         strict_schema: False: keywords that cannot be enforced, such as uniqueItems, are no error and left to you.
         regex: the whole output matches this regular expression.
+        structural_tag: the output is text with parts that obey schemas, such as tool calls between marks: a dict or a
+            JSON string in xgrammar's form, as vLLM and SGLang take it (docs/python.md).
+        reasoning_budget: of chats whose template has marks for reasoning: after so many tokens of it the mark that ends
+            it comes; -1: it ends by itself.
         stop: strings that end the output, which does not include them.
         min_tokens, ignore_eos: the tokens that end an output (stop_token_ids, too) are banned before it has min_tokens
             tokens; with ignore_eos the model's are banned everywhere.
@@ -379,7 +385,7 @@ class Generator:
         max_tokens: without it the answer ends where the model ends it, or where the context is full.
         tool_choice: "auto": the answer may call tools; "none": it has none; "required", or
             {"type": "function", "function": {"name": ...}}: it calls one, or that one, with arguments that obey the
-            function's schema (not together with grammar, json_schema or regex).
+            function's schema (not together with another constraint).
         parallel_tool_calls: an answer may have more than one call.
         continue_final_message: the answer goes on where the last message, one of the assistant, ends; its beginning is
             not repeated. None: so it is if the last message is one of the assistant without tool calls.

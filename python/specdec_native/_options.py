@@ -51,6 +51,8 @@ class StreamOptions(TypedDict, total=False):
     json_schema: JsonSchema | None
     strict_schema: bool
     regex: str | None
+    structural_tag: str | Mapping[str, Any] | None
+    reasoning_budget: int
     stop: str | Sequence[str] | None
     min_tokens: int
     ignore_eos: bool

@@ -26,6 +26,7 @@ TYPES = {
     "choice": "str",
     "text": "str",
     "schema": "JsonSchema",
+    "object": "str | Mapping[str, Any]",
     "path": "str | os.PathLike[str] | None",
     "draft": "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None",
     "texts": "str | Sequence[str] | None",

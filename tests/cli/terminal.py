@@ -79,7 +79,7 @@ class Terminal:
                     time.sleep(0.01)
         os.set_blocking(self._primary, True)
 
-    def read_until(self, condition: Callable[[str], bool], seconds: float = 20.0) -> str:
+    def read_until(self, condition: Callable[[str], bool], seconds: float = 60.0) -> str:
         end = time.monotonic() + seconds
         while not condition(self.text):
             assert time.monotonic() < end, f"not seen in {seconds} s: {self.text[-2000:]!r}"

@@ -212,11 +212,11 @@ def test_a_long_question_shows_how_far_it_is_read(specdec: pathlib.Path, tmp_pat
     """A Ctrl-C meanwhile takes the question back."""
     with Chat(specdec, tmp_path, "-c", 32000) as chat:
         chat.say("short")
-        assert "reading: " not in chat.terminal.text
+        seen = len(chat.terminal.text)  # a busy machine may show how far the short one is
         pasted = "def f(x):\n    return x\n" * 2000
         chat.terminal.type(f"\x1b[200~{pasted}\x1b[201~\r")
-        text = chat.terminal.read_until(lambda text: re.search(r"reading: [1-9]", text) is not None)
-        steps = [int(count) for count in re.findall(r"reading: (\d+) of \d+ tokens\x1b\[K", text)]
+        text = chat.terminal.read_until(lambda text: re.search(r"reading: [1-9]", text[seen:]) is not None)
+        steps = [int(count) for count in re.findall(r"reading: (\d+) of \d+ tokens\x1b\[K", text[seen:])]
         assert steps[0] == 0 and steps == sorted(steps)
         chat.terminal.type("\x03")
         chat.terminal.read_until(

@@ -10,7 +10,7 @@
 
 namespace specdec::constraints {
 
-enum Kind { grammar, json_schema, regex, num_kinds };
+enum Kind { grammar, json_schema, regex, structural_tag, num_kinds };
 
 inline const std::vector<std::string>& sound_inputs(Kind kind) {
   static const std::vector<std::string> texts[num_kinds] = {
@@ -24,7 +24,13 @@ inline const std::vector<std::string>& sound_inputs(Kind kind) {
        R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615,"multipleOf":7})",
        R"({"type":"number","minimum":1e-300,"exclusiveMaximum":1e300})"},
       {"^(a|b)*[^c]{2,4}\\d\\w+?$", "(?:x|y){3}|[\\u00e4-\\u1234]", "\\x41\\cA\\0[\\]\\-a]", "a||b|()", "((ab)*c)*b",
-       "(?<n>a)\\p{L}"}};
+       "(?<n>a)\\p{L}"},
+      {R"({"structures":[{"begin":"<f>","schema":{"type":"integer"},"end":"</f>"}],"triggers":["<f"]})",
+       R"({"format":{"type":"or","elements":[{"type":"const_string","value":"ab"},{"type":"regex","pattern":"a{2,3}"}]}})",
+       R"({"format":{"type":"tag","begin":"<a>","content":{"type":"any_text"},"end":["</a>","</b>"]}})",
+       R"({"format":{"type":"repeat","min":1,"max":3,"content":{"type":"grammar","grammar":"root ::= [a-c]"}}})",
+       R"({"format":{"type":"token_triggered_tags","trigger_tokens":[3],"tags":[{"begin":{"type":"token","token":3},"content":{"type":"any_tokens"},"end":{"type":"token","token":4}}]}})",
+       R"({"format":{"type":"tags_with_separator","tags":[{"begin":"a","content":{"type":"star","content":{"type":"const_string","value":"x"}},"end":"b"}],"separator":","}})"}};
   return texts[kind];
 }
 
@@ -41,9 +47,10 @@ inline const ConstraintCompiler& byte_compiler() {
 
 inline std::unique_ptr<sampling::Constraint> compiled(Kind kind, const std::string& text) {
   const ConstraintCompiler& compiler = byte_compiler();
-  return kind == grammar       ? compiler.grammar(text)
-         : kind == json_schema ? compiler.json_schema(text)
-                               : compiler.regex(text);
+  return kind == grammar          ? compiler.grammar(text)
+         : kind == json_schema    ? compiler.json_schema(text)
+         : kind == structural_tag ? compiler.structural_tag(text)
+                                  : compiler.regex(text);
 }
 
 // Allowed tokens that below(n), a number less than n, chooses, and back to the start now and then.

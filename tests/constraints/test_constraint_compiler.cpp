@@ -70,6 +70,9 @@ bool regex_takes(const std::string& regex, const std::string& text) { return mat
 bool grammar_takes(const std::string& grammar, const std::string& text) {
   return matches(*compiler().grammar(grammar), text);
 }
+bool tag_takes(const std::string& tag, const std::string& text) {
+  return matches(*compiler().structural_tag(tag), text);
+}
 
 }  // namespace
 
@@ -431,6 +434,87 @@ TEST(a_grammar_that_the_prompt_has_begun) {
   CHECK(!matches(*constraint, "b"));
   CHECK(matches(*compiler().call({gbnf, "ab1"}), ""));
   CHECK_THROWS(compiler().call({gbnf, "b"}), std::invalid_argument, "does not begin");
+}
+
+TEST(text_with_calls_between_marks) {
+  const std::string schema = R"({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})";
+  const std::string older =
+      R"({"type": "structural_tag", "triggers": ["<f"], "structures": [{"begin": "<f=a>", "schema": )" + schema +
+      R"(, "end": "</f>"}]})";
+  const std::string newer =
+      R"({"format": {"type": "triggered_tags", "triggers": ["<f"], "tags": [{"begin": "<f=a>", "content": {"type":
+      "json_schema", "json_schema": )" +
+      schema + R"(}, "end": "</f>"}]}})";
+  for (const std::string& tag : {older, newer}) {
+    const auto constraint = compiler().structural_tag(tag);
+    CHECK(matches(*constraint, "any text") && matches(*constraint, ""));
+    CHECK(matches(*constraint, R"(a <f=a>{"n": 1}</f> b <f=a>{"n":-2}</f>)"));
+    CHECK(!matches(*constraint, "a <f=b>") && !matches(*constraint, R"(<f=a>{"n": "x"}</f>)"));
+    CHECK(!matches(*constraint, R"(<f=a>{"n": 1})"));                                 // has no end
+    CHECK(!matches(*constraint, R"(<f=a>{"n":  1}</f>)"));                            // whitespace ends
+    CHECK(!matches(*constraint, R"(<f=a>{"n": )" + std::string(17, '1') + "}</f>"));  // and so do numbers
+  }
+}
+
+TEST(formats_of_a_structural_tag) {
+  const auto takes = [](const std::string& format, const std::string& text) {
+    return tag_takes(R"({"type": "structural_tag", "format": )" + format + "}", text);
+  };
+  const std::string sequence = R"({"type": "sequence", "elements": [{"type": "tag", "begin": "<t>", "content": {"type":
+      "any_text"}, "end": "</t>"}, {"type": "or", "elements": [{"type": "const_string", "value": "yes"}, {"type": "regex",
+      "pattern": "n[0-9]{2}"}, {"type": "grammar", "grammar": "root ::= \"g\" [a-c]+"}]}]})";
+  CHECK(takes(sequence, "<t>why</t>yes") && takes(sequence, "<t></t>n12") && takes(sequence, "<t>a</t>gab"));
+  CHECK(!takes(sequence, "yes") && !takes(sequence, "<t>a</t>n1") && !takes(sequence, "<t>a</t>gd"));
+  const std::string repeat =
+      R"({"type": "repeat", "min": 2, "max": 3, "content": {"type": "const_string", "value": "a"}})";
+  CHECK(takes(repeat, "aa") && takes(repeat, "aaa") && !takes(repeat, "a") && !takes(repeat, "aaaa"));
+  const std::string length = R"({"type": "json_schema", "json_schema": {"type": "string", "maxLength": 40}})";
+  CHECK(takes(length, '"' + std::string(40, 'x') + '"') && !takes(length, '"' + std::string(41, 'x') + '"'));
+}
+
+TEST(structural_tags_that_are_wrong) {
+  const auto fails = [](const std::string& tag, const std::string& words) {
+    std::string problem;
+    try {
+      (void)compiler().structural_tag(tag);
+    } catch (const std::invalid_argument& error) {
+      problem = error.what();
+    }
+    if (problem.find(words) == std::string::npos) check::fail(__FILE__, __LINE__, problem + ", instead of: " + words);
+  };
+  fails("", "structural_tag is empty");
+  fails("{", "structural_tag is not JSON");
+  fails("[]", "structural_tag must be an object");
+  fails(R"({"type": "x", "format": {}})", "its type must be");
+  fails("{}", "it must have a format, or structures and triggers");
+  fails(R"({"structures": [{"begin": "a"}], "triggers": ["a"]})", "each of /structures has a begin");
+  fails(R"({"format": {}})", "/format is no format");
+  fails(R"({"format": {"type": "hiccup"}})", "hiccup");
+  fails(R"({"format": {"type": "regex", "pattern": "(a"}})", "structural_tag is not valid");
+  fails(R"({"format": {"type": "regex", "pattern": "[a-z]{9999}"}})", "/format/pattern");
+  fails(R"({"format": {"type": "repeat", "min": 0, "max": 99999, "content": {"type": "any_text"}}})",
+        "/format/max must");
+  fails(R"({"format": {"type": "repeat", "min": 0, "max": 500, "content": {"type": "repeat", "min": 0, "max": 500,
+      "content": {"type": "any_text"}}}})",
+        "more than 512");
+  fails(R"({"format": {"type": "tag", "begin": "a", "content": {"type": "json_schema", "json_schema": {"type": "array",
+      "uniqueItems": true}}, "end": "b"}})",
+        "/format/content/json_schema has a part that cannot be used: /uniqueItems is not supported");
+  fails(R"({"format": {"type": "json_schema", "json_schema": {"type": "string", "maxLength": 513}}})",
+        "/maxLength is not supported above 512 in a part of the output");
+  fails(R"({"triggers": ["<g"], "structures": [{"begin": "<f>", "schema": {}, "end": "</f>"}]})", "structural_tag");
+  std::string deep = R"({"type": "any_text"})";
+  for (int i = 0; i < 40; ++i) deep = R"({"type": "optional", "content": )" + deep + "}";
+  fails(R"({"format": )" + deep + "}", "levels deep");
+}
+
+TEST(tokens_of_a_structural_tag) {
+  const std::string a = std::to_string(int{'a'} - ' '), b = std::to_string(int{'b'} - ' ');
+  const std::string named = R"({"format": {"type": "sequence", "elements": [{"type": "token", "token": )" + a +
+                            R"(}, {"type": "exclude_token", "exclude_tokens": [)" + b + "]}]}}";
+  CHECK(tag_takes(named, "ac") && !tag_takes(named, "ab") && !tag_takes(named, "bc") && !tag_takes(named, "a"));
+  CHECK_THROWS(compiler().structural_tag(R"({"format": {"type": "token", "token": 99999}})"), std::invalid_argument,
+               "structural_tag");
 }
 
 TEST_MAIN()

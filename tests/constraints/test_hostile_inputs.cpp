@@ -63,7 +63,8 @@ TEST(edited_inputs_are_errors_or_constraints) {
       ++rejected[kind];
     }
   }
-  for (const int kind : {grammar, json_schema, regex}) CHECK(accepted[kind] > 100 && rejected[kind] > 200);
+  for (const int kind : {grammar, json_schema, regex, structural_tag})
+    CHECK(accepted[kind] > 100 && rejected[kind] > 200);
 }
 
 TEST_MAIN()

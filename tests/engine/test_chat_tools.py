@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,10 @@ from tests.models.chain_model import (
     HESITANT,
     HESITANT_CONTROL,
     MESSAGES,
+    MUSING,
     PIECES,
+    START,
+    TEMPLATE,
     TOOLS,
     chain,
     write_chain,
@@ -125,6 +129,48 @@ def test_a_call_that_is_required(hesitant: sd.Generator, tool_choice: Any, name:
     [call] = answer.message.tool_calls
     assert answer.finish_reason == "tool_calls" and answer.message.content is None
     assert call.function.name == name and json.loads(call.function.arguments) == {"city": "Paris"}
+
+
+def test_an_answer_ends_after_its_first_call(tmp_path: pathlib.Path) -> None:
+    """Of a model that calls without end."""
+    pieces = ["<tool_call>", '{"name": "wea', 'ther", "argu', 'ments": {"ci', 'ty": "Pa', 'ris"', "}}", "</tool_call>"]
+    write_chain(tmp_path / "chain.gguf", [*chain(pieces)[:-1], ("</tool_call>", "<tool_call>", 10)])
+    with sd.Generator(tmp_path / "chain.gguf", "suffix") as generator:
+        many = generator.chat(MESSAGES, tools=TOOLS, **GREEDY)
+        assert len(many.message.tool_calls) > 3
+        for options in ({"parallel_tool_calls": False}, {"tool_choice": {**FUNCTION, "function": {"name": "weather"}}}):
+            answer = generator.chat(MESSAGES, tools=TOOLS, **options, **GREEDY)  # type: ignore[arg-type]
+            [call] = answer.message.tool_calls
+            assert call.function.name == "weather" and json.loads(call.function.arguments) == {"city": "Paris"}
+            assert answer.finish_reason == "tool_calls" and answer.stats.tokens <= 2 * len(pieces)
+
+
+@pytest.fixture(scope="module")
+def musing(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("musing") / "chain.gguf"
+    write_chain(path, MUSING)
+    return path
+
+
+@pytest.mark.parametrize("num_tokens", [0, 1, 6, 20])
+def test_a_budget_of_reasoning(musing: pathlib.Path, num_tokens: int) -> None:
+    with sd.Generator(musing, "suffix") as gen:
+        for k in (0, 5):
+            answer = gen.chat(MESSAGES, reasoning_budget=num_tokens, num_draft_tokens=k, **GREEDY)
+            assert (
+                answer.text == "<think>" + ("Hm.Well " * 20)[: num_tokens // 2 * 8 + num_tokens % 2 * 3] + "</think>ok."
+            )
+            assert answer.message.content == "ok." and answer.finish_reason == "stop"
+        assert gen.chat(MESSAGES, **GREEDY).finish_reason == "length"
+
+
+def test_a_budget_where_the_prompt_begins_the_reasoning(tmp_path: pathlib.Path) -> None:
+    write_chain(tmp_path / "chain.gguf", [(START, "Hm.", 10), *MUSING[1:]])
+    template = TEMPLATE.replace('"<|assistant|>\\n"', '"<|assistant|>\\n<think>\\n"')
+    assert template != TEMPLATE
+    with sd.Generator(tmp_path / "chain.gguf", "suffix", chat_template=template) as gen:
+        answer = gen.chat(MESSAGES, reasoning_budget=3, **GREEDY)
+        assert answer.text == "Hm.Well Hm.</think>ok." and answer.message.content == "ok."
 
 
 @pytest.mark.parametrize(

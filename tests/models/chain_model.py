@@ -54,13 +54,16 @@ def chain(pieces: list[str]) -> list[Edge]:
 
 
 def write_chain(path: pathlib.Path, edges: list[Edge], control: tuple[str, ...] = ()) -> None:
-    """A llama whose next token depends on the last one only: layers add nothing, embeddings are one-hot."""
+    """A llama whose next token depends on the last one only: layers add nothing, embeddings are one-hot. A piece of one
+    ASCII character is what ends a prompt with it."""
     width = 320
     in_gpt2 = str.maketrans({" ": "\u0120", "\n": "\u010a"})
     ids = {START: 2 + ord("\n")}
     names: dict[int, str] = {}
     for piece in dict.fromkeys(piece for edge in edges for piece in edge[:2]):
-        if piece not in (START, END):
+        if len(piece) == 1 and piece.isascii():
+            ids[piece] = 2 + ord(piece)
+        elif piece != END:
             ids[piece] = FIRST_PIECE + len(names)
             names[ids[piece]] = piece.translate(in_gpt2)
     vocabulary = replace(Vocabulary(), renamed=names, chat_template=TEMPLATE)
@@ -79,6 +82,15 @@ def write_chain(path: pathlib.Path, edges: list[Edge], control: tuple[str, ...] 
     model.write(path)
 
 
+# Edges of a model that reasons without end, and answers once it is stopped.
+MUSING: list[Edge] = [
+    (START, "<think>", 10),
+    ("<think>", "Hm.", 10),
+    ("Hm.", "Well ", 10),
+    ("Well ", "Hm.", 10),
+    (">", "ok.", 10),  # the mark that ends the reasoning, in the vocabulary's own tokens
+    ("ok.", END, 10),
+]
 # Edges of a model that would rather end its text than call, and rather call `weather` than `forecast`. The marks of its
 # calls are control tokens.
 _HESITANT_PIECES = ["I lo", "ok.", "<tool_call>", '{"name": "', "forecast", '", "argu', 'ments": {"ci']

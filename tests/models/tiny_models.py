@@ -859,8 +859,10 @@ def bert_layer(recipe: Recipe, r: Random, s: Shape, layer: str) -> Tensors:
     for name in ("attn_output_norm", "layer_output_norm"):
         t |= {f"{layer}.{name}.weight": r.norm(s.width), f"{layer}.{name}.bias": r.bias(s.width)}
     if layer == "blk.0":
-        t |= {f"token_embd_norm.{part}": r.norm(s.width) for part in ("weight", "bias")}
-        t |= {"token_types.weight": r.matrix(2, s.width), "position_embd.weight": r.matrix(s.context, s.width)}
+        t |= {"token_embd_norm.weight": r.norm(s.width), "token_embd_norm.bias": r.bias(s.width)}
+        t["token_types.weight"] = r.matrix(2, s.width)
+        if recipe.architecture == "bert":
+            t["position_embd.weight"] = r.matrix(s.context, s.width)
     return t
 
 
@@ -868,9 +870,43 @@ def bert_keys(s: Shape) -> Keys:
     return {"attention.causal": False, "pooling_type": 1, "tokenizer.ggml.token_type_count": 2}
 
 
+# Embeddings only.
+ENCODERS = {
+    "bert": Recipe("bert", bert_keys, tied=True, biases=True, gate=False, body=bert_layer),
+    "nomic-bert": Recipe("nomic-bert", bert_keys, tied=True, biases=True, fused_qkv=True, body=bert_layer),
+    "jina-bert-v2": Recipe("jina-bert-v2", bert_keys, tied=True, biases=True, body=bert_layer),
+    "gemma-embedding": Recipe(
+        "gemma-embedding",
+        lambda s: {**sliding(s), "pooling_type": 1},
+        tied=True,
+        head_norms=True,
+        post_norms=True,
+    ),
+}
+
+
+def make_encoder(
+    name: str, seed: int = 0, *, shape: Shape | None = None, vocabulary: Vocabulary | None = None
+) -> Model:
+    model = make_recipe(ENCODERS[name], seed, shape or Shape(kv_heads=4), vocabulary or Vocabulary())
+    if name == "gemma-embedding":
+        return model
+    return replace(model, tensors={tensor: t for tensor, t in model.tensors.items() if not tensor.startswith("output")})
+
+
+def word_pieces(words: Collection[str]) -> tuple[Vocabulary, Keys]:
+    """BERT's vocabulary and its further keys: [PAD], [UNK], [CLS], [SEP], then words and, with "##", their ends."""
+    texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    texts += [word[2:] if word.startswith("##") else f"\u2581{word}" for word in words]
+    texts += [f"[unused{i}]" for i in range(len(texts), Vocabulary.size)]
+    renamed = dict(enumerate(texts))
+    keys: Keys = {f"tokenizer.ggml.{name}_token_id": i for i, name in enumerate(("padding", "unknown"))}
+    keys["tokenizer.ggml.seperator_token_id"] = 3
+    return Vocabulary(model="bert", bos=2, eos=3, renamed=renamed, control=(2, 3)), keys
+
+
 # Architectures of llama.cpp that do not make one token after another; of the last three, the name is enough.
 NOT_GENERATIVE = {
-    "bert": Recipe("bert", bert_keys, tied=True, biases=True, gate=False, body=bert_layer),
     "dream": Recipe("dream", qkv_bias=True),
     "llada": Recipe("llada"),
     "eagle3": Recipe("eagle3"),
@@ -880,10 +916,7 @@ NOT_GENERATIVE = {
 
 
 def make_not_generative(name: str) -> Model:
-    model = make_recipe(NOT_GENERATIVE[name], 0, Shape(kv_heads=4), Vocabulary())
-    if name != "bert":
-        return model
-    return replace(model, tensors={tensor: t for tensor, t in model.tensors.items() if not tensor.startswith("output")})
+    return make_recipe(NOT_GENERATIVE[name], 0, Shape(kv_heads=4), Vocabulary())
 
 
 def deepened(model: Model, layers: int) -> Model:

@@ -9,7 +9,7 @@ from typing import Any
 import anthropic
 import pydantic
 import pytest
-from tests.models.chain_model import ARGUMENTS, FORECAST, PIECES, TOOLS
+from tests.models.chain_model import ARGUMENTS, FORECAST, MUSING, PIECES, TOOLS, write_chain
 from tests.server.running import PROMPT, Reply, Server, serving
 
 MESSAGES: Any = [{"role": "user", "content": PROMPT}]
@@ -337,3 +337,27 @@ def test_an_error_in_a_stream(specdec: pathlib.Path) -> None:
         "type": "error",
         "error": {"type": "timeout_error", "message": "the request took longer than 1 seconds"},
     }
+
+
+def test_a_budget_of_thinking(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """It ends after so many tokens, in every API's field for that."""
+    write_chain(tmp_path / "chain.gguf", MUSING)
+    with serving(specdec, "-m", tmp_path / "chain.gguf", "-md", "suffix", "--temp", "0") as musing:
+        client = anthropic.Anthropic(base_url=musing.url, api_key="none", max_retries=0)
+        thinking: Any = {"type": "enabled", "budget_tokens": 3}
+        message = client.messages.create(model="any", max_tokens=40, messages=MESSAGES, thinking=thinking)
+        first, second = message.content
+        assert first.type == "thinking" and first.thinking == "Hm.Well Hm."
+        assert second.type == "text" and second.text == "ok." and message.stop_reason == "end_turn"
+        body = {"messages": MESSAGES, "max_tokens": 40}
+        for field in ("reasoning_budget", "reasoning_budget_tokens", "thinking_budget_tokens", "thinking_token_budget"):
+            choice = musing.post("/v1/chat/completions", {**body, field: 3}).json["choices"][0]
+            assert choice["message"]["reasoning_content"] == "Hm.Well Hm." and choice["message"]["content"] == "ok."
+        for budget in (-1, None):
+            choice = musing.post("/v1/chat/completions", {**body, "reasoning_budget": budget}).json["choices"][0]
+            assert choice["finish_reason"] == "length"
+    with serving(
+        specdec, "-m", tmp_path / "chain.gguf", "-md", "suffix", "--temp", "0", "--reasoning-budget", 1
+    ) as brief:
+        choice = brief.post("/v1/chat/completions", body).json["choices"][0]
+        assert choice["message"]["reasoning_content"] == "Hm."

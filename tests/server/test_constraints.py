@@ -59,6 +59,35 @@ def test_streams_and_responses(server: Server) -> None:
     assert reply.output_text == text
 
 
+CALLS: dict[str, Any] = {
+    "type": "structural_tag",
+    "structures": [{"begin": "<call>", "schema": SCHEMA, "end": "</call>"}],
+    "triggers": ["<call>"],
+}
+
+
+def test_text_with_calls(server: Server) -> None:
+    """Text is free up to a trigger; after it the schema holds."""
+    expected = server.post(
+        "/v1/chat/completions", {"messages": MESSAGES, "seed": 1, "max_tokens": 20, "temperature": 0}
+    ).json["choices"][0]["message"]["content"]
+    body = {"messages": MESSAGES, "seed": 1, "max_tokens": 20, "temperature": 0, "response_format": CALLS}
+    assert server.post("/v1/chat/completions", body).json["choices"][0]["message"]["content"] == expected
+    at_least_one = {
+        "type": "structural_tag",
+        "format": {
+            "type": "triggered_tags",
+            "triggers": ["<call>"],
+            "tags": [{"begin": "<call>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</call>"}],
+            "at_least_one": True,
+            "stop_after_first": True,
+        },
+    }
+    text = text_of(server, response_format=at_least_one)
+    assert text.startswith("<call>") and text.endswith("</call>")
+    jsonschema.validate(json.loads(text.removeprefix("<call>").removesuffix("</call>")), SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -67,6 +96,8 @@ def test_streams_and_responses(server: Server) -> None:
         ({"json_schema": {"type": "hiccup"}}, "json_schema"),
         ({"response_format": {"type": "json_object", "schema": {"type": 123}}}, "response_format.schema"),
         ({"grammar": 'root ::= "a"', "regex": "a"}, "grammar"),
+        ({"response_format": {"type": "structural_tag"}}, "response_format cannot be used: it must have a format"),
+        ({"response_format": CALLS, "regex": "a"}, "response_format.type and regex both constrain"),
     ],
     ids=str,
 )

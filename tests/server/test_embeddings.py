@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import ollama
 import openai
 import pytest
-from tests.server.running import PROMPT, Server
+from tests.models.tiny_models import make_encoder
+from tests.server.running import PROMPT, Server, serving
 
 import specdec_native as sd
 
@@ -95,3 +98,47 @@ def test_a_conversation_keeps_its_prefix(server: Server) -> None:
 def test_bad_fields(server: Server, body: dict[str, Any], field: str) -> None:
     reply = server.post("/v1/embeddings", body)
     assert reply.status == 400 and reply.error["param"] == field
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return make_encoder("bert").write(tmp_path_factory.mktemp("models") / "bert.gguf")
+
+
+@pytest.fixture(scope="module")
+def encoding(specdec: pathlib.Path, encoder: pathlib.Path) -> Iterator[Server]:
+    with serving(specdec, "-m", encoder) as server:
+        yield server
+
+
+def test_a_model_that_makes_embeddings_only(encoding: Server, encoder: pathlib.Path) -> None:
+    with sd.Generator(target=encoder, n_threads=1) as gen:
+        rows = gen.embed(TEXTS)
+    client = openai.OpenAI(api_key="none", base_url=encoding.url + "/v1", max_retries=0)
+    assert (np.array([one.embedding for one in client.embeddings.create(model="any", input=TEXTS).data]) == rows).all()
+    local = ollama.Client(encoding.url)
+    assert (np.array(local.embed("any", TEXTS).embeddings, np.float32) == rows).all()
+    assert local.show("any").capabilities == ["embedding"]
+    assert local.embed("any", "a" * 3000, truncate=True).prompt_eval_count == 1024
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "stream": True}),
+        ("/v1/completions", {"prompt": "a"}),
+        ("/v1/responses", {"input": "a"}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 3}),
+        ("/completion", {"prompt": "a"}),
+        ("/api/chat", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/api/generate", {"prompt": "a"}),
+    ],
+    ids=str,
+)
+def test_text_of_a_model_that_makes_embeddings_only(encoding: Server, path: str, body: dict[str, Any]) -> None:
+    reply = encoding.post(path, body)
+    assert reply.status == 400, reply.text
+    assert "is an embedding model (bert), which makes no text: ask for embeddings" in reply.text
+    assert "/v1/embeddings" in reply.text
+    assert encoding.get("/health").status == 200

@@ -17,6 +17,10 @@ SCHEMA: dict[str, Any] = {
     "required": ["kind", "size"],
     "additionalProperties": False,
 }
+TAG: dict[str, Any] = {
+    "type": "structural_tag",
+    "format": {"type": "tag", "begin": "<n>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</n>"},
+}
 INPUTS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": PROMPT}]},
     "/v1/completions": {"prompt": PROMPT},
@@ -83,6 +87,9 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"guided_choice": ['say "no"\n', "a\\b"]}, {"grammar": 'root ::= "say \\"no\\"\\n" | "a\\\\b"'}),
     ({"structured_outputs": {"json": SCHEMA}}, {"json_schema": SCHEMA}),
     ({"structured_outputs": {"choice": ["zebra"]}}, {"grammar": 'root ::= "zebra"'}),
+    ({"structural_tag": TAG}, {"structural_tag": TAG}),
+    ({"response_format": TAG}, {"structural_tag": TAG}),
+    ({"structured_outputs": {"structural_tag": json.dumps(TAG)}}, {"structural_tag": TAG}),
     ({"structured_outputs": {"json_object": True}}, {"json_schema": {"type": "object"}}),
     ({"allowed_token_ids": [300, 301]}, {"allowed_token_ids": [300, 301]}),
     ({"bad_words": [" boolean", " of"]}, {"bad_words": [" boolean", " of"]}),
@@ -114,16 +121,20 @@ def test_options(server: Server, generator: sd.Generator, case: tuple[dict[str, 
 @pytest.mark.parametrize(
     ("field", "value", "off"),
     [
-        ("structural_tag", {"type": "x"}, None),
         ("mirostat", 2, 0),
         ("typical_p", 0.9, 1.0),
+        ("lora", [{"id": 0}], []),
+        ("functions", [{"name": "f"}], None),
+        ("samplers", ["top_k"], None),
+        ("skip_special_tokens", False, True),
+        ("reasoning_format", "none", "auto"),
         ("use_beam_search", True, False),
     ],
 )
 def test_what_would_change_the_text_and_is_not_supported(server: Server, field: str, value: Any, off: Any) -> None:
     for path in INPUTS:
         error = server.post(path, {**INPUTS[path], **COMMON, field: value}).error
-        assert error["param"] == field and "is not supported" in error["message"]
+        assert error["param"] == field and "not supported" in error["message"]
         assert text_of(path, reply_of(server, path, False, **COMMON, **{field: off})) == server.text(**COMMON)
 
 
@@ -203,6 +214,8 @@ def test_structured_outputs_that_are_wrong(server: Server) -> None:
         ({"choice": ["a", ""]}, "structured_outputs.choice"),
         ({"regex": "a", "choice": ["a"]}, "structured_outputs.choice"),
         ({"structural_tag": "x"}, "structured_outputs.structural_tag"),
+        ({"structural_tag": {"format": {"type": "x"}}}, "structured_outputs.structural_tag"),
+        ({"whitespace_pattern": " "}, "structured_outputs.whitespace_pattern"),
     ]:
         assert server.post("/v1/completions", {"prompt": PROMPT, "structured_outputs": form}).error["param"] == param
 

@@ -191,3 +191,25 @@ def test_folders_without_models(specdec: pathlib.Path, tmp_path: pathlib.Path) -
         pass
     with pytest.raises(DidNotStart, match="No such file"), serving(specdec, "--models-dir", tmp_path / "none"):
         pass
+
+
+def test_the_models_of_the_hubs_cache(specdec: pathlib.Path, tmp_path: pathlib.Path, draft_path: pathlib.Path) -> None:
+    commit = "0123456789" * 4
+    for repository, names in {"models--some--small": ["a.gguf", "b.gguf"], "models--other--one": ["q4/c.gguf"]}.items():
+        for name in names:
+            file = tmp_path / repository / "snapshots" / commit / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(draft_path, file)
+        (tmp_path / repository / "refs").mkdir()
+        (tmp_path / repository / "refs" / "main").write_text(commit)
+    with serving(specdec, "--models-dir", "hub", *OPTIONS, HF_HUB_CACHE=str(tmp_path)) as server:
+        names = [model["id"] for model in server.get("/v1/models").json["data"]]
+        assert names == ["other/one/q4/c", "some/small/a", "some/small/b"]
+        assert text(server, "some/small/b") and status(server, "some/small/b") == "loaded"
+        assert server.get("/v1/models/other/one/q4/c").json["id"] == "other/one/q4/c"
+        assert text(server, "other/one/q4/c")
+    with (
+        pytest.raises(DidNotStart, match=r"the hub's cache has no model .* `specdec models pull"),
+        serving(specdec, "--models-dir", "hub", HF_HUB_CACHE=str(tmp_path / "none")),
+    ):
+        pass

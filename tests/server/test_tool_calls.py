@@ -349,11 +349,42 @@ def test_a_required_call_in_a_response(hesitant: Server) -> None:
         assert reply["tool_choice"] == tool_choice and reply["tools"] == tools
 
 
+def test_namespaces_and_tools_that_openai_runs(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """As the codex agent sends them."""
+    pieces = [
+        "<tool_call>",
+        '{"name": "sky__',
+        'weather", "argu',
+        'ments": {"ci',
+        'ty": "Pa',
+        'ris"',
+        "}}",
+        "</tool_call>",
+    ]
+    write_chain(tmp_path / "chain.gguf", chain(pieces))
+    sky = {"type": "namespace", "name": "sky", "tools": RESPONSE_TOOLS}
+    body = {"input": "Hello?", "tools": [{"type": "web_search"}, sky], "temperature": 0, "max_output_tokens": 40}
+    with serving(specdec, "-m", tmp_path / "chain.gguf", "-md", "suffix") as server:
+        whole = server.post("/v1/responses", body).json
+        events = server.post("/v1/responses", {**body, "stream": True}).events
+        for output in (whole["output"], events[-1]["response"]["output"]):
+            [call] = output
+            assert call["type"] == "function_call" and call["namespace"] == "sky" and call["name"] == "weather"
+            assert json.loads(call["arguments"]) == {"city": "Paris"}
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}
+        again = server.post("/v1/responses", {**body, "input": [{"role": "user", "content": "Hello?"}, call, result]})
+        assert again.status == 200, again.text
+        choice = {"type": "function", "namespace": "sky", "name": "weather"}
+        assert server.post("/v1/responses", {**body, "tool_choice": choice}).json["output"][-1]["namespace"] == "sky"
+        assert server.post("/v1/responses", {**body, "tools": [{"type": "web_search"}]}).status == 200
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
         ({"tools": 1}, "tools"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+        ({"tools": [{"type": "custom"}]}, "tools[0].type"),
+        ({"tools": [{"type": "namespace", "name": "a", "tools": [{"type": "x"}]}]}, "tools[0].tools[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "name": "x", "parameters": 1}]}, "tools[0].parameters"),
         ({"tools": RESPONSE_TOOLS, "tool_choice": {"type": "function"}}, "tool_choice.name"),

@@ -158,7 +158,8 @@ CommandLine command_line(ServeOptions& options) {
        {text(
             {"--models-dir"}, "FOLDER", options.model_folder,
             "serve the models of this folder, FOLDER/NAME.gguf or a folder FOLDER/NAME with a model in it, each loaded "
-            "when a request names it in its field \"model\", with a draft of its own"),
+            "when a request names it in its field \"model\", with a draft of its own; \"hub\": those of the hub's "
+            "cache"),
         integer(
             {"--models-max"}, options.most_models, 0, 1 << 10,
             "most models loaded at once; the one that was not used for the longest goes first, also where memory is "
@@ -173,6 +174,9 @@ CommandLine command_line(ServeOptions& options) {
         flag({"--no-prefill-assistant"}, options.continues_answers,
              "... is answered with a message of its own, unless the request has continue_final_message", false),
         flag({"--jinja"}, options.accepted, "accepted because llama-server has it; templates are always run as Jinja"),
+        integer({"--reasoning-budget"}, options.defaults.reasoning_budget, -1, std::numeric_limits<int>::max(),
+                "most tokens of reasoning before an answer, if the template has marks for it; -1: any number "
+                "(default: -1)"),
         predict_option(options.defaults, 0,
                        "most tokens of an answer, and how many a request gets that does not say; -1: until the model "
                        "ends it or the context is full (default: -1)"),
@@ -249,7 +253,8 @@ std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, cons
   if (!generator.draft_choice().empty()) report("note: " + generator.draft_choice());
   for (const std::string& sentence : generator.notes()) report("note: " + sentence);
   if (options.chat_template) generator.chat().set_template(*options.chat_template);
-  if (!generator.chat().has_template())
+  if (!generator.makes_text()) report("note: the model makes embeddings, and no text");
+  else if (!generator.chat().has_template())
     report("note: the model has no chat template; messages are joined as plain text (--chat-template)");
   generator.keep_prefixes(kept_prefixes(options),
                           [report](const std::string& problem) { report("specdec serve: " + printable(problem)); });

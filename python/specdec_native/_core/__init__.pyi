@@ -147,6 +147,10 @@ class Generator:
         """
         Writes what is cached of a request; returns its number of tokens.
         """
+    def set_remembers_outputs(self, remembers: bool) -> None:
+        """
+        False: drafts are not copied from outputs of requests that finish after this call.
+        """
     def submit(self, prompt: typing.Any, score_prompt: bool, read_prompt: bool, **kwargs: typing.Any) -> RequestHandle:
         """
         Submits a request, on any thread. Takes the options of request_options(). read_prompt: also with max_tokens=0.

@@ -1,0 +1,84 @@
+"""How much faster the answers to the eight editing prompts come with a prediction of them (`prediction=`).
+
+python -m bench.copies.prediction [--tokens 200] [--rounds 3] [--models FOLDER]
+
+The predictions: the answer itself; the text that is to be edited; and a wrong one, the answer to another of the
+prompts. All runs of a prompt alternate in one process, decoding alone is timed, and earlier outputs are not
+remembered, because the rounds have the same answers. Speeds are relative to the run without a prediction next to it,
+so that a busy machine slows both. Greedy: every run has the same output, which is checked.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+
+from bench.common.options import parser_of
+from bench.common.real_models import FOLDER, PAIR
+from bench.copies.editing import edits
+
+import specdec_native as sd
+
+
+def edited_text(prompt: str) -> str:
+    return prompt.split("```\n")[1].removesuffix("\n")
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these of the prompts")
+    parser.add_argument("--models", type=pathlib.Path, default=FOLDER)
+    arguments = parser.parse_args()
+    target, draft = (arguments.models / f"{name}.gguf" for name in PAIR)
+    # Three ways to draft without a prediction: not at all, with the model, and also with copies of the prompt.
+    engines = {
+        "no draft": sd.Generator(target, n_ctx=4096, n_threads=arguments.threads),
+        "draft model": sd.Generator(target, draft, suffix=False, n_ctx=4096, n_threads=arguments.threads),
+        "default": sd.Generator(target, draft, n_ctx=4096, n_threads=arguments.threads),
+    }
+    engines["default"]._core.set_remembers_outputs(False)
+    requests = edits()
+    system = {"role": "system", "content": "You are a helpful assistant."}
+    prompts = {
+        name: engines["default"].apply_chat_template([system, {"role": "user", "content": text}])
+        for name, text in requests.items()
+    }
+    answers = {
+        name: engines["default"].generate(prompt, max_tokens=arguments.tokens, temperature=0).text
+        for name, prompt in prompts.items()
+    }
+    names = list(prompts)
+    others = dict(zip(names, names[1:] + names[:1], strict=True))
+    print(f"greedy, at most {arguments.tokens} tokens, medians of {arguments.rounds} rounds: times as fast\n")
+    kinds = ("answer", "text", "wrong")
+    print("| | " + " | ".join(f"{engine}: {kind}" for engine in engines for kind in kinds) + " |")
+    print("|---|" + "---|" * (len(engines) * len(kinds)), flush=True)
+    columns: dict[tuple[str, str], list[float]] = {(engine, kind): [] for engine in engines for kind in kinds}
+    for name in arguments.only or names:
+        predictions = {"answer": answers[name], "text": edited_text(requests[name]), "wrong": answers[others[name]]}
+        cells = []
+        for engine, generator in engines.items():
+            gains: dict[str, list[float]] = {kind: [] for kind in kinds}
+            for _ in range(arguments.rounds):
+                for kind in kinds:
+                    speeds = []
+                    for prediction in ("", predictions[kind]):
+                        completion = generator.generate(
+                            prompts[name], max_tokens=arguments.tokens, temperature=0, prediction=prediction
+                        )
+                        assert completion.text == answers[name]
+                        speeds.append(completion.stats.tokens_per_second)
+                    gains[kind].append(speeds[1] / speeds[0])
+            for kind in kinds:
+                columns[engine, kind].append(statistics.median(gains[kind]))
+                cells.append(f"{columns[engine, kind][-1]:.2f}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    for title, of in (("median", statistics.median), ("least", min)):
+        print(f"| {title} | " + " | ".join(f"{of(column):.2f}" for column in columns.values()) + " |")
+
+
+if __name__ == "__main__":
+    main()

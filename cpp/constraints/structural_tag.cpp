@@ -1,0 +1,186 @@
+#include "constraints/structural_tag.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/argument.h"
+#include "base/json_depth.h"
+#include "constraints/gbnf.h"
+#include "constraints/json_schema.h"
+#include "constraints/limits.h"
+
+namespace specdec {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int max_formats = 500;
+
+// Without a limit the model may write spaces for ever.
+constexpr int max_whitespace = 1;
+
+// The older form, {"structures": [{"begin", "schema", "end"}], "triggers": [...]}.
+Json format_of_structures(const Json& tag) {
+  Json tags = Json::array();
+  for (const Json& structure : tag.at("structures")) {
+    if (!structure.is_object() || !structure.contains("schema") || !structure.contains("begin") ||
+        !structure.contains("end"))
+      throw ArgumentError("structural_tag", "cannot be used: each of /structures has a begin, a schema and an end");
+    Json content = {{"type", "json_schema"}, {"json_schema", structure.at("schema")}};
+    tags.push_back({{"begin", structure.at("begin")}, {"content", std::move(content)}, {"end", structure.at("end")}});
+  }
+  return {{"type", "triggered_tags"}, {"triggers", tag.value("triggers", Json::array())}, {"tags", std::move(tags)}};
+}
+
+class Checker {
+ public:
+  Checker(bool is_strict, SupportedStructuralTag& out) : is_strict_(is_strict), out_(out) {}
+
+  // Checks a format, and makes it what xgrammar takes. times: how often it may be repeated.
+  void check(Json& format, const std::string& pointer, std::int64_t times, int depth) {
+    if (depth > max_constraint_depth)
+      fail(pointer, "is nested more than " + std::to_string(max_constraint_depth) + " levels deep");
+    if (++num_formats_ > max_formats) fail(pointer, "is one of more than " + std::to_string(max_formats) + " formats");
+    if (!format.is_object() || !format.contains("type") || !format.at("type").is_string())
+      fail(pointer, R"(is no format: it must be an object with a type, such as {"type": "any_text"})");
+    const std::string type = format.at("type");
+    if (type == "repeat") times *= count(format, pointer);
+    num_places_ += times;
+    if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
+    collect(format);
+    if (type == "json_schema" || type == "qwen_xml_parameter") check_schema(format, pointer, times);
+    if (type == "regex") check_regex(format, pointer, times);
+    if (type == "grammar") check_grammar(format, pointer);
+    for (const char* name : {"begin", "end"}) {  // a tag's may be a token
+      if (format.contains(name) && format.at(name).is_object())
+        check(format.at(name), pointer + "/" + name, times, depth + 1);
+    }
+    if (format.contains("content")) check(format.at("content"), pointer + "/content", times, depth + 1);
+    check_all(format, "elements", pointer, times, depth);
+    check_all(format, "tags", pointer, times, depth);
+    check_rules(format, pointer, times, depth);
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& pointer, const std::string& problem) {
+    throw ArgumentError("structural_tag", "cannot be used: " + pointer + " " + problem);
+  }
+
+  // Runs check(), whose errors get this place.
+  template <class Check>
+  static auto at(const std::string& pointer, Check&& check) {
+    try {
+      return check();
+    } catch (const ArgumentError& error) {
+      const std::string problem = error.problem(), same = "cannot be used: ";
+      fail(pointer, problem.compare(0, same.size(), same) == 0
+                        ? "has a part that cannot be used: " + problem.substr(same.size())
+                        : problem);
+    }
+  }
+
+  static std::int64_t count(const Json& format, const std::string& pointer) {
+    for (const char* name : {"min", "max"}) {
+      const Json* value = format.contains(name) ? &format.at(name) : nullptr;
+      if (value == nullptr || !value->is_number_unsigned() || *value > max_counted_places)
+        fail(pointer + "/" + name, "must be a whole number from 0 to " + std::to_string(max_counted_places));
+    }
+    return std::max<std::int64_t>(1, format.at("max"));
+  }
+
+  void collect(const Json& value) {
+    for (const char* name : {"begin", "end", "triggers", "value", "token", "trigger_tokens"}) {
+      if (value.contains(name)) collect_value(value.at(name));
+    }
+  }
+  void collect_value(const Json& value) {
+    if (value.is_string()) out_.texts.push_back(value);
+    if (value.is_number_unsigned() && value <= std::numeric_limits<Token>::max()) out_.tokens.push_back(value);
+    if (!value.is_array()) return;
+    for (const Json& one : value) collect_value(one);
+  }
+
+  void check_schema(Json& format, const std::string& pointer, std::int64_t times) {
+    if (!format.contains("json_schema")) return;  // xgrammar's error
+    Json& schema = format.at("json_schema");
+    if (schema.is_object()) {
+      SupportedSchema supported =
+          at(pointer + "/json_schema", [&] { return supported_schema(schema.dump(), is_strict_, false); });
+      num_places_ += times * supported.num_places;
+      if (num_places_ > max_counted_places) fail_too_many_places("structural_tag");
+      schema = Json::parse(supported.text);
+      out_.patterns.insert(out_.patterns.end(), supported.patterns.begin(), supported.patterns.end());
+    }
+    if (!format.contains("max_whitespace_cnt") || format.at("max_whitespace_cnt").is_null())
+      format["max_whitespace_cnt"] = max_whitespace;
+    else if (!format.at("max_whitespace_cnt").is_number_unsigned() ||
+             format.at("max_whitespace_cnt") > max_counted_places)
+      fail(pointer + "/max_whitespace_cnt", "must be a whole number from 0 to " + std::to_string(max_counted_places));
+  }
+
+  static void check_regex(const Json& format, const std::string& pointer, std::int64_t times) {
+    if (!format.contains("pattern") || !format.at("pattern").is_string()) return;
+    const std::string& pattern = format.at("pattern").get_ref<const std::string&>();
+    at(pointer + "/pattern", [&] {
+      check_constraint_text("regex", pattern, max_regex_bytes);
+      check_nesting_and_counts("regex", "(" + pattern + "){" + std::to_string(times) + "}", false);
+    });
+  }
+
+  static void check_grammar(Json& format, const std::string& pointer) {
+    if (!format.contains("grammar") || !format.at("grammar").is_string()) return;
+    const std::string grammar = format.at("grammar");
+    format["grammar"] = at(pointer + "/grammar", [&] { return xgrammar_text_of(grammar); });
+  }
+
+  void check_all(Json& format, const char* name, const std::string& pointer, std::int64_t times, int depth) {
+    if (!format.contains(name)) return;
+    Json& formats = format.at(name);
+    if (!formats.is_array()) fail(pointer + "/" + name, "must be a list of formats");
+    for (std::size_t i = 0; i < formats.size(); ++i) {
+      const bool is_tag = formats[i].is_object() && !formats[i].contains("type") && std::string(name) == "tags";
+      if (is_tag) formats[i]["type"] = "tag";
+      check(formats[i], pointer + "/" + name + "/" + std::to_string(i), times, depth + 1);
+    }
+  }
+
+  // [trigger, format] of "dispatch" and "token_dispatch".
+  void check_rules(Json& format, const std::string& pointer, std::int64_t times, int depth) {
+    if (!format.contains("rules")) return;
+    Json& rules = format.at("rules");
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      const std::string place = pointer + "/rules/" + std::to_string(i);
+      if (!rules[i].is_array() || rules[i].size() != 2) fail(place, "must be a trigger and a format");
+      collect_value(rules[i][0]);
+      check(rules[i][1], place + "/1", times, depth + 1);
+    }
+  }
+
+  const bool is_strict_;
+  SupportedStructuralTag& out_;
+  std::int64_t num_places_ = 0;
+  int num_formats_ = 0;
+};
+
+}  // namespace
+
+SupportedStructuralTag supported_structural_tag(const std::string& text, bool is_strict) {
+  constexpr const char* name = "structural_tag";
+  check_constraint_text(name, text);
+  if (json_depth(text) > 8 * max_constraint_depth) throw ArgumentError(name, "is nested too deeply");
+  Json tag = Json::parse(text, nullptr, false);
+  if (tag.is_discarded()) throw ArgumentError(name, "is not JSON");
+  if (!tag.is_object()) throw ArgumentError(name, "must be an object");
+  if (tag.contains("type") && tag.at("type") != name)
+    throw ArgumentError(name, R"(cannot be used: its type must be "structural_tag")");
+  Json format;
+  if (tag.contains("format")) format = tag.at("format");
+  else if (tag.contains("structures") && tag.at("structures").is_array()) format = format_of_structures(tag);
+  else throw ArgumentError(name, "cannot be used: it must have a format, or structures and triggers");
+  SupportedStructuralTag result;
+  Checker(is_strict, result).check(format, tag.contains("format") ? "/format" : "", 1, 0);
+  result.text = Json({{"type", name}, {"format", std::move(format)}}).dump();
+  return result;
+}
+
+}  // namespace specdec
