@@ -28,6 +28,8 @@
 #include "common/machine.h"
 #include "common/peak.h"
 #include "ggml-cpu.h"
+#include "graph/grids.h"
+#include "weights/blocks/grids.h"
 #include "weights/blocks/kernels.h"
 #include "weights/floats/kernels.h"
 #include "weights/mxfp6/kernels.h"
@@ -184,35 +186,51 @@ Product float_product(const std::string& isa, const std::string& name, std::int6
 
 std::optional<blocks::Type> block_type(const std::string& name) {
   for (int i = 0; i < blocks::num_types; ++i) {
-    if (name == blocks::formats[i].name) return static_cast<blocks::Type>(i);
+    if (name == blocks::formats[i].name) return specdec::with_grids(static_cast<blocks::Type>(i));
   }
   return std::nullopt;
 }
 
+std::string type_name(ggml_type type) {
+  std::string name = ggml_type_name(type) == nullptr ? "" : ggml_type_name(type);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
 ggml_type ggml_type_of(blocks::Type type) {
-  const std::string wanted = blocks::format_of(type).name;
   for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
-    std::string name =
-        ggml_type_name(static_cast<ggml_type>(i)) == nullptr ? "" : ggml_type_name(static_cast<ggml_type>(i));
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    if (name == wanted) return static_cast<ggml_type>(i);
+    if (type_name(static_cast<ggml_type>(i)) == blocks::format_of(type).name) return static_cast<ggml_type>(i);
   }
   std::abort();
 }
 
-// Random weights, as llama.cpp rounds them; ours in tiles.
+// Random weights, as llama.cpp rounds them, or random blocks of types with a grid, for which that takes minutes.
+Panel random_blocks(ggml_type ggml, std::int64_t rows, std::int64_t k) {
+  const std::size_t row_bytes = ggml_row_size(ggml, k), block_bytes = ggml_type_size(ggml);
+  Panel file(static_cast<std::size_t>(rows) * row_bytes);
+  std::mt19937 random(1);
+  if (blocks::has_grid(*block_type(type_name(ggml)))) {
+    for (std::uint8_t& byte : file) byte = static_cast<std::uint8_t>(random());
+    for (std::size_t at = 0; at < file.size(); at += block_bytes) {  // d of 1 to 2
+      file[at + (ggml == GGML_TYPE_IQ1_M ? 55 : 1)] = 0x3C;
+      if (ggml == GGML_TYPE_IQ1_M) file[at + 53] = 0xC0;
+    }
+    return file;
+  }
+  std::vector<float> values(static_cast<std::size_t>(rows * k));
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  ggml_quantize_chunk(ggml, values.data(), file.data(), 0, rows, k, nullptr);
+  return file;
+}
+
+// Ours in tiles.
 Product block_product(const std::string& isa, blocks::Type type, std::int64_t k) {
   constexpr std::int64_t rows = 4 * blocks::tile_rows;
   const ggml_type ggml = ggml_type_of(type);
   const std::size_t row_bytes = ggml_row_size(ggml, k);
-  std::vector<float> values(static_cast<std::size_t>(rows * k));
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  for (float& value : values) value = normal(random);
-  Panel file(static_cast<std::size_t>(rows) * row_bytes);
-  ggml_quantize_chunk(ggml, values.data(), file.data(), 0, rows, k, nullptr);
-
+  const Panel file = random_blocks(ggml, rows, k);
   const bool is_ggml = isa == "ggml";
   const std::int64_t tile_bytes = blocks::tile_bytes(type, k);
   Product p{isa,     rows,    is_ggml ? static_cast<std::int64_t>(file.size()) : rows / blocks::tile_rows * tile_bytes,

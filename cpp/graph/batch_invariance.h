@@ -16,9 +16,7 @@ bool depends_on_batch(const ggml_tensor* op);
 // Whether it is a rotation of heads, used with quantized caches: a fast transform that treats all rows alike.
 bool is_hadamard(const ggml_tensor* op);
 
-// Whether to run it with the reference algorithm: all but rotations, for any number of tokens. A long pass of K- or
-// IQ-quants would be faster with tiles, but then the bits would depend on how much of a prompt was found in the cache
-// and on how many texts share a pass.
+// Whether to run it with the reference algorithm: all but rotations, for any number of tokens.
 bool wants_reference(const ggml_tensor* op);
 
 }  // namespace specdec

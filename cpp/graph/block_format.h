@@ -7,6 +7,7 @@
 
 #include "base/isa.h"
 #include "graph/blocks.h"
+#include "graph/grids.h"
 #include "graph/matmul.h"
 #include "weights/blocks/kernels.h"
 
@@ -46,6 +47,26 @@ inline std::optional<blocks::Type> type_of(int type) {
       return Type::q5_k;
     case GGML_TYPE_Q6_K:
       return Type::q6_k;
+    case GGML_TYPE_Q2_0:
+      return Type::q2_0;
+    case GGML_TYPE_TQ1_0:
+      return Type::tq1_0;
+    case GGML_TYPE_TQ2_0:
+      return Type::tq2_0;
+    case GGML_TYPE_IQ3_S:
+      return with_grids(Type::iq3_s);
+    case GGML_TYPE_IQ3_XXS:
+      return with_grids(Type::iq3_xxs);
+    case GGML_TYPE_IQ2_S:
+      return with_grids(Type::iq2_s);
+    case GGML_TYPE_IQ2_XS:
+      return with_grids(Type::iq2_xs);
+    case GGML_TYPE_IQ2_XXS:
+      return with_grids(Type::iq2_xxs);
+    case GGML_TYPE_IQ1_S:
+      return with_grids(Type::iq1_s);
+    case GGML_TYPE_IQ1_M:
+      return with_grids(Type::iq1_m);
     default:
       return std::nullopt;
   }

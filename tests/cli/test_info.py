@@ -134,7 +134,7 @@ def test_any_model(specdec: pathlib.Path, odd_model: pathlib.Path) -> None:
         "Q8_0": own["blocks"],
         "Q4_0": own["blocks"],
         "BF16": own["floats"],
-        "TQ1_0": "llama.cpp",
+        "TQ1_0": own["blocks"],
         "F64": "none",
     }
     assert facts["tensors"][-1]["shape"] == [5, 4, 3, 2]

@@ -10,15 +10,20 @@ import re
 import subprocess
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from gguf.quants import dequantize, quantize
 from tests.models.tiny_models import (
     ENCODERS,
+    I_QUANTS,
     NOT_GENERATIVE,
     RECIPES,
     WITH_HEADS,
     WITH_LONG_HEADS,
+    Shape,
+    encoded,
+    is_weight,
     make,
     make_not_generative,
     random_tokens,
@@ -181,6 +186,37 @@ def test_gpt_oss_with_experts_in_mxfp4(tmp_path: pathlib.Path) -> None:
     plain = generator(target, None, num_draft_tokens=0)
     texts = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
     check_drafts(target, model.near(0.15).write(tmp_path / "draft.gguf", GgmlType.MXFP4, kept), texts)
+
+
+OF_256_COLUMNS = ["Q4_K", "Q6_K", "TQ1_0", "TQ2_0", *(type.name for type in I_QUANTS)]
+
+
+@pytest.mark.parametrize("type", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4", "NVFP4", *OF_256_COLUMNS])
+def test_weights_of_every_type(type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Products, of experts too, are those of the decoded weights; the same bits in any pass, repacked and mapped."""
+    kind = GgmlType[type]
+    model = make("mixtral", shape=Shape(width=256, ffn=256, head=64))
+    target = model.write(tmp_path / "target.gguf", kind)
+    decoded = {
+        name: dequantize(encoded(tensor, kind), kind) if is_weight(name, tensor) else tensor
+        for name, tensor in model.tensors.items()
+    }
+    same = replace(model, tensors=decoded).write(tmp_path / "same.gguf")
+    tokens = random_tokens(model, 70)
+    rows, expected = (_core.evaluate(str(path), tokens, [70], 1) for path in (target, same))
+    # Activations are rounded to int8, and few tokens get another expert.
+    assert 0 < float(np.median(abs(rows - expected))) < 0.03 * expected.std()
+    for sizes in ([1], [3, 7, 5], [33]):
+        assert (_core.evaluate(str(target), tokens, sizes, 1) == rows).all(), sizes
+    result = subprocess.run([specdec, "info", "--json", target], capture_output=True, timeout=60, check=True)
+    known = json.loads(result.stdout)
+    assert [t["kernel"] for t in known["types"] if t["type"] == type] == [known["kernels"]["blocks"]]
+    sampled: sd.StreamOptions = {**OPTIONS, "seed": 3}
+    repacked, mapped = (
+        generator(target, None, num_draft_tokens=0, repack=repack).generate(PROMPTS[0], **sampled)
+        for repack in (True, False)
+    )
+    assert repacked.tokens == mapped.tokens and len(set(mapped.tokens)) > 4
 
 
 @pytest.mark.parametrize("architecture", ["rwkv6", "plamo2", "nonsense"])

@@ -54,7 +54,9 @@ def test_passes_of_a_prompt_with_a_quantized_cache(type: str, tmp_path: pathlib.
     check_invariant(path, random_tokens(model, LENGTH), passes, "q8_0")
 
 
-@pytest.mark.parametrize("type", ["Q4_K", "Q6_K", "Q4_0", "Q5_1", "MXFP4", "NVFP4"])
+@pytest.mark.parametrize(
+    "type", ["Q4_K", "Q6_K", "Q4_0", "Q5_1", "MXFP4", "NVFP4", "TQ1_0", "IQ3_S", "IQ2_XS", "IQ1_M"]
+)
 @pytest.mark.parametrize("name", ["llama", "mixtral"])
 def test_stock_types_in_passes_of_any_length(name: str, type: str, tmp_path: pathlib.Path) -> None:
     model = make(name, shape=dataclasses.replace(SHAPES.get(name, Shape()), width=256, ffn=256, head=64))

@@ -10,6 +10,7 @@
 #include "ggml_graph.h"
 #include "graph/blocks.h"
 #include "weights/blocks/draft_rounding.h"
+#include "weights/blocks/grids.h"
 #include "weights/blocks/kernels.h"
 
 namespace {
@@ -21,14 +22,19 @@ struct NamedType {
   blocks::Type ours;
 };
 constexpr NamedType types[] = {
-    {GGML_TYPE_Q4_0, blocks::Type::q4_0},     {GGML_TYPE_Q4_1, blocks::Type::q4_1},
-    {GGML_TYPE_Q5_0, blocks::Type::q5_0},     {GGML_TYPE_Q5_1, blocks::Type::q5_1},
-    {GGML_TYPE_Q8_0, blocks::Type::q8_0},     {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
-    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs}, {GGML_TYPE_Q2_K, blocks::Type::q2_k},
-    {GGML_TYPE_Q3_K, blocks::Type::q3_k},     {GGML_TYPE_Q4_K, blocks::Type::q4_k},
-    {GGML_TYPE_Q5_K, blocks::Type::q5_k},     {GGML_TYPE_Q6_K, blocks::Type::q6_k},
-    {GGML_TYPE_Q1_0, blocks::Type::q1_0},     {GGML_TYPE_MXFP4, blocks::Type::mxfp4},
-    {GGML_TYPE_NVFP4, blocks::Type::nvfp4},
+    {GGML_TYPE_Q4_0, blocks::Type::q4_0},       {GGML_TYPE_Q4_1, blocks::Type::q4_1},
+    {GGML_TYPE_Q5_0, blocks::Type::q5_0},       {GGML_TYPE_Q5_1, blocks::Type::q5_1},
+    {GGML_TYPE_Q8_0, blocks::Type::q8_0},       {GGML_TYPE_IQ4_NL, blocks::Type::iq4_nl},
+    {GGML_TYPE_IQ4_XS, blocks::Type::iq4_xs},   {GGML_TYPE_Q2_K, blocks::Type::q2_k},
+    {GGML_TYPE_Q3_K, blocks::Type::q3_k},       {GGML_TYPE_Q4_K, blocks::Type::q4_k},
+    {GGML_TYPE_Q5_K, blocks::Type::q5_k},       {GGML_TYPE_Q6_K, blocks::Type::q6_k},
+    {GGML_TYPE_Q1_0, blocks::Type::q1_0},       {GGML_TYPE_MXFP4, blocks::Type::mxfp4},
+    {GGML_TYPE_NVFP4, blocks::Type::nvfp4},     {GGML_TYPE_Q2_0, blocks::Type::q2_0},
+    {GGML_TYPE_TQ1_0, blocks::Type::tq1_0},     {GGML_TYPE_TQ2_0, blocks::Type::tq2_0},
+    {GGML_TYPE_IQ3_S, blocks::Type::iq3_s},     {GGML_TYPE_IQ3_XXS, blocks::Type::iq3_xxs},
+    {GGML_TYPE_IQ2_S, blocks::Type::iq2_s},     {GGML_TYPE_IQ2_XS, blocks::Type::iq2_xs},
+    {GGML_TYPE_IQ2_XXS, blocks::Type::iq2_xxs}, {GGML_TYPE_IQ1_S, blocks::Type::iq1_s},
+    {GGML_TYPE_IQ1_M, blocks::Type::iq1_m},
 };
 static_assert(std::size(types) == blocks::num_types);
 
@@ -38,12 +44,13 @@ class Graph : public GgmlGraph {
  public:
   explicit Graph(NamedType type) : GgmlGraph(64u << 20), type_(type) {}
 
-  // Normal weights, quantized by ggml.
+  // Normal weights, quantized by ggml, or random blocks where that takes long: I-quants with grids.
   ggml_tensor* weights(std::int64_t num_rows = rows, std::int64_t matrices = 1) {
     ggml_tensor* t = ggml_new_tensor_3d(get(), type_.ggml, k, num_rows, matrices);
     std::vector<float> x(static_cast<std::size_t>(ggml_nelements(t)));
     for (float& value : x) value = normal_(random_);
-    ggml_quantize_chunk(type_.ggml, x.data(), t->data, 0, num_rows * matrices, k, nullptr);
+    if (blocks::has_grid(type_.ours)) fill_with_blocks(t);
+    else ggml_quantize_chunk(type_.ggml, x.data(), t->data, 0, num_rows * matrices, k, nullptr);
     return t;
   }
 
@@ -59,6 +66,21 @@ class Graph : public GgmlGraph {
   NamedType type() const { return type_; }
 
  private:
+  // Of any codes and scales, with d of about 1.
+  void fill_with_blocks(ggml_tensor* t) {
+    auto* bytes = static_cast<std::uint8_t*>(t->data);
+    const std::size_t size = ggml_type_size(type_.ggml);
+    for (std::size_t at = 0; at < ggml_nbytes(t); at += size) {
+      for (std::size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::uint8_t>(random_());
+      if (type_.ggml == GGML_TYPE_IQ1_M) {  // in the high halves of four bytes
+        bytes[at + 55] = static_cast<std::uint8_t>((bytes[at + 55] & 15) | 0x30);
+        bytes[at + 53] |= 0x80;
+      } else {
+        bytes[at + 1] = static_cast<std::uint8_t>(0x38 + random_() % 8);
+      }
+    }
+  }
+
   NamedType type_;
   std::mt19937 random_{7};
   std::normal_distribution<float> normal_;
@@ -96,37 +118,73 @@ void check_product(const Graph& graph, const ggml_tensor* y) {
   }
 }
 
+// Compares a block's weights with ggml's, which rounds scale * code once more than the definition. Returns how many are
+// finite.
+int check_block(const NamedType type, const std::vector<std::uint8_t>& block) {
+  const blocks::Format& format = blocks::format_of(type.ours);
+  std::vector<float> expected(static_cast<std::size_t>(format.columns));
+  ggml_get_type_traits(type.ggml)->to_float(block.data(), expected.data(), format.columns);
+  int finite = 0;
+  for (int part = 0; part < format.columns / 32; ++part) {
+    const blocks::Weights32 w = blocks::decode(type.ours, block.data(), part);
+    for (int i = 0; i < 32; ++i) {
+      const double scaled = static_cast<double>(w.scale[i / format.group]) * w.code[i],
+                   offset = static_cast<double>(w.offset[i / format.group]);
+      const auto value = static_cast<double>(expected[static_cast<std::size_t>(32 * part + i)]);
+      if (!std::isfinite(static_cast<float>(scaled + offset))) {
+        CHECK(!std::isfinite(value));
+        continue;
+      }
+      ++finite;
+      CHECK_NEAR(value, scaled + offset, (std::fabs(scaled) + std::fabs(offset)) * 0x1p-23);
+    }
+  }
+  return finite;
+}
+
 }  // namespace
 
-// Random bytes: every code and scale, F16 numbers of any size. ggml rounds scale * code once more than the definition.
+TEST(every_quantized_type_that_llama_cpp_multiplies_is_ours) {
+  for (int type = 0; type < GGML_TYPE_COUNT; ++type) {
+    const auto ggml = static_cast<ggml_type>(type);
+    const bool multiplies = ggml_is_quantized(ggml) && ggml_get_type_traits_cpu(ggml)->vec_dot != nullptr;
+    CHECK(is_block_type(type) == multiplies);
+  }
+}
+
+// Random bytes: every code and scale, F16 numbers of any size.
 TEST(blocks_are_decoded_as_ggml_decodes_them) {
   start_backend();
   std::mt19937 random(3);
   for (const NamedType type : types) {
     const blocks::Format& format = blocks::format_of(type.ours);
+    CHECK(is_block_type(type.ggml));
     CHECK(format.columns == ggml_blck_size(type.ggml) &&
           static_cast<std::size_t>(format.bytes) == ggml_type_size(type.ggml));
     std::vector<std::uint8_t> block(static_cast<std::size_t>(format.bytes));
-    std::vector<float> expected(static_cast<std::size_t>(format.columns));
     int finite = 0;
     for (int round = 0; round < 2000; ++round) {
       for (auto& byte : block) byte = static_cast<std::uint8_t>(round == 0 ? 0x00 : round == 1 ? 0x7B : random());
-      ggml_get_type_traits(type.ggml)->to_float(block.data(), expected.data(), format.columns);
-      for (int i = 0; i < format.columns; ++i) {
-        const blocks::Weights32 w = blocks::decode(type.ours, block.data(), i / 32);
-        const int group = i % 32 / format.group;
-        const double scaled = static_cast<double>(w.scale[group]) * w.code[i % 32],
-                     offset = static_cast<double>(w.offset[group]);
-        const auto value = static_cast<double>(expected[static_cast<std::size_t>(i)]);
-        if (!std::isfinite(static_cast<float>(scaled + offset))) {
-          CHECK(!std::isfinite(value));
-          continue;
-        }
-        ++finite;
-        CHECK_NEAR(value, scaled + offset, (std::fabs(scaled) + std::fabs(offset)) * 0x1p-23);
-      }
+      finite += check_block(type, block);
     }
     CHECK(finite > 1000 * format.columns);
+  }
+}
+
+TEST(every_value_of_every_byte_of_a_block) {
+  start_backend();
+  std::mt19937 random(4);
+  for (const NamedType type : types) {
+    std::vector<std::uint8_t> block(static_cast<std::size_t>(blocks::format_of(type.ours).bytes));
+    int finite = 0;
+    for (auto& byte : block) {
+      for (auto& other : block) other = static_cast<std::uint8_t>(random());
+      for (int value = 0; value < 256; ++value) {
+        byte = static_cast<std::uint8_t>(value);
+        finite += check_block(type, block);
+      }
+    }
+    CHECK(finite > 0);
   }
 }
 

@@ -188,8 +188,10 @@ class Model:
 
 
 def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
-    """The gguf package cannot encode K-quants and NVFP4: returns random blocks with values of about the tensor's
-    magnitude."""
+    """The gguf package cannot encode K-quants, I-quants and NVFP4: returns random blocks with values of about the
+    tensor's magnitude."""
+    if type in I_QUANTS:
+        return random_blocks(tensor, type)
     if type == GgmlType.NVFP4:
         shape = (*tensor.shape[:-1], tensor.shape[-1] // 64, 36)
         blocks = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
@@ -207,6 +209,27 @@ def encoded(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.generic]:
         fields["dmin"] = 7.5 * unit  # symmetric about zero
     else:
         fields["scales"] >>= 3
+    return blocks.reshape(*tensor.shape[:-1], -1)
+
+
+I_QUANTS = [GgmlType[f"IQ{name}"] for name in ("1_S", "1_M", "2_XXS", "2_XS", "2_S", "3_XXS", "3_S", "4_NL", "4_XS")]
+
+
+def random_blocks(tensor: F32Array, type: GgmlType) -> npt.NDArray[np.uint8]:
+    columns, size = gguf.GGML_QUANT_SIZES[type]
+    shape = (*tensor.shape[:-1], tensor.shape[-1] // columns, size)
+    blocks = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+
+    def decoded(d: float) -> F32Array:
+        bits = int(np.float16(d).view(np.uint16))
+        if type == GgmlType.IQ1_M:  # in the high halves of four bytes
+            for i in range(4):
+                blocks[..., 49 + 2 * i] = blocks[..., 49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4
+        else:
+            blocks[..., 0], blocks[..., 1] = bits & 255, bits >> 8
+        return gguf.quants.dequantize(blocks.reshape(*tensor.shape[:-1], -1), type)
+
+    decoded(float(tensor.std() / decoded(1.0).std()))
     return blocks.reshape(*tensor.shape[:-1], -1)
 
 

@@ -9,17 +9,12 @@ Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept { retur
 
 Weights32 decode(Type type, const Stored32& stored) noexcept {
   Weights32 w{};
-  for (int i = 0; i < 32; ++i) {
-    w.code[i] = has_table(type) ? table_of(type)[stored.code[i]]
-                : type == Type::q8_0
-                    ? static_cast<std::int8_t>(stored.code[i])
-                    : static_cast<std::int8_t>(format_of(type).lowest + format_of(type).step * stored.code[i]);
-  }
+  const float unit = format_of(type).unit, m = half_to_float(stored.m) * unit;
+  for (int i = 0; i < 32; ++i) w.code[i] = code_of(type, stored.code[i]);
   for (int g = 0; g < 2; ++g) {
     const float d = has_bfloat_scales(type) ? bfloat_to_float(stored.d[g]) : half_to_float(stored.d[g]);
-    w.scale[g] = d * static_cast<float>(stored.scale_code[g]);
-    w.offset[g] =
-        format_of(type).offsets ? -(half_to_float(stored.m) * static_cast<float>(stored.offset_code[g])) : 0.0f;
+    w.scale[g] = d * unit * static_cast<float>(stored.scale_code[g]);
+    w.offset[g] = format_of(type).offsets ? -(m * static_cast<float>(stored.offset_code[g])) : 0.0f;
   }
   return w;
 }

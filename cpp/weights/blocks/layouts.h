@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "weights/blocks/format.h"
+#include "weights/blocks/grids.h"
 
 namespace specdec::blocks {
 
@@ -32,13 +33,10 @@ static inline void set_nibbles(Stored32& w, const std::uint8_t* bytes) {
 }
 // One bit of every code: bit i of a little-endian number, `to` bits up.
 static inline void add_single_bits(Stored32& w, const std::uint8_t* bytes, int to = 0) {
-  for (int byte = 0; byte < 4;
-       ++byte) {  // eight codes at once: bit i of the byte is isolated in byte i, then moved to its lowest bit
-    const std::uint64_t isolated = (bytes[byte] * 0x0101010101010101u) & 0x8040201008040201u;
-    const std::uint64_t ones = (isolated + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+  for (int byte = 0; byte < 4; ++byte) {  // eight codes at once
     std::uint64_t codes;
     std::memcpy(&codes, w.code + 8 * byte, sizeof codes);
-    codes |= ones << to;
+    codes |= spread.bits[bytes[byte]] << to;
     std::memcpy(w.code + 8 * byte, &codes, sizeof codes);
   }
 }
@@ -52,6 +50,24 @@ static inline void set_k4_scales(Stored32& w, const std::uint8_t* block, int gro
   const std::uint8_t* s = block + 4;
   set_scale(w, block, group < 4 ? s[group] & 63 : (s[group + 4] & 15) | s[group - 4] >> 6 << 4);
   set_offset(w, block + 2, group < 4 ? s[group + 4] & 63 : s[group + 4] >> 4 | s[group] >> 6 << 4);
+}
+
+// Code n of the five in a byte of TQ1_0, whose digits to the base 3 are those of a fraction of 256.
+static inline std::uint8_t ternary(std::uint8_t byte, int n) {
+  constexpr int powers[5] = {1, 3, 9, 27, 81};
+  return static_cast<std::uint8_t>((byte * powers[n] & 255) * 3 >> 8);
+}
+
+template <Type type>
+static inline void set_grid_codes(Stored32& w, const std::uint8_t* block, int part) {
+  for (int eight = 0; eight < 4; ++eight) {
+    const std::uint64_t codes = grid_codes<type>(grids(), block, part, eight);
+    std::memcpy(w.code + 8 * eight, &codes, sizeof codes);
+  }
+  w.d[0] = w.d[1] = grid_d<type>(block);
+  for (int half = 0; half < 2; ++half)
+    w.scale_code[half] = static_cast<std::int8_t>(grid_scale<type>(block, part, half));
+  if constexpr (type == Type::iq1_s) set_offset(w, block, grid_offset(block, part));
 }
 
 static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int part) noexcept {
@@ -143,6 +159,45 @@ static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int 
       for (int g = 0; g < 2; ++g) w.scale_code[g] = static_cast<std::int8_t>(block[192 + 2 * part + g]);
       add_bits(w, block + part / 4 * 64 + part % 2 * 32, part % 4 / 2 * 4, 15);
       add_bits(w, block + 128 + part / 4 * 32, 2 * (part % 4), 3, 4);
+      break;
+    case Type::q2_0:  // d, then four neighbours in a byte
+      set_scale(w, block);
+      for (int i = 0; i < 32; ++i)
+        w.code[i] = static_cast<std::uint8_t>(block[2 + 8 * part + i / 4] >> (2 * (i % 4)) & 3);
+      break;
+    case Type::tq1_0:  // 32 bytes of parts 0-4, one part per digit; 16 bytes of half parts up to 14; 4 of the last; d
+      set_scale(w, block + 52);
+      for (int i = 0; i < 32; ++i) {
+        const int column = 32 * part + i;
+        w.code[i] = part < 5       ? ternary(block[i], part)
+                    : column < 240 ? ternary(block[32 + i % 16], column / 16 - 10)
+                                   : ternary(block[48 + i % 4], column / 4 - 60);
+      }
+      break;
+    case Type::tq2_0:  // bit pairs as in Q2_K; d
+      set_scale(w, block + 64);
+      add_bits(w, block + part / 4 * 32, 2 * (part % 4), 3);
+      break;
+    case Type::iq3_s:
+      set_grid_codes<Type::iq3_s>(w, block, part);
+      break;
+    case Type::iq3_xxs:
+      set_grid_codes<Type::iq3_xxs>(w, block, part);
+      break;
+    case Type::iq2_s:
+      set_grid_codes<Type::iq2_s>(w, block, part);
+      break;
+    case Type::iq2_xs:
+      set_grid_codes<Type::iq2_xs>(w, block, part);
+      break;
+    case Type::iq2_xxs:
+      set_grid_codes<Type::iq2_xxs>(w, block, part);
+      break;
+    case Type::iq1_s:
+      set_grid_codes<Type::iq1_s>(w, block, part);
+      break;
+    case Type::iq1_m:
+      set_grid_codes<Type::iq1_m>(w, block, part);
       break;
   }
   return w;

@@ -4,6 +4,7 @@
 //   sign; |code| <= 128 and |activation| <= 127, so that a pair reaches 32512.
 #include <immintrin.h>
 
+#include "weights/blocks/grids.h"
 #include "weights/blocks/matmul.h"
 
 namespace specdec::blocks {

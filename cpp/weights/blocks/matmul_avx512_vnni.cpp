@@ -1,6 +1,7 @@
 // AVX-512 VNNI kernels: 16 rows in a register.
 #include <immintrin.h>
 
+#include "weights/blocks/grids.h"
 #include "weights/blocks/matmul.h"
 
 namespace specdec::blocks {

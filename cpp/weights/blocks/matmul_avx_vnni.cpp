@@ -1,6 +1,7 @@
 // AVX-VNNI kernels: Intel cores without AVX-512 since Alder Lake, and AMD's since Zen 5.
 #include <immintrin.h>
 
+#include "weights/blocks/grids.h"
 #include "weights/blocks/matmul.h"
 
 namespace specdec::blocks {

@@ -68,9 +68,9 @@ class TileWeights {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) {
       if constexpr (has_bfloat_scales(type)) d_[v] = load_bfloats(block_ + 2 * vector_rows * v);
-      else if constexpr (!has_group_halves(type)) d_[v] = load_halves(block_ + 2 * vector_rows * v);
+      else if constexpr (!has_group_halves(type)) d_[v] = in_units(load_halves(block_ + 2 * vector_rows * v));
       if constexpr (format_of(type).offsets) {
-        m_[v] = load_halves(block_ + 2 * tile_rows + 2 * vector_rows * v);
+        m_[v] = in_units(load_halves(block_ + 2 * tile_rows + 2 * vector_rows * v));
         if constexpr (has_scale_codes(type)) m_[v] = negative(m_[v]);
       }
     }
@@ -117,6 +117,10 @@ class TileWeights {
 
  private:
   static constexpr int part_bytes = tile_block_bytes(type) / parts;
+  SPECDEC_INLINE static Floats in_units(Floats v) {
+    if constexpr (format_of(type).unit == 1.0f) return v;
+    return multiplied(v, broadcast(format_of(type).unit));
+  }
   const std::uint8_t *block_, *scales_ = nullptr, *codes_ = nullptr, *ahead_ = nullptr;
   int fetched_at_once_ = 0;
   Floats d_[vectors] = {}, m_[vectors] = {};
@@ -304,14 +308,16 @@ void multiply(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int
   if (streams) finish_streams();
 }
 
+template <int first>
+void multiply_type(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin,
+                   std::int64_t row_end, float* out, std::int64_t ldo, void* scratch) {
+  constexpr auto type = static_cast<Type>(first);
+  if (m.type == type) multiply<type>(m, panel, n, row_begin, row_end, out, ldo, scratch);
+  else if constexpr (first + 1 < num_types)
+    multiply_type<first + 1>(m, panel, n, row_begin, row_end, out, ldo, scratch);
+}
+
 void matmul(const Matrix& m, const PanelBlock* panel, std::int64_t n, std::int64_t row_begin, std::int64_t row_end,
             float* out, std::int64_t ldo, void* scratch) noexcept {
-  using Multiply =
-      void (*)(const Matrix&, const PanelBlock*, std::int64_t, std::int64_t, std::int64_t, float*, std::int64_t, void*);
-  constexpr Multiply by_type[num_types] = {multiply<Type::q4_0>,   multiply<Type::q4_1>,  multiply<Type::q5_0>,
-                                           multiply<Type::q5_1>,   multiply<Type::q8_0>,  multiply<Type::iq4_nl>,
-                                           multiply<Type::iq4_xs>, multiply<Type::q2_k>,  multiply<Type::q3_k>,
-                                           multiply<Type::q4_k>,   multiply<Type::q5_k>,  multiply<Type::q6_k>,
-                                           multiply<Type::q1_0>,   multiply<Type::mxfp4>, multiply<Type::nvfp4>};
-  by_type[static_cast<int>(m.type)](m, panel, n, row_begin, row_end, out, ldo, scratch);
+  multiply_type<0>(m, panel, n, row_begin, row_end, out, ldo, scratch);
 }

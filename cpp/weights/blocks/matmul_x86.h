@@ -122,6 +122,53 @@ SPECDEC_INLINE void store_q3_k(const Quad& low, const Quad& high, Place to) {
   }
 }
 
+// A lane's low byte, two bits to a byte.
+SPECDEC_INLINE __m256i spread_pairs(__m256i v) {
+  v = _mm256_and_si256(v, _mm256_set1_epi32(0xFF));
+  v = _mm256_and_si256(_mm256_or_si256(v, _mm256_slli_epi32(v, 12)), _mm256_set1_epi32(0x000F000F));
+  return _mm256_and_si256(_mm256_or_si256(v, _mm256_slli_epi32(v, 6)), bytes(3));
+}
+
+// Four bytes of 8 rows.
+SPECDEC_INLINE __m256i row_ints(Rows rows, std::int64_t offset) {
+  const auto at = [&](int r) {
+    std::int32_t four;
+    __builtin_memcpy(&four, rows.at + r * rows.stride + offset, sizeof four);
+    return four;
+  };
+  return _mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7));
+}
+
+// The first digits to the base 3 of bytes, `step` columns from each to the next: the digit is byte * 3 / 256.
+SPECDEC_INLINE void store_ternary(__m256i v, int digits, int step, int column, Place to) {
+  const auto not_below = [&](int least) { return _mm256_cmpeq_epi8(_mm256_max_epu8(v, bytes(least)), v); };
+  for (int n = 0; n < digits; ++n) {
+    const __m256i minus_digit = _mm256_add_epi8(not_below(86), not_below(171));
+    to.store(column + n * step, _mm256_sub_epi8(_mm256_setzero_si256(), minus_digit));
+    v = _mm256_add_epi8(v, _mm256_add_epi8(v, v));
+  }
+}
+
+// Columns 32 part + 16 half .. + 15 of 8 rows.
+template <Type type>
+SPECDEC_INLINE Quad load_grid(const Grids& entries, Rows rows, int part, int half) {
+  __builtin_prefetch(rows.ahead + 8 * format_of(type).bytes * (2 * part + half) / 16, 0, 2);
+  const auto row = [&](int r) {
+    const std::uint8_t* block = rows.at + r * rows.stride;
+    return _mm_set_epi64x(static_cast<long long>(grid_codes<type>(entries, block, part, 2 * half + 1)),
+                          static_cast<long long>(grid_codes<type>(entries, block, part, 2 * half)));
+  };
+  __m256i a[4];
+  for (int r = 0; r < 4; ++r) a[r] = pair(row(r), row(r + 4));
+  return transposed(a);
+}
+template <Type type>
+SPECDEC_INLINE __m256i finished_grid(__m256i v) {
+  if constexpr (has_table(type)) return table_codes<type>(v);
+  else if constexpr (format_of(type).step == 2) return _mm256_add_epi8(v, v);
+  else return v;
+}
+
 template <Type type>
 SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
   constexpr bool is_signed = signed_bytes<type>;
@@ -207,10 +254,11 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
       store_q3_k<0>(load(rows + (32 + 16 * half)), high, {to.at + 16 * half * tile_rows});
       store_q3_k<1>(load(rows + (64 + 16 * half)), high, {to.at + (128 + 16 * half) * tile_rows});
     }
-  } else if constexpr (type == Type::q2_k) {
+  } else if constexpr (type == Type::q2_k || type == Type::tq2_0) {
+    constexpr int at = type == Type::q2_k ? 16 : 0;
     for (int n = 0; n < 2; ++n) {
       for (int half = 0; half < 2; ++half) {
-        const Quad q = load(rows + (16 + 32 * n + 16 * half));
+        const Quad q = load(rows + (at + 32 * n + 16 * half));
         for (int g = 0; g < 4; ++g) {
           const int column = 128 * n + 16 * half + 4 * g;
           to.store(column, bits<0>(q.part[g], 3));
@@ -218,6 +266,28 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
           to.store(column + 64, bits<4>(q.part[g], 3));
           to.store(column + 96, bits<6>(q.part[g], 3));
         }
+      }
+    }
+  } else if constexpr (type == Type::q2_0) {
+    const Quad q = load(rows + 2);
+    for (int g = 0; g < 4; ++g) {
+      for (int i = 0; i < 4; ++i) to.store(16 * g + 4 * i, spread_pairs(_mm256_srli_epi32(q.part[g], 8 * i)));
+    }
+  } else if constexpr (type == Type::tq1_0) {
+    for (int third = 0; third < 3; ++third) {
+      const Quad q = load(rows + 16 * third);
+      for (int g = 0; g < 4; ++g) {
+        const int column = (third < 2 ? 16 * third : 160) + 4 * g;
+        store_ternary(q.part[g], 5, third < 2 ? 32 : 16, column, to);
+      }
+    }
+    store_ternary(row_ints(rows, 48), 4, 4, 240, to);
+  } else if constexpr (has_grid(type)) {
+    const Grids& entries = grids();
+    for (int part = 0; part < 8; ++part) {
+      for (int half = 0; half < 2; ++half) {
+        const Quad q = load_grid<type>(entries, rows, part, half);
+        for (int g = 0; g < 4; ++g) to.store(32 * part + 16 * half + 4 * g, finished_grid<type>(q.part[g]));
       }
     }
   }
@@ -280,8 +350,26 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
       scale.store(g, _mm256_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
     }
   } else if constexpr (!has_scale_codes(type)) {
-    const __m256 d = row_halves(rows);
+    constexpr int at = type == Type::tq1_0 ? 52 : type == Type::tq2_0 ? 64 : 0;
+    const __m256 d = row_halves(rows + at);
     for (int g = 0; g < groups_of(type); ++g) scale.store(g, d);
+  } else if constexpr (has_grid(type)) {
+    const auto d_at = [&](int r) { return static_cast<short>(grid_d<type>(rows.at + r * rows.stride)); };
+    const __m256 unit = _mm256_set1_ps(format_of(type).unit);
+    const __m128i halves = _mm_setr_epi16(d_at(0), d_at(1), d_at(2), d_at(3), d_at(4), d_at(5), d_at(6), d_at(7));
+    const __m256 d = _mm256_mul_ps(_mm256_cvtph_ps(halves), unit);
+    for (int g = 0; g < groups_of(type); ++g) {
+      const int part = g * format_of(type).group / 32, half = g * format_of(type).group / 16 % 2;
+      const auto at = [&](int r) { return grid_scale<type>(rows.at + r * rows.stride, part, half); };
+      scale.store_products(g, _mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)), d);
+      if constexpr (format_of(type).offsets) {
+        const auto offset_at = [&](int r) { return -grid_offset(rows.at + r * rows.stride, part); };
+        offset.store_products(g,
+                              _mm256_setr_epi32(offset_at(0), offset_at(1), offset_at(2), offset_at(3), offset_at(4),
+                                                offset_at(5), offset_at(6), offset_at(7)),
+                              d);
+      }
+    }
   } else if constexpr (type == Type::q4_k || type == Type::q5_k) {
     const Quad q = load(rows);  // d and dmin, then 12 bytes
     const __m256 d = low_halves(q.part[0]), dmin = negated(high_halves(q.part[0]));
