@@ -15,7 +15,7 @@ PRESET ?= default
 JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BUILD := build/$(PRESET)
 
-.PHONY: all build program demo test test-real lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check bench bench-real clean distclean
+.PHONY: all build program demo test test-real lint tidy tidy-changed asan tsan wheel-check wheels arm-test release stubs docs fuzz fuzz-parsers soak gguf-check server-check clients-check convert-check train-check bench bench-real clean distclean
 .DEFAULT_GOAL := all
 all: build
 
@@ -203,6 +203,11 @@ clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready $(AGENTS_VENV)/.ready
 CONVERT_VENV := build/convert-venv
 convert-check: build $(VENV)/.test $(CONVERT_VENV)/.ready
 	SPECDEC_CONVERT="$(CURDIR)/$(CONVERT_VENV)/bin/python" $(VENV)/bin/python -m pytest -v tests/real/test_conversion.py
+
+# Trains a head for the bundled target with torch, which PyPI's packages bring with CUDA along.
+train-check: build $(VENV)/.test
+	$(INSTALL) -r requirements/train.txt
+	$(VENV)/bin/python -m pytest -v tests/test_train.py
 
 # Peers on pairs made for the purpose; bench-real: on the real pair as downloaded (hours; REAL="--rounds 1" for fewer).
 BENCH_BUILD = cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_PEERS=ON -DSPECDEC_BENCH=ON && cmake --build $(BUILD)

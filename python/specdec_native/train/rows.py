@@ -1,0 +1,98 @@
+"""What the target makes of sequences: read as they are needed, kept while they are trained on, in bounded memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .._generator import Generator
+from .loss import ABSENT
+from .shape import Shape
+from .target_weights import TargetWeights
+from .text import LENGTH, Tokens
+
+TOP = 24  #: likeliest tokens of each place that are trained on; the others count as one
+USES = 3  #: how often a sequence is trained on before it is dropped: reading takes about as long as training
+LARGEST = 60000.0  #: that a half can hold
+
+Halves = npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sequence of T tokens as the head reads it."""
+
+    rows: Halves  #: [T - 1, layers * width] of tokens 0 to T - 2
+    embeddings: Halves  #: [T - 1, width] of tokens 1 to T - 1
+    tokens: npt.NDArray[np.int32]  #: [T - 1, TOP] after each of the latter, as places in the head's vocabulary
+    probs: npt.NDArray[np.float32]  #: [T - 1, TOP]
+    agrees: npt.NDArray[np.bool_]  #: [T - 1] whether tokens 1 to T - 1 are what the target found most likely
+
+
+def bytes_per_token(shape: Shape) -> int:
+    return 2 * shape.width * (len(shape.layers) + 1) + 8 * TOP + 1
+
+
+class RowReader:
+    """Makes samples of sequences, one at a time."""
+
+    def __init__(self, gen: Generator, target: TargetWeights, shape: Shape) -> None:
+        self._gen, self._target, self._shape = gen, target, shape
+        self.num_read = 0  #: tokens
+        self._places = np.arange(shape.vocabulary, dtype=np.int32)
+        if shape.tokens is not None:
+            self._places[:] = ABSENT
+            self._places[shape.tokens] = np.arange(len(shape.tokens), dtype=np.int32)
+
+    def read(self, tokens: Tokens) -> Sample:
+        found = self._gen.hidden_rows(tokens.tolist(), layers=self._shape.layers, top_logprobs=TOP)
+        self.num_read += len(tokens)
+        unique, inverse = np.unique(tokens[1:], return_inverse=True)
+        rows = np.clip(found.rows[:-1].reshape(len(tokens) - 1, -1), -LARGEST, LARGEST)
+        return Sample(
+            rows.astype(np.float16),
+            self._target.embeddings(unique).astype(np.float16)[inverse],
+            self._places[found.top_tokens[1:]],
+            np.exp(found.top_logprobs[1:]),
+            found.top_tokens[:-1, 0] == tokens[1:],
+        )
+
+
+def scale_of(samples: list[Sample]) -> npt.NDArray[np.float32]:
+    """1 over the usual size of each column of the rows. The first tokens of texts are left out: some models give them
+    rows of another order of magnitude, where attention rests."""
+    rows = np.concatenate([sample.rows[4:] for sample in samples]).astype(np.float32)
+    scale: npt.NDArray[np.float32] = 1 / np.maximum(np.sqrt((rows * rows).mean(0)), 1e-4)
+    return scale
+
+
+class Buffer:
+    """Samples of sequences in random order, each given USES times."""
+
+    def __init__(self, reader: RowReader, sequences: Iterator[Tokens], capacity: int, seed: int) -> None:
+        self._reader, self._sequences = reader, sequences
+        self._capacity = max(1, capacity)
+        self._random = random.Random(seed)
+        self._held: list[tuple[Sample, int]] = []
+
+    def next(self) -> Sample:
+        """Reads one sequence per USES calls."""
+        if len(self._held) < self._capacity and (not self._held or self._random.random() * USES < 1):
+            self._held.append((self._reader.read(next(self._sequences)), 0))
+        place = self._random.randrange(len(self._held))
+        sample, uses = self._held[place]
+        if uses + 1 == USES:
+            self._held[place] = self._held[-1]
+            self._held.pop()
+        else:
+            self._held[place] = sample, uses + 1
+        return sample
+
+
+def buffer_size(shape: Shape, num_bytes: int) -> int:
+    """Sequences that as many bytes hold."""
+    return max(4, num_bytes // (bytes_per_token(shape) * LENGTH))

@@ -1,0 +1,39 @@
+"""What a head gains on this machine, predicted from the times of passes and the share of drafts that are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .._generator import Generator
+
+DRAFTS = 4
+REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    target: list[float]  #: seconds of a pass over 1, 2, ... tokens
+    draft: float  #: of one draft
+
+    @property
+    def plain(self) -> float:
+        """Tokens per second without drafts."""
+        return 1 / self.target[0]
+
+    def tokens_per_second(self, accepted: Sequence[float]) -> float:
+        """With the best number of drafts. accepted: of each draft of a chain, if those before it were."""
+        best, expected, chance = self.plain, 1.0, 1.0
+        for drafts, share in enumerate(accepted, 1):
+            chance *= share
+            expected += chance
+            best = max(best, expected / (self.target[drafts] + drafts * self.draft))
+        return best
+
+
+def measure(gen: Generator, prompt: list[int], target_bytes: int, draft_bytes: float) -> Costs:
+    """A head's pass takes as long as its bytes, at the speed at which the target's are read."""
+    request = gen.submit_native(prompt, {"max_tokens": 1, "temperature": 0})
+    request.wait_for_end()
+    seconds = gen._core.time_passes(request, DRAFTS + 1, REPEATS)
+    return Costs(seconds, seconds[0] * draft_bytes / target_bytes)

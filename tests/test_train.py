@@ -1,0 +1,183 @@
+"""specdec-train: what it reads, what it writes, and what it says about bad input. Tests that train need torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tests.models.tiny_models import make
+
+import specdec_native as sd
+from specdec_native.train import text
+from specdec_native.train.command import main
+from specdec_native.train.shape import FEWEST_TOKENS, shape_for, vocabulary_of
+from specdec_native.train.speed import Costs
+from specdec_native.train.target_weights import TargetWeights
+
+ROOT = pathlib.Path(__file__).parents[1]
+TARGET = ROOT / "models" / "stdlib-target-f16.gguf"
+SOURCES = pathlib.Path(json.__file__).parent
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="needs torch: pip install -r requirements/train.txt"
+)
+
+
+@pytest.fixture(scope="module")
+def gen() -> sd.Generator:
+    return sd.Generator(TARGET, None, n_threads=1, n_ctx=512)
+
+
+# ---- Text
+
+
+def test_documents_of_files_folders_and_lines(tmp_path: pathlib.Path, gen: sd.Generator) -> None:
+    (tmp_path / "folder" / ".git").mkdir(parents=True)
+    for name, content in {
+        "a.py": "import os\n" * 20,
+        "b.md": "Read me. " * 20,
+        ".git/c.py": "x",
+        "d.bin": "\0\1",
+    }.items():
+        (tmp_path / "folder" / name).write_text(content)
+    (tmp_path / "lines.jsonl").write_text('"one text"\n\n{"text": "another"}\n')
+    (tmp_path / "chat.jsonl").write_text('{"messages": [{"role": "user", "content": "hi"}]}\n')
+    found = list(text.sources([tmp_path / "folder", tmp_path / "lines.jsonl"], [tmp_path / "chat.jsonl"]))
+    assert [source.kind for source in found] == ["code", "prose", "prose", "prose", "prose", "chat"]
+    lengths = [len(text.tokens_of(gen, source)) for source in found[:5]]
+    assert lengths[0] > 60 and lengths[1] > 60 and lengths[2] == 0 and 0 < lengths[3] < 10
+
+
+def test_held_out_text_is_not_trained_on(tmp_path: pathlib.Path, gen: sd.Generator) -> None:
+    for count in (1, 60):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        for i in range(count):
+            (folder / f"{i}.py").write_text("".join(f"x{j} = {i * j}\n" for j in range(3000 // count)))
+        texts = text.read_texts(gen, list(text.sources([folder], [])), 10**6, 0)
+        held_out = {part.tobytes() for part in texts.held_out["code"]}
+        assert held_out and not held_out & {part.tobytes() for part in texts.training}
+        assert sum(map(len, texts.held_out["code"])) < texts.num_tokens / 2
+        assert all(text.SHORTEST <= len(part) <= text.LENGTH for part in texts.training)
+
+
+def test_what_a_target_writes(gen: sd.Generator) -> None:
+    with sd.Generator(TARGET, None, n_threads=1, n_ctx=512, max_sequences=4) as several:
+        documents = text.written(several, 3, at_once=4)
+        first = [next(documents).tolist() for _ in range(6)]
+    assert len({str(tokens) for tokens in first}) == 6 and all(len(tokens) == text.LENGTH for tokens in first)
+
+
+# ---- What a head looks like
+
+
+def test_the_vocabulary_covers_the_text() -> None:
+    counts = np.zeros(20000, np.int64)
+    counts[[15000, 19999]] = 1000
+    counts[10000:14000] = 10
+    tokens = vocabulary_of(counts, [17])
+    assert tokens is not None and len(tokens) == FEWEST_TOKENS and (np.diff(tokens) > 0).all()
+    assert {17, 15000, 19999, 0, 1} <= set(tokens.tolist())
+    assert counts[tokens].sum() >= 0.99 * counts.sum()
+    assert vocabulary_of(np.ones(4096, np.int64), []) is None
+
+
+def test_the_shape_follows_from_the_target() -> None:
+    target = TargetWeights(TARGET)
+    shape = shape_for(target, (2, 4, 7), None)
+    assert (shape.width, shape.heads * shape.head_width, shape.output_size) == (256, 256, 4096)
+    assert shape.heads % shape.kv_heads == 0 and shape.feed_forward >= 256
+
+
+def test_speed_is_predicted_by_the_best_number_of_drafts() -> None:
+    costs = Costs([1.0, 1.1, 1.2, 1.3, 1.4], 0.05)
+    assert costs.tokens_per_second([0.0, 0.0, 0.0, 0.0]) == costs.plain == 1.0
+    assert costs.tokens_per_second([1.0, 0.0, 0.0, 0.0]) == pytest.approx(2 / 1.15)
+    assert costs.tokens_per_second([1.0] * 4) == pytest.approx(5 / 1.6)
+
+
+# ---- Bad input
+
+
+def check_error(capfd: pytest.CaptureFixture[str], tmp_path: pathlib.Path, message: str, *arguments: object) -> None:
+    out = tmp_path / "drafter.gguf"
+    words = [str(argument) for argument in arguments]
+    if "-o" not in words:
+        words += ["-o", str(out)]
+    assert main([*(["--target", str(TARGET)] if "--target" not in words else []), "--threads", "1", *words]) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-1].startswith("specdec-train") and message in lines[-1], lines
+    assert not list(tmp_path.glob("drafter.gguf*"))
+
+
+@needs_torch
+def test_bad_input(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name, content in {
+        "empty.txt": b"",
+        "binary.txt": b"\0\1\2",
+        "short.txt": b"import os\n" * 9,
+        "bad.jsonl": b"{]\n",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    check_error(capfd, tmp_path, "there is no file or folder", "--text", tmp_path / "none")
+    check_error(
+        capfd, tmp_path, "too little text: 0 tokens, and at least 4096 are needed", "--text", tmp_path / "empty.txt"
+    )
+    check_error(capfd, tmp_path, "too little text: ", "--text", tmp_path / "short.txt")
+    check_error(capfd, tmp_path, "binary.txt is a binary file", "--text", tmp_path / "binary.txt")
+    check_error(capfd, tmp_path, "bad.jsonl, line 1: not JSON", "--text", tmp_path / "bad.jsonl")
+    check_error(capfd, tmp_path, "bad.jsonl, line 1: not JSON", "--chat", tmp_path / "bad.jsonl")
+    check_error(capfd, tmp_path, "there is no folder", "--text", SOURCES, "-o", tmp_path / "no" / "drafter.gguf")
+    check_error(capfd, tmp_path, "not an EAGLE-3 head", "--text", SOURCES, "--continue", TARGET)
+    mamba = make("mamba").write(tmp_path / "mamba.gguf")
+    check_error(capfd, tmp_path, "llama.cpp does not give the rows", "--target", mamba, "--text", SOURCES)
+    check_error(capfd, tmp_path, "none.gguf", "--target", tmp_path / "none.gguf", "--text", SOURCES)
+
+
+def test_without_torch(tmp_path: pathlib.Path) -> None:
+    """One line, with the command that helps."""
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no', name='torch')")
+    command = [sys.executable, "-m", "specdec_native.train", "--target", TARGET, "--text", SOURCES, "-o", "d.gguf"]
+    path = f"{tmp_path}:{ROOT / 'python'}"
+    done = subprocess.run(command, env={"PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr == 'specdec-train needs torch: pip install "specdec_native[train]"\n'
+    assert not (tmp_path / "d.gguf").exists()
+
+
+# ---- Training
+
+
+@needs_torch
+def test_a_head_that_was_trained_drafts(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Better than at its beginning, accepted now and then, and the pair writes the target's text."""
+    out = tmp_path / "head.gguf"
+    words = ["--target", str(TARGET), "--text", str(SOURCES), "--threads", "1"]
+    assert main([*words, "--tokens", "20000", "-o", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    losses = [float(line.split("held out ")[1].split(")")[0]) for line in lines if "accepted drafts" in line]
+    assert losses[-1] < losses[0] - 0.3 and any("memory: " in line for line in lines)
+    check_pair(out)
+    first = out.read_bytes()
+    assert main([*words, "--tokens", "1000", "--continue", str(out), "-o", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(float(line.split("held out ")[1].split(")")[0]) for line in lines if "accepted drafts" in line)
+    assert abs(start - losses[-1]) < 0.1  # goes on where it ended
+    assert out.read_bytes() != first
+    check_pair(out)
+
+
+def check_pair(head: pathlib.Path) -> None:
+    prompts = ["import json\n", "def main():", "class Decoder:\n    def "]
+    options: sd.StreamOptions = {"max_tokens": 60, "temperature": 0}
+    with sd.Generator(TARGET, None, num_draft_tokens=0, n_threads=1, n_ctx=512) as plain:
+        expected = [plain.generate(prompt, **options).tokens for prompt in prompts]
+        sampled = plain.generate(prompts[1], seed=5, max_tokens=60).tokens
+    with sd.Generator(TARGET, head, suffix=False, num_draft_tokens=2, n_threads=1, n_ctx=512) as pair:
+        completions = [pair.generate(prompt, **options) for prompt in prompts]
+        assert [completion.tokens for completion in completions] == expected
+        assert sum(completion.stats.accepted for completion in completions) > 5
+        assert pair.generate(prompts[1], seed=5, max_tokens=60).tokens == sampled
