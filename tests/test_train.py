@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
+import os
 import pathlib
+import shutil
+import signal
 import subprocess
 import sys
 
+import gguf
 import numpy as np
 import pytest
 from tests.models.tiny_models import make
@@ -168,6 +173,70 @@ def test_a_head_that_was_trained_drafts(tmp_path: pathlib.Path, capsys: pytest.C
     assert abs(start - losses[-1]) < 0.1  # goes on where it ended
     assert out.read_bytes() != first
     check_pair(out)
+
+
+@needs_torch
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3", "qwen35", "gemma3", "gpt-oss", "lfm2"])
+def test_every_family(architecture: str, tmp_path: pathlib.Path) -> None:
+    target, out = make(architecture).write(tmp_path / "target.gguf"), tmp_path / "head.gguf"
+    words = ["--target", str(target), "--text", str(SOURCES / "decoder.py"), "--threads", "1", "--tokens", "1500"]
+    assert main([*words, "-o", str(out)]) == 0
+    options: sd.StreamOptions = {"max_tokens": 30, "temperature": 0}
+    prompts = ["def the self return", "self x"]
+    with sd.Generator(target, None, num_draft_tokens=0, n_threads=1, n_ctx=512) as plain:
+        expected = [plain.generate(prompt, **options).tokens for prompt in prompts]
+    with sd.Generator(target, out, suffix=False, num_draft_tokens=3, n_threads=1, n_ctx=512) as pair:
+        completions = [pair.generate(prompt, **options) for prompt in prompts]
+    assert [completion.tokens for completion in completions] == expected
+    assert sum(completion.stats.drafted for completion in completions) > 0
+
+
+@needs_torch
+def test_without_text_the_target_writes_its_own(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, out = make("qwen3").write(tmp_path / "target.gguf"), tmp_path / "head.gguf"
+    assert main(["--target", str(target), "--threads", "1", "--tokens", "1000", "-o", str(out)]) == 0
+    assert "the target writes its own" in capsys.readouterr().out and out.exists()
+
+
+@needs_torch
+def test_ctrl_c_saves(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "head.gguf"
+    command = [sys.executable, "-m", "specdec_native.train", "--target", TARGET, "--text", SOURCES, "--threads", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    with subprocess.Popen(
+        [*command, "--hours", "0.05", "-o", out], env=environment, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        lines = iter(running.stdout)
+        while " 0 steps" in (line := next(lines)) or "accepted drafts" not in line:
+            pass
+        running.send_signal(signal.SIGINT)
+        rest = "".join(lines)
+        assert running.wait(60) == 0
+    assert f"interrupted; wrote {out}" in rest and [path.name for path in tmp_path.iterdir()] == ["head.gguf"]
+    with sd.Generator(TARGET, out, suffix=False, num_draft_tokens=2, n_threads=1, n_ctx=512) as pair:
+        assert pair.generate("def main():", max_tokens=9, temperature=0).stats.drafted > 0
+
+
+@needs_torch
+def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from specdec_native.train import head_file
+    from specdec_native.train.head import Head
+
+    target = TargetWeights(TARGET)
+    head, out = Head(shape_for(target, (2, 4, 7), None)), tmp_path / "head.gguf"
+    out.write_text("the one before")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(gguf.GGUFWriter, "write_tensors_to_file", fail)
+    with pytest.raises(sd.Error, match=r"cannot write .*head.gguf: No space left on device"):
+        head_file.write_head(head, target, out)
+    assert out.read_text() == "the one before" and len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 10**6))  # type: ignore[attr-defined]
+    with pytest.raises(sd.Error, match=r"head.gguf needs \d+ MB, and .* has 0 MB free"):
+        head_file.check_space(out, head.shape)
 
 
 def check_pair(head: pathlib.Path) -> None:

@@ -16,7 +16,7 @@ from .target_weights import TargetWeights
 from .text import LENGTH, Tokens
 
 TOP = 24  #: likeliest tokens of each place that are trained on; the others count as one
-USES = 3  #: how often a sequence is trained on before it is dropped: reading takes about as long as training
+USES = 2  #: how often a sequence is trained on before it is dropped: reading takes longer than training
 LARGEST = 60000.0  #: that a half can hold
 
 Halves = npt.NDArray[np.float16]
