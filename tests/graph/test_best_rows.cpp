@@ -162,8 +162,8 @@ TEST(a_bad_activation_spoils_its_column_and_no_other) {
 TEST(small_matrices_are_read_once) {
   GgmlGraph graph(32u << 20);
   CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 256, 2000)));
-  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 96, 40000)));    // no blocks of 128
-  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_IQ3_S, 256, 40000)));  // multiplied by llama.cpp
+  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_Q8_0, 96, 40000)));  // no blocks of 128
+  CHECK(!finds_best_rows(ggml_new_tensor_2d(graph.get(), GGML_TYPE_I8, 256, 40000)));   // no weights
 }
 
 TEST_MAIN()
