@@ -20,7 +20,7 @@ from tests.models.tiny_models import make
 import specdec_native as sd
 from specdec_native.train import text
 from specdec_native.train.command import main
-from specdec_native.train.shape import FEWEST_TOKENS, shape_for, vocabulary_of
+from specdec_native.train.shape import FEWEST_TOKENS, Shape, shape_for, vocabulary_of
 from specdec_native.train.speed import Costs
 from specdec_native.train.target_weights import TargetWeights
 
@@ -161,10 +161,10 @@ def test_a_head_that_was_trained_drafts(tmp_path: pathlib.Path, capsys: pytest.C
     """Better than at its beginning, accepted now and then, and the pair writes the target's text."""
     out = tmp_path / "head.gguf"
     words = ["--target", str(TARGET), "--text", str(SOURCES), "--threads", "1"]
-    assert main([*words, "--tokens", "20000", "-o", str(out)]) == 0
+    assert main([*words, "--tokens", "12000", "-o", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
     losses = [float(line.split("held out ")[1].split(")")[0]) for line in lines if "accepted drafts" in line]
-    assert losses[-1] < losses[0] - 0.3 and any("memory: " in line for line in lines)
+    assert losses[-1] < losses[0] < 6 and any("memory: " in line for line in lines)
     check_pair(out)
     first = out.read_bytes()
     assert main([*words, "--tokens", "1000", "--continue", str(out), "-o", str(out)]) == 0
@@ -239,6 +239,36 @@ def test_a_full_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
         head_file.check_space(out, head.shape)
 
 
+@needs_torch
+def test_bf16_learns_as_float32_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next token is the one before plus 1, which the embedding tells."""
+    import torch
+
+    from specdec_native.train import trainer
+    from specdec_native.train.head import Head
+    from specdec_native.train.rows import TOP, Sample
+
+    torch.set_num_threads(1)
+    random = np.random.default_rng(0)
+    embeddings, tokens = random.normal(size=(50, 64)), np.arange(100) % 50
+    top = np.hstack([(tokens[:, None] + 1) % 50, np.full((100, TOP - 1), -1)]).astype(np.int32)
+    probs = np.hstack([np.full((100, 1), 0.9), np.zeros((100, TOP - 1))]).astype(np.float32)
+    rows = random.normal(size=(100, 192)).astype(np.float16)
+    sample = Sample(rows, embeddings[tokens].astype(np.float16), top, probs, np.ones(100, bool))
+    output = random.normal(size=(50, 64)).astype(np.float32)
+    found = []
+    for has_bf16 in (False, True):
+        monkeypatch.setattr(trainer, "has_fast_bf16", lambda _, has=has_bf16: has)
+        torch.manual_seed(0)
+        made = trainer.Trainer(Head(Shape(64, 2, 1, 64, (0, 1, 2), None, 50, 512, 1e-5)), output, {"code": [sample]})
+        for _ in range(40):
+            made.train_step([sample] * trainer.BATCH, 3e-3)
+        made.evaluate()
+        found.append(made.state.held_out["code"])
+    assert all(min(acceptance.greedy) > 0.5 for acceptance in found)
+    assert abs(found[0].loss - found[1].loss) < 0.1
+
+
 def check_pair(head: pathlib.Path) -> None:
     prompts = ["import json\n", "def main():", "class Decoder:\n    def "]
     options: sd.StreamOptions = {"max_tokens": 60, "temperature": 0}
@@ -250,3 +280,47 @@ def check_pair(head: pathlib.Path) -> None:
         assert [completion.tokens for completion in completions] == expected
         assert sum(completion.stats.accepted for completion in completions) > 5
         assert pair.generate(prompts[1], seed=5, max_tokens=60).tokens == sampled
+
+
+@needs_torch
+def test_a_head_begins_with_a_linear_prediction() -> None:
+    """Where the next row is a linear function of a row and an embedding, the head's state is it."""
+    import torch
+
+    from specdec_native.train.begin import begin
+    from specdec_native.train.head import Head
+    from specdec_native.train.rows import TOP, Sample
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    width, length = 64, 200
+    of_row, of_embedding = random.normal(size=(width, 3 * width)) / 20, random.normal(size=(width, width)) / 8
+    size = np.repeat([100.0, 1.0, 10.0], width)  # of the columns of the three rows
+    vocabulary = random.normal(size=(90, width))
+    samples = []
+    for _ in range(20):
+        tokens = random.integers(0, 90, length)
+        rows = np.zeros((length, 3 * width))
+        rows[0] = random.normal(size=3 * width)
+        for i in range(1, length):
+            rows[i] = random.normal(size=3 * width)
+            rows[i, -width:] = of_row @ rows[i - 1] + of_embedding @ vocabulary[tokens[i - 1]]
+        none = np.full((length, TOP), -1, np.int32)
+        samples.append(
+            Sample(
+                (rows * size).astype(np.float16),
+                vocabulary[tokens].astype(np.float16),
+                none,
+                np.zeros((length, TOP), np.float32),
+                np.ones(length, bool),
+            )
+        )
+    head = Head(Shape(width, 2, 2, 64, (0, 1, 2), None, 90, 512, 1e-5))
+    begin(head, samples[1:], (1 / size).astype(np.float32), np.ones(width, np.float32))
+    rows, embeddings = (torch.from_numpy(a).float()[None] for a in (samples[0].rows, samples[0].embeddings))
+    with torch.no_grad():
+        state = next(head.steps(rows, embeddings, 1, 1))[0, 20:-1].numpy()
+    expected = samples[0].rows[21:, -width:].astype(np.float32)
+    cosines = (state * expected).sum(1) / np.linalg.norm(state, axis=1) / np.linalg.norm(expected, axis=1)
+    assert np.median(cosines) > 0.9

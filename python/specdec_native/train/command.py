@@ -6,7 +6,9 @@ import argparse
 import itertools
 import os
 import pathlib
+import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 REMEDY = 'pip install "specdec_native[train]"'
 MOST_TOKENS_PER_HOUR = 2_000_000  #: more than any machine here reads
+FIT_SHARE = 0.25  #: of time and tokens, for the beginning in closed form, at most
 WRITTEN_FIRST = 40  #: documents that are written before training, if no text is given
 
 
@@ -128,6 +131,7 @@ def train(options: argparse.Namespace) -> None:
     import torch
 
     from . import head_file, rows, shape, speed
+    from .begin import begin, fit_tokens
     from .head import Head
     from .target_weights import TargetWeights
     from .trainer import Trainer, endless
@@ -154,12 +158,19 @@ def train(options: argparse.Namespace) -> None:
         say(describe(chosen, texts, memory_of(chosen, buffer_bytes)))
         reader = rows.RowReader(gen, target, chosen)
         held_out = {kind: [reader.read(part) for part in parts] for kind, parts in texts.held_out.items()}
-        scale = torch.from_numpy(rows.scale_of([sample for samples in held_out.values() for sample in samples]))
-        if options.goes_on is None:
-            head.begin(scale, torch.from_numpy(target.output_norm()))
-        else:
-            head.go_on(scale)
+        scale = rows.scale_of([sample for samples in held_out.values() for sample in samples])
         reader.num_read = 0
+        given = (
+            endless(texts.training, options.seed) if documents is None else itertools.chain(texts.training, documents)
+        )
+        buffer = rows.Buffer(reader, given, rows.buffer_size(chosen, buffer_bytes), options.seed)
+        end = time.monotonic() + options.hours * 3600
+        if options.goes_on is None:
+            samples = buffer.first(min(fit_tokens(chosen), int(options.tokens * FIT_SHARE)))
+            fit_end = end - (1 - FIT_SHARE) * options.hours * 3600
+            begin(head, itertools.takewhile(lambda _: time.monotonic() < fit_end, samples), scale, target.output_norm())
+        else:
+            head.go_on(torch.from_numpy(scale))
         costs = speed.measure(gen, texts.training[0][:64].tolist(), target.num_bytes, chosen.pass_bytes())
         all_tokens = np.arange(chosen.vocabulary) if chosen.tokens is None else chosen.tokens
         trainer = Trainer(head, target.output(all_tokens), held_out)
@@ -168,14 +179,11 @@ def train(options: argparse.Namespace) -> None:
             say(line_of(state, reader, costs))
             head_file.write_head(trainer.averaged, target, options.output)
 
-        trainer.evaluate()
-        say(line_of(trainer.state, reader, costs))
-        given = (
-            endless(texts.training, options.seed) if documents is None else itertools.chain(texts.training, documents)
-        )
-        buffer = rows.Buffer(reader, given, rows.buffer_size(chosen, buffer_bytes), options.seed)
         try:
-            reason = trainer.run(buffer.next, options.hours * 3600, lambda: reader.num_read / options.tokens, report)
+            trainer.evaluate()
+            report(trainer.state)
+            left = max(1.0, end - time.monotonic())
+            reason = trainer.run(buffer.next, left, lambda: reader.num_read / options.tokens, report)
         except KeyboardInterrupt:
             reason = "interrupted"
             head_file.write_head(trainer.averaged, target, options.output)
@@ -197,6 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = p.parse_args(arguments)
     if options.hours <= 0 or options.threads < 1 or options.memory < 1 or options.tokens < 1:
         p.error("--hours, --tokens, --threads and --memory must be positive")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # saves, as Ctrl-C does
     try:
         train(options)
     except ModuleNotFoundError as error:

@@ -38,14 +38,6 @@ class Head(nn.Module):
         self.ffn_gate, self.ffn_up = matrix(s.feed_forward, s.width), matrix(s.feed_forward, s.width)
         self.ffn_down = matrix(s.width, s.feed_forward, 0.1)
 
-    def begin(self, row_scale: Tensor, output_norm: Tensor) -> None:
-        """As the last of the rows, read by the target's own output: the layer adds next to nothing yet."""
-        last = 1 / row_scale[-self.shape.width :]
-        with torch.no_grad():
-            self.row_scale.copy_(row_scale)
-            self.fc[:, -self.shape.width :] = torch.diag(last / last.median())
-            self.output_norm.copy_(output_norm)
-
     def go_on(self, row_scale: Tensor) -> None:
         """As it is, with columns of another scale."""
         with torch.no_grad():
@@ -53,7 +45,7 @@ class Head(nn.Module):
             self.row_scale.copy_(row_scale)
 
     def _normal(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.shape.width,), weight, self.shape.epsilon)
+        return F.rms_norm(x, (self.shape.width,), weight.to(x.dtype), self.shape.epsilon)
 
     def _rotated(self, x: Tensor, start: int) -> Tensor:
         """x [..., cells, head_width]: pairs (2i, 2i + 1) are rotated by position * base^(-2i / head_width)."""

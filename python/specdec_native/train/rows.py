@@ -79,9 +79,19 @@ class Buffer:
         self._random = random.Random(seed)
         self._held: list[tuple[Sample, int]] = []
 
+    def first(self, num_tokens: int) -> Iterator[Sample]:
+        """Reads as many tokens; samples that fit are kept for next()."""
+        while num_tokens > 0:
+            sample = self._reader.read(next(self._sequences))
+            num_tokens -= len(sample.tokens)
+            if len(self._held) < self._capacity:
+                self._held.append((sample, 0))
+            yield sample
+
     def next(self) -> Sample:
         """Reads one sequence per USES calls."""
-        if len(self._held) < self._capacity and (not self._held or self._random.random() * USES < 1):
+        is_due = self._random.random() * USES < 1
+        if not self._held or (is_due and len(self._held) < self._capacity):
             self._held.append((self._reader.read(next(self._sequences)), 0))
         place = self._random.randrange(len(self._held))
         sample, uses = self._held[place]

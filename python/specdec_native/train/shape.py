@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .target_weights import TargetWeights
 
 COVERAGE = 0.995  #: of the text's tokens, that the head can draft
-FEWEST_TOKENS, MOST_TOKENS, STEP = 4096, 32768, 1024  #: of the head's own vocabulary
+FEWEST_TOKENS, MOST_TOKENS, STEP = 8192, 32768, 1024  #: of the head's own vocabulary
 COST = 0.04  #: a pass of the head's layer reads at most this share of the target's bytes
 BYTES_PER_WEIGHT = 17 / 16  #: Q8_0, to which the engine rounds a head's weights
 
