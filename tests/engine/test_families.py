@@ -8,6 +8,7 @@ import math
 import pathlib
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.models.tiny_models import (
     RECIPES,
     WITH_HEADS,
     WITH_LONG_HEADS,
+    Model,
     Shape,
     encoded,
     is_weight,
@@ -193,12 +195,30 @@ OF_256_COLUMNS = ["Q4_K", "Q6_K", "TQ1_0", "TQ2_0", *(type.name for type in I_QU
 
 @pytest.mark.parametrize("type", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4", "NVFP4", *OF_256_COLUMNS])
 def test_weights_of_every_type(type: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """Products, of experts too, are those of the decoded weights; the same bits in any pass, repacked and mapped."""
-    kind = GgmlType[type]
     model = make("mixtral", shape=Shape(width=256, ffn=256, head=64))
-    target = model.write(tmp_path / "target.gguf", kind)
+    check_weights(
+        model,
+        {name: GgmlType[type] for name in model.tensors if is_weight(name, model.tensors[name])},
+        specdec,
+        tmp_path,
+    )
+
+
+def test_files_of_many_types_with_an_importance_matrix(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What quantizers of mixes write, with the keys of the matrix that they used."""
+    keys = {"quantize.imatrix.file": "imatrix.gguf", "quantize.imatrix.entries_count": 14}
+    model = make("mixtral", shape=Shape(width=256, ffn=256, head=64))
+    kinds = ["Q6_K", "IQ3_XXS", "F16", "IQ2_S", "Q4_K", "MXFP4", "TQ2_0", "BF16", "IQ1_M", "Q8_0", "IQ4_XS"]
+    names = [name for name, tensor in model.tensors.items() if is_weight(name, tensor)]
+    types = {name: GgmlType[kinds[i % len(kinds)]] for i, name in enumerate(names)}
+    check_weights(replace(model, keys={**model.keys, **keys}), types, specdec, tmp_path)
+
+
+def check_weights(model: Model, types: Mapping[str, GgmlType], specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Products, of experts too, are those of the decoded weights; the same bits in any pass, repacked and mapped."""
+    target = model.write(tmp_path / "target.gguf", types)
     decoded = {
-        name: dequantize(encoded(tensor, kind), kind) if is_weight(name, tensor) else tensor
+        name: dequantize(encoded(tensor, types[name]), types[name]) if name in types else tensor
         for name, tensor in model.tensors.items()
     }
     same = replace(model, tensors=decoded).write(tmp_path / "same.gguf")
@@ -210,7 +230,12 @@ def test_weights_of_every_type(type: str, specdec: pathlib.Path, tmp_path: pathl
         assert (_core.evaluate(str(target), tokens, sizes, 1) == rows).all(), sizes
     result = subprocess.run([specdec, "info", "--json", target], capture_output=True, timeout=60, check=True)
     known = json.loads(result.stdout)
-    assert [t["kernel"] for t in known["types"] if t["type"] == type] == [known["kernels"]["blocks"]]
+    kernels = {tensor["name"]: tensor["kernel"] for tensor in known["tensors"]}
+    for name, type in types.items():
+        family = "floats" if type in (GgmlType.F16, GgmlType.BF16) else "blocks"
+        looked_up = name == "token_embd.weight"
+        assert kernels[name] == (None if looked_up else known["kernels"][family]), name
+    assert kernels["blk.0.attn_norm.weight"] is None and kernels["blk.0.ffn_gate_inp.weight"] is not None
     sampled: sd.StreamOptions = {**OPTIONS, "seed": 3}
     repacked, mapped = (
         generator(target, None, num_draft_tokens=0, repack=repack).generate(PROMPTS[0], **sampled)

@@ -20,7 +20,7 @@ from gguf import GGMLQuantizationType as GgmlType
 from gguf import TokenType
 
 F32Array = npt.NDArray[np.float32]
-Keys = dict[str, int | float | list[int]]
+Keys = dict[str, int | float | str | list[int]]
 Tensors = dict[str, F32Array]
 
 
@@ -149,11 +149,12 @@ class Model:
     def write(
         self,
         path: pathlib.Path,
-        weights: GgmlType = GgmlType.F32,
+        weights: GgmlType | Mapping[str, GgmlType] = GgmlType.F32,
         kept: Collection[str] = (),
         tensors_per_file: int = 0,
     ) -> pathlib.Path:
-        """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`; everything else as F32.
+        """Stores the matrices that a quantizer would quantize, but `kept`, as `weights`, one type or one for each
+        name; everything else as F32.
 
         tensors_per_file: splits it into files path-00001-of-0000N.gguf.
         """
@@ -165,9 +166,11 @@ class Model:
             writer.add_feed_forward_length(self.shape.ffn)
         writer.add_vocab_size(self.vocabulary.size)
         for key, value in self.keys.items():
-            name = key if key.startswith("tokenizer.") else f"{self.architecture}.{key}"
+            name = key if key.startswith(("tokenizer.", "quantize.")) else f"{self.architecture}.{key}"
             if isinstance(value, bool):
                 writer.add_bool(name, value)
+            elif isinstance(value, str):
+                writer.add_string(name, value)
             elif isinstance(value, int):
                 writer.add_uint32(name, value)
             elif isinstance(value, float):
@@ -176,8 +179,9 @@ class Model:
                 writer.add_array(name, value)
         self.vocabulary.write(writer)
         for name, tensor in self.tensors.items():
-            if weights != GgmlType.F32 and is_weight(name, tensor) and name not in kept:
-                writer.add_tensor(name, encoded(tensor, weights), raw_dtype=weights)
+            type = weights if isinstance(weights, GgmlType) else weights.get(name, GgmlType.F32)
+            if type != GgmlType.F32 and is_weight(name, tensor) and name not in kept:
+                writer.add_tensor(name, encoded(tensor, type), raw_dtype=type)
             else:
                 writer.add_tensor(name, tensor)
         writer.write_header_to_file()

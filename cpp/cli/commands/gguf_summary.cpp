@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/kernels.h"
+#include "llama/tensor_types.h"
 
 namespace specdec::cli {
 
@@ -37,6 +38,20 @@ TypeTotal sum(const std::vector<TypeTotal>& totals) {
   TypeTotal all{"all", ""};
   for (const TypeTotal& total : totals) all.add(total);
   return all;
+}
+
+std::vector<std::string> kernels_of_tensors(const Parts& parts, const GgufFile& part) {
+  const bool has_output = std::any_of(parts.begin(), parts.end(), [](const GgufFile& file) {
+    return std::any_of(file.tensors.begin(), file.tensors.end(),
+                       [](const GgufTensor& tensor) { return tensor.name == "output.weight"; });
+  });
+  std::vector<std::string> kernels;
+  for (const GgufTensor& tensor : part.tensors) {
+    const bool is_only_looked_up = tensor.name == "token_embd.weight" && has_output;
+    const bool is_multiplied = is_matrix_of_product(tensor.name) && !is_only_looked_up;
+    kernels.emplace_back(is_multiplied ? kernel_of_type(static_cast<int>(tensor.type)) : "");
+  }
+  return kernels;
 }
 
 const GgufValue* hyperparameter(const GgufFile& file, const std::string& name) {

@@ -25,6 +25,10 @@ struct TypeTotal {
 std::vector<TypeTotal> totals_by_type(const Parts& parts);  // most bytes first
 TypeTotal sum(const std::vector<TypeTotal>& totals);
 
+// What multiplies activations by each tensor of a part (graph/kernels.h); empty for those that no product reads: norms,
+// biases, and embeddings that are only looked up.
+std::vector<std::string> kernels_of_tensors(const Parts& parts, const GgufFile& part);
+
 // A hyperparameter such as "block_count", stored as "<architecture>.block_count"; null when the file has none.
 const GgufValue* hyperparameter(const GgufFile& file, const std::string& name);
 std::optional<std::uint64_t> vocabulary_size(const GgufFile& file);

@@ -43,7 +43,8 @@ CommandLine command_line(InfoOptions& options) {
   line.groups = {
       {"Options",
        {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
-        flag({"--tensors"}, options.tensors, "list the tensors; shapes start with the columns, as in ggml"),
+        flag({"--tensors"}, options.tensors,
+             "list the tensors with their shapes, columns first, and what multiplies them"),
         flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
         flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements"),
         integer({"-c", "--ctx-size"}, options.context, 1, 1 << 24,

@@ -62,13 +62,16 @@ Json types_json(const Parts& parts) {
 Json tensors_json(const Parts& parts) {
   Json list = Json::array();
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    for (const GgufTensor& tensor : parts[i].tensors) {
+    const std::vector<std::string> kernels = kernels_of_tensors(parts, parts[i]);
+    for (std::size_t t = 0; t < kernels.size(); ++t) {
+      const GgufTensor& tensor = parts[i].tensors[t];
       list.push_back({{"name", tensor.name},
                       {"type", find_ggml_type(tensor.type)->name},
                       {"shape", tensor.shape},
                       {"bytes", tensor.bytes},
                       {"offset", tensor.offset},
-                      {"part", i}});
+                      {"part", i},
+                      {"kernel", kernels[t].empty() ? Json(nullptr) : Json(kernels[t])}});
     }
   }
   return list;

@@ -215,16 +215,24 @@ std::string metadata_text(const GgufFile& file) {
 }
 
 std::string tensors_text(const Parts& parts) {
-  std::size_t name_width = 0;
-  for (const GgufFile& part : parts) {
-    for (const GgufTensor& tensor : part.tensors) name_width = std::max(name_width, tensor.name.size());
-  }
-  name_width = std::clamp<std::size_t>(name_width, 6, 36);
-  std::string text = "\n" + pad("Tensor", name_width) + "  type              size  shape\n";
+  std::size_t name_width = 6, shape_width = 5;
   for (const GgufFile& part : parts) {
     for (const GgufTensor& tensor : part.tensors) {
+      name_width = std::max(name_width, tensor.name.size());
+      shape_width = std::max(shape_width, shape_text(tensor).size());
+    }
+  }
+  name_width = std::min<std::size_t>(name_width, 36);
+  std::string text =
+      "\n" + pad("Tensor", name_width) + "  type              size  " + pad("shape", shape_width) + "  kernel\n";
+  for (const GgufFile& part : parts) {
+    const std::vector<std::string> kernels = kernels_of_tensors(parts, part);
+    for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+      const GgufTensor& tensor = part.tensors[i];
       text += pad(printable(tensor.name), name_width) + "  " + pad(find_ggml_type(tensor.type)->name, 10) + "  " +
-              pad_left(size_text(tensor.bytes), 10) + "  " + shape_text(tensor) + "\n";
+              pad_left(size_text(tensor.bytes), 10) + "  " +
+              (kernels[i].empty() ? shape_text(tensor) : pad(shape_text(tensor), shape_width) + "  " + kernels[i]) +
+              "\n";
     }
   }
   return text;

@@ -157,6 +157,14 @@ static constexpr std::uint16_t half_of_ue4m3(int bits) {
   const int top = mantissa >= 4 ? 2 : mantissa >= 2 ? 1 : 0;  // mantissa * 2^-10
   return static_cast<std::uint16_t>(mantissa == 0 ? 0 : (top + 5) << 10 | (mantissa << (10 - top) & 1023));
 }
+struct HalvesOfUe4m3 {
+  std::uint16_t half[256] = {};
+  constexpr HalvesOfUe4m3() {
+    for (int bits = 0; bits < 256; ++bits) half[bits] = half_of_ue4m3(bits);
+  }
+};
+static constexpr HalvesOfUe4m3 halves_of_ue4m3;
+
 // Weights 32 part .. 32 part + 31 of a block: the plain statement of the layouts.
 Stored32 stored(Type type, const std::uint8_t* block, int part) noexcept;
 

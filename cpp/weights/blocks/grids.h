@@ -3,6 +3,7 @@
 // them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "weights/blocks/format.h"
@@ -20,9 +21,10 @@ const Grids& grids() noexcept;
 // These follow each other in Type.
 static constexpr bool has_grid(Type type) { return type >= Type::iq3_s && type <= Type::iq1_m; }
 
+// Little-endian.
 static inline std::uint32_t read_bytes(const std::uint8_t* at, int count) {
   std::uint32_t value = 0;
-  for (int i = 0; i < count; ++i) value |= static_cast<std::uint32_t>(at[i]) << (8 * i);
+  __builtin_memcpy(&value, at, static_cast<std::size_t>(count));
   return value;
 }
 
@@ -71,8 +73,8 @@ static inline std::uint64_t grid_codes(const Grids& grids, const std::uint8_t* b
     const std::uint32_t high = read_bytes(block + 34 + 2 * part, 2) >> (3 * eight) & 7;
     return grids.iq1[block[2 + 4 * part + eight] | high << 8];
   } else {  // IQ1_M: 32 bytes, half as many of 3 high bits and the sign of an eighth; 16 scales and d in 8 bytes
-    const int high = block[32 + 2 * part + eight / 2] >> (4 * (eight % 2)) & 15;
-    return grids.iq1[block[4 * part + eight] | (high & 7) << 8] | spread.bits[high >= 8 ? 255 : 0] << 2;
+    const unsigned high = block[32 + 2 * part + eight / 2] >> (4 * (eight % 2)) & 15u;
+    return grids.iq1[block[4 * part + eight] | (high & 7) << 8] | (high >> 3) * 0x0404040404040404u;
   }
 }
 

@@ -116,7 +116,7 @@ static inline Stored32 stored_in_file(Type type, const std::uint8_t* block, int 
     case Type::nvfp4:  // 4 scales; per group 8 bytes: column i in the low half of byte i, 8 + i in its high half
       for (int g = 0; g < 2; ++g) {
         const std::uint8_t* bytes = block + 4 + 16 * part + 8 * g;
-        w.d[g] = half_of_ue4m3(block[2 * part + g]);
+        w.d[g] = halves_of_ue4m3.half[block[2 * part + g]];
         w.scale_code[g] = 1;
         for (int i = 0; i < 8; ++i) {
           w.code[16 * g + i] = bytes[i] & 15;

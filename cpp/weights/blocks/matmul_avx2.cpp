@@ -15,6 +15,7 @@ namespace {
 #include "weights/blocks/vectors_256.h"
 
 constexpr int repeats_in_registers = 4;  // products take longer than decoding
+constexpr int slow_repeats_in_registers = 1;
 
 template <Type type>
 constexpr bool signed_bytes = format_of(type).highest > 63;
@@ -53,11 +54,18 @@ SPECDEC_INLINE void group_sums(const Weights& weights, const PanelBlock* x, int 
           const __m256i pairs = signed_bytes<type>
                                     ? _mm256_maddubs_epi16(_mm256_abs_epi8(w[v]), _mm256_sign_epi8(a, w[v]))
                                     : _mm256_maddubs_epi16(w[v], a);
-          words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
-          __asm__("" : "+x"(words[c][v]));  // evaluate it here, or the compiler reorders the sums and spills
+          // Evaluated here, or the compiler reorders the sums and spills.
+          if constexpr (step == 1) {
+            sums[c][v] = _mm256_add_epi32(sums[c][v], _mm256_madd_epi16(pairs, ones));
+            __asm__("" : "+x"(sums[c][v]));
+          } else {
+            words[c][v] = i == first ? pairs : _mm256_add_epi16(words[c][v], pairs);
+            __asm__("" : "+x"(words[c][v]));
+          }
         }
       }
     }
+    if constexpr (step == 1) continue;
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
 #pragma GCC unroll 2

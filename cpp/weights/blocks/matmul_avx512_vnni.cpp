@@ -15,6 +15,7 @@ using Floats = __m512;
 constexpr int vector_rows = 16;
 constexpr int columns_at_once = 8;
 constexpr int repeats_in_registers = 2;
+constexpr int slow_repeats_in_registers = 2;
 
 SPECDEC_INLINE Codes load_codes(const void* p) { return _mm512_loadu_si512(p); }
 SPECDEC_INLINE void store_codes(void* p, Codes v) { _mm512_storeu_si512(p, v); }

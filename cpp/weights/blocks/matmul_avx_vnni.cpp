@@ -12,6 +12,7 @@ namespace {
 #include "weights/blocks/vectors_256.h"
 
 constexpr int repeats_in_registers = 2;
+constexpr int slow_repeats_in_registers = 1;
 
 SPECDEC_INLINE Ints add_products(Ints sum, Ints w, Ints a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 

@@ -1,7 +1,8 @@
 // The loops over rows, tiles and columns; included by one file per instruction set, which defines in an anonymous
 // namespace
 //   columns_at_once            the most columns that multiply_columns takes, a divisor of panel_width
-//   repeats_in_registers       how often a tile of codes of one plane may be decoded before storing it pays
+//   repeats_in_registers       how often a tile may be decoded before storing it pays
+//   slow_repeats_in_registers  the same for tiles with codes of two planes or a scale for every 16 columns
 //   vector_rows                rows in a vector
 //   Codes, Ints, Floats        vectors of four codes, one sum, one number per row, with load_codes, store_codes,
 //                              load_floats, store_floats, load_halves (F16), load_bfloats (BF16), load_bytes (int8),
@@ -230,8 +231,10 @@ void multiply_tile(const Weights& w, std::int64_t first_block, std::int64_t bloc
 
 // With more columns than this, storing a decoded tile pays; never where codes are bytes already.
 template <Type type>
-constexpr std::int64_t columns_in_registers =
-    low_bits(type) == 8 ? INT64_MAX : (high_bits(type) == 0 ? repeats_in_registers : 2) * columns_at_once;
+constexpr std::int64_t columns_in_registers = low_bits(type) == 8 ? INT64_MAX
+                                              : high_bits(type) > 0 || format_of(type).group < block_size
+                                                  ? slow_repeats_in_registers* columns_at_once
+                                                  : repeats_in_registers* columns_at_once;
 
 // 16 rows from `row` on as the file has them, `rows` of which exist, times all columns.
 template <Type type>

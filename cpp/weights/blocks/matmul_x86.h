@@ -149,24 +149,32 @@ SPECDEC_INLINE void store_ternary(__m256i v, int digits, int step, int column, P
   }
 }
 
-// Columns 32 part + 16 half .. + 15 of 8 rows.
-template <Type type>
-SPECDEC_INLINE Quad load_grid(const Grids& entries, Rows rows, int part, int half) {
-  __builtin_prefetch(rows.ahead + 8 * format_of(type).bytes * (2 * part + half) / 16, 0, 2);
-  const auto row = [&](int r) {
-    const std::uint8_t* block = rows.at + r * rows.stride;
-    return _mm_set_epi64x(static_cast<long long>(grid_codes<type>(entries, block, part, 2 * half + 1)),
-                          static_cast<long long>(grid_codes<type>(entries, block, part, 2 * half)));
-  };
-  __m256i a[4];
-  for (int r = 0; r < 4; ++r) a[r] = pair(row(r), row(r + 4));
-  return transposed(a);
-}
 template <Type type>
 SPECDEC_INLINE __m256i finished_grid(__m256i v) {
   if constexpr (has_table(type)) return table_codes<type>(v);
   else if constexpr (format_of(type).step == 2) return _mm256_add_epi8(v, v);
   else return v;
+}
+
+// Entries of grids, row by row, then transposed.
+template <Type type>
+SPECDEC_INLINE void decode_grid(Rows rows, Place to) {
+  constexpr int columns = format_of(type).columns;
+  const Grids& entries = grids();
+  std::uint64_t codes[8][columns / 8];
+  for (int r = 0; r < 8; ++r) {
+    const std::uint8_t* block = rows.at + r * rows.stride;
+    for (int part = 0; part < columns / 32; ++part) {
+#pragma GCC unroll 4
+      for (int eight = 0; eight < 4; ++eight)
+        codes[r][4 * part + eight] = grid_codes<type>(entries, block, part, eight);
+    }
+  }
+  const Rows decoded{reinterpret_cast<const std::uint8_t*>(codes), columns, rows.ahead};
+  for (int column = 0; column < columns; column += 16) {
+    const Quad q = load({decoded.at + column, columns, rows.ahead + 8 * column * format_of(type).bytes / columns});
+    for (int g = 0; g < 4; ++g) to.store(column + 4 * g, finished_grid<type>(q.part[g]));
+  }
 }
 
 template <Type type>
@@ -283,13 +291,7 @@ SPECDEC_INLINE void decode_codes(Rows rows, Place to) {
     }
     store_ternary(row_ints(rows, 48), 4, 4, 240, to);
   } else if constexpr (has_grid(type)) {
-    const Grids& entries = grids();
-    for (int part = 0; part < 8; ++part) {
-      for (int half = 0; half < 2; ++half) {
-        const Quad q = load_grid<type>(entries, rows, part, half);
-        for (int g = 0; g < 4; ++g) to.store(32 * part + 16 * half + 4 * g, finished_grid<type>(q.part[g]));
-      }
-    }
+    decode_grid<type>(rows, to);
   }
 }
 
@@ -346,7 +348,7 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
     scale.store(0, _mm256_castsi256_ps(_mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
   } else if constexpr (type == Type::nvfp4) {
     for (int g = 0; g < 4; ++g) {
-      const auto at = [&](int r) { return static_cast<short>(half_of_ue4m3(rows.at[r * rows.stride + g])); };
+      const auto at = [&](int r) { return static_cast<short>(halves_of_ue4m3.half[rows.at[r * rows.stride + g]]); };
       scale.store(g, _mm256_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7))));
     }
   } else if constexpr (!has_scale_codes(type)) {
@@ -358,16 +360,38 @@ SPECDEC_INLINE void decode_scales(Rows rows, Scales scale, Scales offset) {
     const __m256 unit = _mm256_set1_ps(format_of(type).unit);
     const __m128i halves = _mm_setr_epi16(d_at(0), d_at(1), d_at(2), d_at(3), d_at(4), d_at(5), d_at(6), d_at(7));
     const __m256 d = _mm256_mul_ps(_mm256_cvtph_ps(halves), unit);
-    for (int g = 0; g < groups_of(type); ++g) {
-      const int part = g * format_of(type).group / 32, half = g * format_of(type).group / 16 % 2;
-      const auto at = [&](int r) { return grid_scale<type>(rows.at + r * rows.stride, part, half); };
-      scale.store_products(g, _mm256_setr_epi32(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)), d);
-      if constexpr (format_of(type).offsets) {
-        const auto offset_at = [&](int r) { return -grid_offset(rows.at + r * rows.stride, part); };
-        offset.store_products(g,
-                              _mm256_setr_epi32(offset_at(0), offset_at(1), offset_at(2), offset_at(3), offset_at(4),
-                                                offset_at(5), offset_at(6), offset_at(7)),
-                              d);
+    const __m256i ones = _mm256_set1_epi32(1);
+    const auto odd = [&](__m256i v, int shift, int mask) {
+      v = _mm256_and_si256(_mm256_srli_epi32(v, shift), _mm256_set1_epi32(mask));
+      return _mm256_add_epi32(_mm256_add_epi32(v, v), ones);
+    };
+    if constexpr (type == Type::iq3_s) {
+      const __m256i v = row_ints(rows, 106);
+      for (int part = 0; part < 8; ++part) scale.store_products(part, odd(v, 4 * part, 15), d);
+    } else if constexpr (type == Type::iq3_xxs) {
+      for (int half = 0; half < 2; ++half) {
+        const Quad q = load(rows + (66 + 16 * half));
+        for (int g = 0; g < 4; ++g) scale.store_products(4 * half + g, odd(q.part[g], 28, 15), d);
+      }
+    } else if constexpr (type == Type::iq2_xxs) {
+      for (int pair = 0; pair < 4; ++pair) {
+        const Quad q = load(rows + (2 + 16 * pair));
+        for (int i = 0; i < 2; ++i) scale.store_products(2 * pair + i, odd(q.part[2 * i + 1], 28, 15), d);
+      }
+    } else if constexpr (type == Type::iq2_xs || type == Type::iq2_s) {
+      const Quad q = load(rows + (format_of(type).bytes - 16));  // the last 8 bytes
+      for (int g = 0; g < 16; ++g) scale.store_products(g, odd(q.part[2 + g / 8], 4 * (g % 8), 15), d);
+    } else if constexpr (type == Type::iq1_m) {
+      const Quad q = load(rows + 40);  // the last 8 bytes: 4 scales in each two
+      for (int g = 0; g < 16; ++g)
+        scale.store_products(g, odd(q.part[2 + g / 8], 16 * (g / 4 % 2) + 3 * (g % 4), 7), d);
+    } else {
+      const Quad q = load(rows + 34);
+      for (int part = 0; part < 8; ++part) {
+        const __m256i v = part % 2 == 0 ? _mm256_slli_epi32(q.part[part / 2], 16) : q.part[part / 2];
+        const __m256 eighth = _mm256_mul_ps(d, _mm256_cvtepi32_ps(odd(v, 28, 7)));
+        scale.store(part, _mm256_mul_ps(eighth, _mm256_set1_ps(8.0f)));
+        offset.store(part, _mm256_xor_ps(eighth, _mm256_and_ps(_mm256_castsi256_ps(v), _mm256_set1_ps(-0.0f))));
       }
     }
   } else if constexpr (type == Type::q4_k || type == Type::q5_k) {

@@ -9,6 +9,7 @@ using Floats = float32x4_t;
 constexpr int vector_rows = 4;
 constexpr int columns_at_once = 4;
 constexpr int repeats_in_registers = 2;
+constexpr int slow_repeats_in_registers = 2;
 
 SPECDEC_INLINE Codes load_codes(const std::uint8_t* p) { return vreinterpretq_s8_u8(vld1q_u8(p)); }
 SPECDEC_INLINE void store_codes(std::uint8_t* p, Codes v) { vst1q_u8(p, vreinterpretq_u8_s8(v)); }
