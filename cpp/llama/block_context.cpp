@@ -106,18 +106,27 @@ void BlockContext::fill(const std::vector<Block>& blocks, int num_places) {
   }
   num_places_ = num_places;
   remember_lengths();
+  if (has_confidences()) llama_set_embeddings(get(), true);  // the rows that the output matrix reads
   try {
     decode(inputs_);
   } catch (...) {
+    llama_set_embeddings(get(), false);
     for (const Block& block : blocks) put_back(block.slot);
     throw;
   }
+  llama_set_embeddings(get(), false);
   for (const Block& block : blocks) put_back(block.slot);
 }
 
-const float* BlockContext::logits(int row) const {
+int BlockContext::place_of(int row) const {
   const int block = row / num_places_, place = row % num_places_;
-  return Context::logits(block * block_tokens(num_places_) + place + (file_.fills_anchor ? 0 : 1));
+  return block * block_tokens(num_places_) + place + (file_.fills_anchor ? 0 : 1);
+}
+
+const float* BlockContext::logits(int row) const { return Context::logits(place_of(row)); }
+
+float BlockContext::score(int row) const {
+  return model().block_rows()->score(llama_get_embeddings_ith(get(), place_of(row)));
 }
 
 }  // namespace specdec

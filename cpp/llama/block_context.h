@@ -30,6 +30,11 @@ class BlockContext final : public Context, public BlockLayers {
   void read(const std::vector<Rows>& inputs, const float* rows) override;
   void fill(const std::vector<Block>& blocks, int num_places) override;
   const float* logits(int row) const override;
+  bool has_confidences() const override { return model().block_rows()->has_confidences(); }
+  float score(int row) const override;
+  double confidence(float score, Token before) const override {
+    return model().block_rows()->confidence(score, before);
+  }
   void empty(int slot, int position) override { start_at(slot, position); }
   bool finishes_rows() const override { return model().block_rows()->changes(); }
   void finish_row(Token before, float* logits) const override { model().block_rows()->finish(before, logits); }
@@ -37,6 +42,7 @@ class BlockContext final : public Context, public BlockLayers {
  private:
   bool can_pad() const override { return false; }
   int block_tokens(int num_places) const { return num_places + (file_.fills_anchor ? 0 : 1); }
+  int place_of(int row) const;  // in the last blocks' pass
 
   void remember_lengths();
   void put_back(int slot);

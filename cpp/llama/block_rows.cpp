@@ -48,7 +48,8 @@ BlockRows::BlockRows(llama_model* model)
   for (const ggml_tensor* t : {w1_, w2_}) {
     if (!is_in_memory(t) || !can_decode_rows(t)) reject(t);
   }
-  for (const ggml_tensor* t : {model->dspark_markov_w2_s, model->d2t}) {
+  ggml_tensor* const confidence = model->dspark_conf_proj;
+  for (const ggml_tensor* t : {model->dspark_markov_w2_s, model->d2t, confidence, model->dspark_conf_proj_b}) {
     if (t != nullptr && !is_in_memory(t)) reject(t);
   }
   if (model->dspark_markov_w2_s != nullptr) bias_scale_ = *static_cast<const float*>(model->dspark_markov_w2_s->data);
@@ -56,7 +57,29 @@ BlockRows::BlockRows(llama_model* model)
     const auto* const ids = static_cast<const std::int64_t*>(model->d2t->data);
     ids_.assign(ids, ids + model->d2t->ne[0]);
   }
+  if (confidence != nullptr) {
+    if (!can_decode_rows(confidence)) reject(confidence);
+    confidence_.resize(idx(confidence->ne[0]));
+    decode_rows(confidence, 0, 1, confidence_.data());
+    if (model->dspark_conf_proj_b != nullptr) decode_rows(model->dspark_conf_proj_b, 0, 1, &confidence_bias_);
+  }
   model->dspark_markov_w1 = model->dspark_markov_w2 = nullptr;
+}
+
+float BlockRows::score(const float* hidden_row) const {
+  const std::int64_t size = static_cast<std::int64_t>(confidence_.size()) - w1_->ne[0];
+  return dot(confidence_.data(), hidden_row, size) + confidence_bias_;
+}
+
+double BlockRows::confidence(float score, Token before) const {
+  const std::int64_t rank = w1_->ne[0];
+  double log_odds = score;
+  if (before < w1_->ne[1]) {
+    std::vector<float> of_before(idx(rank));
+    decode_rows(w1_, before, 1, of_before.data());
+    log_odds += dot(confidence_.data() + (confidence_.size() - idx(rank)), of_before.data(), rank);
+  }
+  return std::isnan(log_odds) ? 0.5 : 1.0 / (1.0 + std::exp(-log_odds));
 }
 
 void BlockRows::finish(Token before, float* logits) const {

@@ -39,6 +39,7 @@ void BlockDrafter::skip_lost_rows(int slot) {
 void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
   pass_size_ = 0;
   logits_.clear();
+  confidences_.clear();
   read(inputs);
   std::vector<int> unfilled;
   for (const PassInput& input : inputs) {
@@ -53,8 +54,13 @@ void BlockDrafter::decode(const std::vector<PassInput>& inputs) {
   if (!unfilled.empty()) fill(unfilled);
   finished_.resize(std::max(finished_.size(), inputs.size()));
   for (const PassInput& input : inputs) {
-    at(input.slot).length += input.num_tokens;
-    if (input.num_rows == 1) logits_.push_back(row(input, logits_.size()));
+    Slot& s = at(input.slot);
+    s.length += input.num_tokens;
+    if (input.num_rows == 0) continue;
+    logits_.push_back(row(input, logits_.size()));
+    if (!layers_.has_confidences()) continue;
+    const float score = s.scores[idx(place(input.slot, s.length))];
+    confidences_.push_back(layers_.confidence(score, input.tokens[input.num_tokens - 1]));
   }
 }
 
@@ -111,6 +117,9 @@ void BlockDrafter::fill(const std::vector<int>& slots) {
       Slot& s = at(blocks[i].slot);
       s.num_places = num_places;
       s.first_row = static_cast<int>(i) * num_places;
+      if (!layers_.has_confidences()) continue;
+      s.scores.clear();
+      for (int row = s.first_row; row < s.first_row + num_places; ++row) s.scores.push_back(layers_.score(row));
     }
     left = others;
   }
@@ -138,6 +147,10 @@ const float* BlockDrafter::row(const PassInput& input, std::size_t index) {
   finished.assign(logits, logits + size);
   layers_.finish_row(input.tokens[input.num_tokens - 1], finished.data());
   return finished.data();
+}
+
+std::optional<double> BlockDrafter::confidence(int row) const {
+  return confidences_.empty() ? std::nullopt : std::optional(confidences_[idx(row)]);
 }
 
 void BlockDrafter::truncate(int slot, int length) {

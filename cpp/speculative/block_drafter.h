@@ -7,6 +7,7 @@
 // before anything is sampled from the row.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/index.h"
@@ -31,6 +32,7 @@ class BlockDrafter final : public HeadModel {
   // num_rows of an input is 0 or 1.
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override { return logits_[idx(row)]; }
+  std::optional<double> confidence(int row) const override;
   int pass_size() const override { return pass_size_; }
   int length(int slot) const override { return at(slot).length; }
   // Forgets the block.
@@ -55,6 +57,7 @@ class BlockDrafter final : public HeadModel {
     int num_places = 0;    // of the block that is filled; 0: none
     int first_row = -1;    // of the block, in the layers; negative: its rows are in `rows`
     std::vector<float> rows;
+    std::vector<float> scores;  // of the places, if the layers have confidences
   };
   Slot& at(int slot) { return slots_[idx(slot)]; }
   const Slot& at(int slot) const { return slots_[idx(slot)]; }
@@ -77,6 +80,7 @@ class BlockDrafter final : public HeadModel {
   int pass_size_ = 0;
   std::vector<const float*> logits_;          // of the last decode()
   std::vector<std::vector<float>> finished_;  // those of them that the layers finish
+  std::vector<double> confidences_;           // of the rows, if the layers have any
   std::vector<float> target_rows_;            // scratch of read()
 };
 

@@ -1,7 +1,5 @@
 #include "speculative/combined_proposer.h"
 
-#include <algorithm>
-
 #include "speculative/copies.h"
 
 namespace specdec {
@@ -26,7 +24,7 @@ void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
   const Sequence& s = *request.sequence;
   text_.look_up(s, most_copies(request), copies_);
   if (copies_.empty()) return;
-  const int num_unread = model_.can_draft(request) ? std::max(1, model_.num_unread(s)) : 0;
+  const int num_unread = model_.can_draft(request) ? model_.num_unread(s) : no_draft_model;
   add_copies(request, copies_, least_confidence_, num_unread);
 }
 

@@ -38,7 +38,7 @@ inline void drop_forbidden(Sequence& s, std::vector<Copy>& copies) {
 // number for K, those before the first with less confidence than `least`. num_unread: see DraftLength. Returns how many
 // were added.
 inline int add_copies(const ProposalRequest& request, std::vector<Copy>& copies, double least = 0.0,
-                      int num_unread = 0) {
+                      int num_unread = no_draft_model) {
   Sequence& s = *request.sequence;
   drop_forbidden(s, copies);
   if (copies.empty()) return 0;

@@ -15,8 +15,10 @@ struct Copy {
   DraftOrigin origin = DraftOrigin::suffix;
 };
 
-// Confidences are in [0, 1]: that of a row is the probability of its most likely token, that of a draft the token's
-// own.
+constexpr int no_draft_model = -1;  // in place of the number of tokens that it has not read
+
+// Confidences are in [0, 1]: that of a row is the probability of its most likely token, or the draft model's own
+// estimate of its acceptance; that of a draft the token's probability.
 class DraftLength {
  public:
   virtual ~DraftLength() = default;
@@ -26,7 +28,7 @@ class DraftLength {
   virtual int longest_draft() const { return max_draft_tokens; }
   // Text proposes these tokens for the next places: how many of them, from the first on, shall be drafts? The caller
   // adds them. num_unread: tokens that a draft model would have to read before it could propose the next one instead;
-  // 0: there is no draft model.
+  // 0: the row is there already.
   virtual int worth_copying(Sequence& sequence, const std::vector<Copy>& copies, int num_unread) = 0;
   // The next token is certain, because a constraint allows no other: shall it be a draft? The caller adds it.
   virtual bool worth_a_certain_draft(Sequence& /*sequence*/) { return true; }

@@ -148,11 +148,11 @@ int DraftModelProposer::read(const std::vector<ProposalRequest>& requests) {
 
 // Appends a token sampled from the row. Returns false if the row makes a draft not worthwhile, or holds invalid logits,
 // or if the draft model can propose none of the tokens that the constraint and the bans allow.
-bool DraftModelProposer::draft(const ProposalRequest& request, const float* logits) {
+bool DraftModelProposer::draft(const ProposalRequest& request, int row) {
   try {
     return reading_logits_of("draft", [&] {
       try {
-        return draw(request, logits);
+        return draw(request, row);
       } catch (const sampling::NoTokenLeft&) {
         const Sequence& s = *request.sequence;
         if (!s.constraint && !s.transforms.bans()) throw;
@@ -165,32 +165,33 @@ bool DraftModelProposer::draft(const ProposalRequest& request, const float* logi
   }
 }
 
-bool DraftModelProposer::draw(const ProposalRequest& request, const float* logits) {
+bool DraftModelProposer::draw(const ProposalRequest& request, int row) {
   Sequence& s = *request.sequence;
+  const float* const logits = draft_.logits(row);
   const int place = s.num_drafted();
   const int history = static_cast<int>(s.tokens.size());
-  const auto worth_a_draft = [&](double row_confidence) {
-    return request.adaptive == nullptr || request.adaptive->worth_a_draft(s, row_confidence);
-  };
   const sampling::TokenMask* const mask = s.mask(history);
   Token token = 0;
   double row_confidence = 0.0, confidence = 0.0;
+  const auto worth_a_draft = [&](double likeliest) {
+    if (request.adaptive == nullptr) return true;
+    row_confidence = draft_.confidence(row).value_or(likeliest);
+    return request.adaptive->worth_a_draft(s, row_confidence);
+  };
   const bool greedy = s.transforms.params().greedy();
   if (greedy || s.drafting == Drafting::argmax) {
     token = s.transforms.argmax(logits, vocabulary_size_, s.tokens.data(), history, mask);
-    if (request.adaptive != nullptr)
-      row_confidence = confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
-    if (!worth_a_draft(row_confidence)) return false;
+    if (request.adaptive != nullptr) confidence = std::exp(sampling::log_softmax(logits, vocabulary_size_, token));
+    if (!worth_a_draft(confidence)) return false;
     if (!greedy) s.draft_row(place).set_one_hot(token);
   } else {
-    sampling::Distribution& row = s.draft_row(place);
-    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, row, mask, s.xtc_draw(history));
-    row_confidence = *std::max_element(row.probs.begin(), row.probs.end());
-    if (!worth_a_draft(row_confidence)) return false;
+    sampling::Distribution& probs = s.draft_row(place);
+    s.transforms.apply(logits, vocabulary_size_, s.tokens.data(), history, probs, mask, s.xtc_draw(history));
+    if (!worth_a_draft(*std::max_element(probs.probs.begin(), probs.probs.end()))) return false;
     token = s.verification == Verification::invariant
-                ? sampling::gumbel_max(row, *s.uniforms, history)
-                : sampling::draw(row, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
-    confidence = row.probability(token);
+                ? sampling::gumbel_max(probs, *s.uniforms, history)
+                : sampling::draw(probs, s.uniforms->uniform(s.num_committed, place, sampling::Purpose::draft));
+    confidence = probs.probability(token);
   }
   s.add_draft(token, DraftOrigin::model);
   if (request.adaptive != nullptr) request.adaptive->drafted(s, {row_confidence, confidence});
@@ -218,7 +219,7 @@ void DraftModelProposer::extend(std::vector<ProposalRequest>& running, Stats& st
     }
     Stopwatch watch(stats.sampling_seconds);
     int row = 0;
-    const auto has_ended = [&](const ProposalRequest& r) { return !draft(r, draft_.logits(row++)); };
+    const auto has_ended = [&](const ProposalRequest& r) { return !draft(r, row++); };
     running.erase(std::remove_if(running.begin(), running.end(), has_ended), running.end());
   }
   if (rule != nullptr && num_tokens > 0) rule->record_draft_pass(num_rows, num_tokens, seconds);

@@ -41,8 +41,8 @@ class DraftModelProposer final : public Proposer {
   bool needs_draft(const ProposalRequest& request) const;
   void read_prompts(const std::vector<ProposalRequest>& requests, Stats& stats);
   int read(const std::vector<ProposalRequest>& requests);
-  bool draft(const ProposalRequest& request, const float* logits);
-  bool draw(const ProposalRequest& request, const float* logits);
+  bool draft(const ProposalRequest& request, int row);
+  bool draw(const ProposalRequest& request, int row);
 
   LanguageModel& draft_;
   std::optional<DraftWindow> window_;  // of the draft; none: it reads everything

@@ -56,6 +56,12 @@ class BlockLayers : public virtual LanguageModel {
   // Changes the logits of a place once the token before it is known.
   virtual bool finishes_rows() const { return false; }
   virtual void finish_row(Token /*before*/, float* /*logits*/) const {}
+
+  // The layers' own estimate of the probability that a draft of a place is accepted, once the token before it is known.
+  // score(): what the pass says about the place; of row b * num_places + i, as logits().
+  virtual bool has_confidences() const { return false; }
+  virtual float score(int /*row*/) const { return 0.0f; }
+  virtual double confidence(float /*score*/, Token /*before*/) const { return 0.0; }
 };
 
 }  // namespace specdec

@@ -156,11 +156,17 @@ def gemma4_assistant_drafts(head: Model, target: Model, tokens: list[int], count
 
 
 def block_drafts(
-    drafter: Model, block: Block, target: Model, tokens: list[int], num_places: int, banned: list[int]
+    drafter: Model,
+    block: Block,
+    target: Model,
+    tokens: list[int],
+    num_places: int,
+    banned: list[int],
+    confidences: list[float] | None = None,
 ) -> list[int]:
     """What a block drafter drafts greedily as llama.cpp uses it (common/speculative.cpp): its layers attend to keys and
     values made of the target's rows of all tokens but the last, and to the block's own. With a bias, each draft's is
-    that of the draft before it.
+    that of the draft before it. confidences: where those of a DSpark drafter go.
     """
     t, s, read = drafter.tensors, drafter.shape, drafter.keys["target_layers"]
     assert isinstance(read, list)
@@ -197,11 +203,16 @@ def block_drafts(
     matrix = t.get("output.weight", target.tensors["output.weight"])
     ids = t["d2t"].astype(np.int64) if "d2t" in t else np.arange(len(matrix))
     logits_rows = np.full((num_places, drafter.vocabulary.size), -np.inf)
-    logits_rows[:, ids] = exact(matrix, rms_norm(x, t["output_norm.weight"]))[first:]
+    hidden = rms_norm(x, t["output_norm.weight"])[first:]
+    logits_rows[:, ids] = exact(matrix, hidden)
     drafts: list[int] = []
-    for row in logits_rows:
+    for row, state in zip(logits_rows, hidden, strict=True):
         if block.biased:
-            row[ids] += t["markov_w2.weight"].astype(np.float64) @ t["markov_w1.weight"][(tokens + drafts)[-1]]
+            before = t["markov_w1.weight"][(tokens + drafts)[-1]]
+            row[ids] += t["markov_w2.weight"].astype(np.float64) @ before
+            if confidences is not None:
+                log_odds = t["conf_proj.weight"][0] @ np.hstack([state, before]) + t["conf_proj.bias"][0]
+                confidences.append(1 / (1 + np.exp(-log_odds)))
         row[banned] = -np.inf
         drafts.append(int(row.argmax()))
     return drafts

@@ -149,7 +149,7 @@ class Machine {
     std::vector<Copy> copies;
     for (const Place& place : places)
       copies.push_back({random_() < place.acceptance ? right : wrong, place.confidence});
-    const int count = rule_.worth_copying(t.sequence, copies, world.draft_pass ? num_unread : 0);
+    const int count = rule_.worth_copying(t.sequence, copies, world.draft_pass ? num_unread : no_draft_model);
     for (int i = 0; i < count; ++i) {
       const auto place = static_cast<std::size_t>(i);
       t.sequence.add_draft(right, DraftOrigin::suffix);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "check.h"
 #include "speculative/block_drafter.h"
@@ -78,6 +79,34 @@ TEST(drafts_are_those_of_the_rows) {
       const Text text(s->tokens.begin(), s->tokens.begin() + committed + i);
       const std::vector<float> row = toy.layers.logits_after(text, committed, places);
       CHECK(s->tokens[text.size()] == std::max_element(row.begin(), row.end()) - row.begin());
+    }
+  }
+}
+
+// With other blocks in the same passes and in between.
+TEST(confidences_are_those_of_the_rows) {
+  constexpr int slots = 3, batch = 12;
+  for (const bool biased : {true, false}) {
+    Drafter toy(slots, 64, biased, batch);
+    std::vector<PassInput> inputs;
+    const auto check = [&](int length) {
+      toy.drafter.decode(inputs);
+      for (int slot = 0; slot < slots; ++slot) {
+        const Text text(prompt.begin(), prompt.begin() + length - slot);
+        const std::optional<double> confidence = toy.drafter.confidence(slot);
+        CHECK(confidence.has_value() == biased);
+        if (biased) CHECK_NEAR(*confidence, toy.layers.confidence_after(text, 3 - slot, places), 1e-12);
+      }
+    };
+    for (int slot = 0; slot < slots; ++slot) {
+      const int committed = 3 - slot;
+      if (committed > 1) toy.drafter.target().decode({{slot, prompt.data(), committed - 1, 0}});
+      inputs.push_back({slot, prompt.data(), committed, 1});
+    }
+    check(3);
+    for (int length = 4; length <= 6; ++length) {
+      for (PassInput& input : inputs) input = {input.slot, prompt.data() + length - 1 - input.slot, 1, 1};
+      check(length);
     }
   }
 }

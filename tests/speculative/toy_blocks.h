@@ -1,5 +1,6 @@
 // The layers of a block drafter small enough to enumerate: the logits of a place are a hash of the target's hidden
-// rows, of the anchor, of the place and of how many there are. With a bias they change with the token before.
+// rows, of the anchor, of the place and of how many there are. With a bias they change with the token before, and each
+// place has a confidence, which does so too.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +62,11 @@ class BlockLayers final : public specdec::BlockLayers {
     for (const Block& block : blocks) {
       check_slot(block.slot);
       pass_size_ += num_places + 1;
-      for (int place = 0; place < num_places; ++place)
-        rows_.push_back(base_logits(cache(block.slot).rows, block.anchor, place, num_places));
+      for (int place = 0; place < num_places; ++place) {
+        const std::uint64_t hash = base_hash(cache(block.slot).rows, block.anchor, place, num_places);
+        rows_.push_back(base_logits(hash));
+        scores_.push_back(base_score(hash));
+      }
     }
   }
   void empty(int slot, int position) override { caches_.at(static_cast<std::size_t>(slot)) = {position, {}}; }
@@ -74,6 +78,11 @@ class BlockLayers final : public specdec::BlockLayers {
       logits[token] += static_cast<float>(hash % 2001) / 1000.0f - 1.0f;
     }
   }
+  bool has_confidences() const override { return biased_; }
+  float score(int row) const override { return scores_.at(static_cast<std::size_t>(row)); }
+  double confidence(float score, Token before) const override {
+    return 0.5 * score + 0.5 * fraction(mix(seed_ + 11 + static_cast<std::uint64_t>(before)));
+  }
   void truncate(int slot, int length) override {
     Read& cache = caches_.at(static_cast<std::size_t>(slot));
     if (length <= cache.first) cache = {};
@@ -84,12 +93,12 @@ class BlockLayers final : public specdec::BlockLayers {
 
   // The row after `text`, whose first num_committed tokens are committed.
   std::vector<float> logits_after(const std::vector<Token>& text, int num_committed, int num_places) const {
-    std::vector<float> rows;
-    for (int i = 0; i < num_committed - 1; ++i) rows.push_back(row_of(text, i));
-    const auto place = static_cast<int>(text.size()) - num_committed;
-    std::vector<float> logits = base_logits(rows, text[static_cast<std::size_t>(num_committed - 1)], place, num_places);
+    std::vector<float> logits = base_logits(hash_after(text, num_committed, num_places));
     if (biased_) finish_row(text.back(), logits.data());
     return logits;
+  }
+  double confidence_after(const std::vector<Token>& text, int num_committed, int num_places) const {
+    return confidence(base_score(hash_after(text, num_committed, num_places)), text.back());
   }
   static float row_of(const std::vector<Token>& text, int position) {
     return Model::hidden_after({text.begin(), text.begin() + position + 1});
@@ -103,6 +112,7 @@ class BlockLayers final : public specdec::BlockLayers {
     ++num_passes;
     if (before_pass) before_pass(num_passes);
     rows_.clear();
+    scores_.clear();
     pass_size_ = 0;
     previous_slot_ = -1;
   }
@@ -110,14 +120,24 @@ class BlockLayers final : public specdec::BlockLayers {
     if (slot <= previous_slot_) throw std::logic_error("slots must ascend");
     previous_slot_ = slot;
   }
-  std::vector<float> base_logits(const std::vector<float>& rows, Token anchor, int place, int num_places) const {
+  static float fraction(std::uint64_t hash) { return static_cast<float>(hash % 1000) / 1000.0f; }
+  std::uint64_t hash_after(const std::vector<Token>& text, int num_committed, int num_places) const {
+    std::vector<float> rows;
+    for (int i = 0; i < num_committed - 1; ++i) rows.push_back(row_of(text, i));
+    const auto place = static_cast<int>(text.size()) - num_committed;
+    return base_hash(rows, text[static_cast<std::size_t>(num_committed - 1)], place, num_places);
+  }
+  std::uint64_t base_hash(const std::vector<float>& rows, Token anchor, int place, int num_places) const {
     std::uint64_t hash = mix(seed_ + static_cast<std::uint64_t>(place * 64 + num_places));
     for (const float row : rows) {
       std::uint32_t bits = 0;
       std::memcpy(&bits, &row, sizeof bits);
       hash = mix(hash ^ bits);
     }
-    hash = mix(hash ^ static_cast<std::uint64_t>(anchor));
+    return mix(hash ^ static_cast<std::uint64_t>(anchor));
+  }
+  static float base_score(std::uint64_t hash) { return fraction(mix(hash + 13)); }
+  std::vector<float> base_logits(std::uint64_t hash) const {
     std::vector<float> logits;
     for (int token = 0; token < vocabulary_; ++token) {
       hash = mix(hash);
@@ -134,6 +154,7 @@ class BlockLayers final : public specdec::BlockLayers {
   int pass_size_ = 0, previous_slot_ = -1;
   std::vector<Read> caches_;
   std::vector<std::vector<float>> rows_;
+  std::vector<float> scores_;
 };
 
 }  // namespace toy

@@ -226,11 +226,11 @@ bool AdaptiveDraftLength::stops(const Sequence& s) {
 // The most seconds that drafts of the model can save behind num_drafted drafts. tokens: expected from the first of
 // them.
 double AdaptiveDraftLength::seconds_gained_by_model(double next, int num_drafted, int num_unread, double rate) const {
-  double most = 0.0, tokens = 0.0, drafting = catch_up(num_unread);
+  double most = 0.0, tokens = 0.0, drafting = num_unread > 0 ? draft_pass_ + catch_up(num_unread) : 0.0;
   for (int more = 1; idx(num_drafted + more) < target_pass_.size(); ++more) {
     tokens += next;
     next *= typical_;
-    if (more == 1 || !fills_blocks_) drafting += draft_pass_;
+    if (more > 1 && !fills_blocks_) drafting += draft_pass_;
     most = std::max(most, tokens / rate - drafting - longer_pass(num_drafted, more));
   }
   return most;
@@ -240,7 +240,7 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
                                                int num_unread) const {
   const int num_drafted = s.num_drafted();
   const double copying_rate = tokens_per_second(by_copying), drafting_rate = tokens_per_second(by_model);
-  const bool has_model = num_unread > 0;
+  const bool has_model = num_unread != no_draft_model, has_row = num_unread == 0;
   double tokens = 0.0, survival = s.plan.survival, others = survival_of_others(s);
   double most =
       has_model ? seconds_gained_by_model(typical_ * (survival + others), num_drafted, num_unread, copying_rate) : 0.0;
@@ -252,8 +252,8 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
     tokens += survival + others;
     double gained = tokens / copying_rate - longer_pass(num_drafted, count);
     if (has_model)
-      gained += seconds_gained_by_model(typical_ * (survival + others), num_drafted + count, num_unread + count,
-                                        drafting_rate);
+      gained += seconds_gained_by_model(typical_ * (survival + others), num_drafted + count,
+                                        has_row ? 0 : num_unread + count, drafting_rate);
     if (gained > most) most = gained, best = count;
   }
   return best;
@@ -278,7 +278,7 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
   const Copy& next = copies[idx(count)];
   text_.add_row(next.confidence);
   s.plan.withheld.push_back({num_drafted + count, next.token, next.confidence});
-  if (num_unread == 0) stops(s);
+  if (num_unread == no_draft_model) stops(s);
   return count;
 }
 

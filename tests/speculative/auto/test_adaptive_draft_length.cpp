@@ -250,12 +250,15 @@ TEST(confidence_beats_every_fixed_length_where_it_tells_much) {
   CHECK(machine.cycles(world, 4000).rate() > 1.03 * world.best_fixed());
 }
 
+namespace {
+
 // Compared with a rule that knows: copies, drafts of the model, or both, with the best number of each. What the model
 // has not drafted it must read before it drafts again.
-TEST(chooses_between_copies_and_a_model) {
+struct Orders {
   double least = 9.0, sum = 0.0, copies_alone = 9.0, model_alone = 9.0;
   int worlds = 0;
-  in_every_repeating_world([&](const World& world) {
+
+  void compare(const World& world) {
     double best = 0.0, best_copies = 0.0, best_model = 0.0;
     for (const int k : {0, 1, 2, 3, 4, 6, 8}) {
       best_model = std::max(best_model, speed_of({2.0, 0, k}, world));
@@ -273,11 +276,45 @@ TEST(chooses_between_copies_and_a_model) {
     least = std::min(least, of_best);
     copies_alone = std::min(copies_alone, best_copies / best);
     model_alone = std::min(model_alone, best_model / best);
+  }
+  void check(const char* what, double least_of_best) const {
+    std::printf("%s: %d worlds, of the best order %.3f at least, mean %.3f\n", what, worlds, least, sum / worlds);
+    CHECK(least > least_of_best && sum / worlds > 0.98);
+    CHECK(copies_alone < 0.6 && model_alone < 0.6);  // negative control of the measure
+  }
+};
+
+}  // namespace
+
+TEST(chooses_between_copies_and_a_model) {
+  Orders orders;
+  in_every_repeating_world([&](const World& world) { orders.compare(world); });
+  orders.check("copies and a model", 0.85);
+}
+
+// Of every third world.
+TEST(chooses_between_copies_and_a_block) {
+  Orders orders;
+  int count = 0;
+  in_every_repeating_world([&](World world) {
+    if (++count % 3 != 0) return;
+    world.fills_blocks = true;
+    orders.compare(world);
   });
-  std::printf("copies and a model: %d worlds, of the best order %.3f at least, mean %.3f\n", worlds, least,
-              sum / worlds);
-  CHECK(least > 0.85 && sum / worlds > 0.98);
-  CHECK(copies_alone < 0.6 && model_alone < 0.6);  // negative control of the measure
+  orders.check("copies and blocks", 0.85);
+}
+
+// The first text of a process, which does not know yet that places after the first are free.
+TEST(a_first_text_with_a_draft_that_fills_blocks) {
+  Comparison first;
+  in_every_world([&](World world) {
+    if (!world.draft_pass || world.num_sequences > 2) return;
+    world.fills_blocks = true;
+    AdaptiveDraftLength rule;
+    first.add(world, Machine(rule, static_cast<std::uint64_t>(first.worlds)).text(world, 96).rate());
+  });
+  first.print("first text, blocks");
+  CHECK(first.least_of_plain > 0.9 && first.mean_of_best() > 0.93);
 }
 
 TEST(follows_a_text_whose_drafts_become_useless_and_good_again) {
@@ -373,7 +410,7 @@ TEST(a_withheld_proposal_is_still_learnt_from) {
     Text text;
     Sequence* const s = &text.sequence;
     rule.begin_cycle(1);
-    const bool worth = rule.worth_copying(*s, {{5, confidence}}, 0) == 1;
+    const bool worth = rule.worth_copying(*s, {{5, confidence}}, no_draft_model) == 1;
     if (worth) s->add_draft(5, DraftOrigin::suffix);
     rule.observe(*s, worth && target_agrees ? 1 : 0, target_agrees ? 5 : 6);
     rule.end_cycle(worth ? 2 : 1, worth && target_agrees ? 2 : 1, worth ? 1.3 : 1.0, 0.0);
