@@ -22,8 +22,8 @@ void register_hub(py::module_& m) {
   m.def(
       "companion_of",
       [](const std::string& target) {
-        const std::optional<specdec::HubName> name = specdec::companion_of(target);
-        return name ? std::optional<std::string>(name->text()) : std::nullopt;
+        const std::vector<specdec::HubName> names = specdec::companions_of(target);
+        return names.empty() ? std::nullopt : std::optional<std::string>(names.front().text());
       },
-      "target"_a, "The name of a draft model on the hub for a target's file, or None. ModelError.");
+      "target"_a, "The name of the best draft on the hub for a target's file, or None. ModelError.");
 }

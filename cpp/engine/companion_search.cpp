@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "hub/cached_models.h"
@@ -31,7 +32,7 @@ std::vector<Candidate> candidates_for(const std::vector<GgufFile>& target) {
   std::vector<std::string> names;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     names.push_back(entry->path().filename().string());
-  for (const std::string& name : models_among(names)) {
+  for (const std::string& name : models_and_heads_among(names)) {
     try {
       std::uint64_t bytes = 0;
       for (const std::string& part : choose_model_files({"", "", name}, names)) bytes += fs::file_size(folder / part);
@@ -50,19 +51,37 @@ std::vector<Candidate> candidates_for(const std::vector<GgufFile>& target) {
   return all;
 }
 
+// Heads know what the target made of the text; of them block drafters draft everything in one pass.
+int rank(HeadKind kind) {
+  if (kind == HeadKind::none) return 0;
+  return kind == HeadKind::block ? 2 : 1;
+}
+
 }  // namespace
 
-std::optional<FoundCompanion> find_companion(const std::vector<GgufFile>& target) {
+std::string objection_to(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool can_be_head) {
+  if (head_file(draft).kind != HeadKind::none) {
+    if (!can_be_head) return "it is a drafting head";
+    try {
+      check_head_for(draft, target);
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  return companion_fit(draft, target).objection();
+}
+
+std::optional<FoundCompanion> find_companion(const std::vector<GgufFile>& target, bool can_be_head) {
   std::optional<FoundCompanion> best;
-  double best_gain = 0.0;
+  std::pair<int, double> best_worth{-1, 0.0};
   for (const Candidate& candidate : candidates_for(target)) {
     try {
       std::vector<GgufFile> parts = GgufFile::read_parts(candidate.path.string());
-      if (head_file(parts).kind != HeadKind::none) continue;
+      const HeadFile head = head_file(parts);
       const CompanionFit fit = companion_fit(parts, target);
-      const double gain = fit.gain(usual_acceptance);
-      if (!fit.objection().empty() || gain <= best_gain) continue;
-      best_gain = gain;
+      const std::pair<int, double> worth{rank(head.kind), fit.gain(usual_acceptance)};
+      if (worth <= best_worth || !objection_to(parts, target, can_be_head).empty()) continue;
+      best_worth = worth;
       best = {candidate.path.string(), std::move(parts),
               std::string("found ") + candidate.place + ": " + fit.prediction()};
     } catch (const Error&) {  // not a model, or a damaged one

@@ -23,13 +23,13 @@ std::string architecture(const std::vector<GgufFile>& model) {
   return model.front().string("general.architecture").value_or("");
 }
 
-// The companion of the target's family in the hub; false, with the reason: there is none that would do.
+// A companion of the target's family in the hub; false, with the reason: it would not do.
 bool download_companion(const GeneratorOptions& options, const HubName& name, const std::vector<GgufFile>& target,
-                        ResolvedDraft& draft, std::string& reason) {
+                        bool can_be_head, ResolvedDraft& draft, std::string& reason) {
   try {
     const std::string path = options.download(name.text());
     draft.parts = GgufFile::read_parts(path);
-    reason = companion_fit(draft.parts, target).objection();
+    reason = objection_to(draft.parts, target, can_be_head);
     if (reason.empty()) {
       draft.source = DraftModel{path};
       draft.choice = "the draft is " + name.text();
@@ -45,23 +45,28 @@ bool download_companion(const GeneratorOptions& options, const HubName& name, co
   return false;
 }
 
-// A draft model on this machine or of the hub, or suffix decoding.
+// A draft on this machine or of the hub, or suffix decoding.
 void choose_companion(const GeneratorOptions& options, bool downloads, const std::vector<GgufFile>& target,
-                      ResolvedDraft& draft) {
-  if (std::optional<FoundCompanion> found = find_companion(target)) {
+                      bool can_be_head, ResolvedDraft& draft) {
+  draft.was_chosen = true;
+  if (std::optional<FoundCompanion> found = find_companion(target, can_be_head)) {
     draft.source = DraftModel{found->path};
     draft.choice =
         "the draft is " + printable(std::filesystem::path(found->path).filename().string()) + ", " + found->reason;
     draft.parts = std::move(found->parts);
     return;
   }
-  const std::optional<HubName> name = companion_of(target.front());
+  const std::vector<HubName> names = companions_of(target.front());
   std::string reason = "no small model of this target's family is known (docs/models.md)";
-  if (name && downloads && options.download && download_companion(options, *name, target, draft, reason)) return;
+  if (downloads && options.download) {
+    for (const HubName& name : names) {
+      if (download_companion(options, name, target, can_be_head, draft, reason)) return;
+    }
+  }
   draft.source = SuffixDecoding();
   if (!downloads) {
-    reason = "no smaller model with this vocabulary is next to it or in the hub's cache";
-    if (name) reason += "; draft \"auto\" (--draft auto) downloads " + name->text();
+    reason = "no drafting head and no smaller model with this vocabulary is next to it or in the hub's cache";
+    if (!names.empty()) reason += "; draft \"auto\" (--draft auto) downloads " + names.front().text();
   }
   if (options.download || !downloads)
     draft.notes.push_back("drafts are copied from the text (suffix decoding): " + reason);
@@ -78,8 +83,8 @@ void check_corpus(const GeneratorOptions& options, const DraftSource& source) {
 
 }  // namespace
 
-ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target,
-                            bool can_use_own_head) {
+ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<GgufFile>& target, bool can_use_own_head,
+                            bool can_choose_heads) {
   const bool is_remote = !options.rpc_servers.empty();
   const auto reject_remote_head = [&](const std::string& value) {
     if (!is_remote) return;
@@ -107,7 +112,7 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
     if (head.problem.empty() && can_use_own_head) draft.source = OwnHead();
   }
   if (const auto* automatic = std::get_if<AutomaticDraft>(&draft.source))
-    choose_companion(options, automatic->downloads, target, draft);
+    choose_companion(options, automatic->downloads, target, can_choose_heads && !is_remote, draft);
   check_corpus(options, draft.source);
   if (const std::string* path = draft_path(draft.source)) {
     if (draft.parts.empty()) draft.parts = GgufFile::read_parts(*path);

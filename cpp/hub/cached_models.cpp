@@ -28,7 +28,7 @@ void add_models_of(const std::string& repository, std::vector<CachedModel>& all)
   const std::optional<std::string> commit = cache.main_commit();
   if (!commit) return;
   const std::vector<std::string> paths = cache.paths(*commit);
-  for (const std::string& first : models_among(paths)) {
+  for (const std::string& first : models_and_heads_among(paths)) {
     CachedModel model{{repository, "", first}, {}, 0};
     try {
       for (const std::string& path : choose_model_files(model.name, paths)) {

@@ -1,4 +1,4 @@
-// The models that the hub's cache on this machine holds (hub/cache.h).
+// The models and drafting heads that the hub's cache on this machine holds (hub/cache.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct CachedModel {
   std::uint64_t bytes;                       // of all parts
 };
 
-// Complete ones, of the commits that "main" was when it was last asked for; by name.
+// Complete ones and drafting heads, of the commits that "main" was when it was last asked for; by name.
 std::vector<CachedModel> cached_models();
 
 // Those that a name means: with a repository alone all of its models.

@@ -30,8 +30,9 @@ std::set<std::string> words_of(const std::string& name) {
   return result;
 }
 
-std::optional<HubName> find(const std::string& name) {
+std::vector<HubName> find(const std::string& name) {
   const std::set<std::string> words = words_of(name);
+  std::vector<HubName> found;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#' || line[0] == '=') continue;
@@ -39,10 +40,11 @@ std::optional<HubName> find(const std::string& name) {
     bool fits = true;
     for (std::string word; parts >> word;) {
       if (!is_hub_name(word)) fits = fits && words.count(word) != 0;
-      else if (fits) return parse_hub_name(word);
+      else if (fits) found.push_back(parse_hub_name(word));
+      if (!found.empty() && found.back().file.empty()) return found;  // a model: one is enough
     }
   }
-  return std::nullopt;
+  return found;
 }
 
 // Draft models may have fewer or more tokens at the end; those in common must be the same.
@@ -66,13 +68,14 @@ std::string vocabulary_problem(const GgufFile& draft, const GgufFile& target) {
 
 }  // namespace
 
-std::optional<HubName> companion_of(const std::string& target_path) {
-  return companion_of(GgufFile::read(target_path));
+std::vector<HubName> companions_of(const std::string& target_path) {
+  return companions_of(GgufFile::read(target_path));
 }
 
-std::optional<HubName> companion_of(const GgufFile& target) {
+std::vector<HubName> companions_of(const GgufFile& target) {
   if (const std::optional<std::string> name = target.string("general.name")) {
-    if (const std::optional<HubName> companion = find(*name)) return companion;
+    std::vector<HubName> companions = find(*name);
+    if (!companions.empty()) return companions;
   }
   return find(std::filesystem::path(target.path).stem().string());
 }

@@ -1,4 +1,4 @@
-// Companions: for families of target models, small models of the hub that can draft for them.
+// Companions: for families of target models, the drafting heads and small models of the hub that can draft for them.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,12 @@ namespace specdec {
 
 class GgufFile;
 
-// By the name in the target's file (companions.txt). None: the family is not known. Throws ModelError for an unreadable
-// file.
-std::optional<HubName> companion_of(const GgufFile& target);
-std::optional<HubName> companion_of(const std::string& target_path);
+// By the name in the target's file (companions.txt), best first. None: the family is not known. Throws ModelError for
+// an unreadable file.
+std::vector<HubName> companions_of(const GgufFile& target);
+std::vector<HubName> companions_of(const std::string& target_path);
 
-// What a draft model would be worth to a target, by hub/draft_gain.h.
+// What a draft model or drafting head would be worth to a target, by hub/draft_gain.h.
 struct CompanionFit {
   std::string vocabulary_problem;                // where the vocabularies differ; empty: tokens in common are the same
   double draft_bytes = 0.0, target_bytes = 0.0;  // of a pass

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -40,13 +41,17 @@ std::string upper(std::string text) {
 
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+bool has_any(const std::string& name, const std::vector<const char*>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return name.find(word) != std::string::npos; });
+}
+
+bool is_model_or_head(const std::string& path) {
+  return ends_with(path, extension) && !has_any(base_name(path), {"mmproj", "imatrix"});
+}
+
 bool is_model(const std::string& path) {
-  if (!ends_with(path, extension)) return false;
-  const std::string name = base_name(path);
-  for (const char* other : {"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-"}) {
-    if (name.find(other) != std::string::npos) return false;
-  }
-  return true;
+  return is_model_or_head(path) && !has_any(base_name(path), {"mtp-", "eagle3-", "dflash-", "dspark-"});
 }
 
 // "model-00001-of-00003.gguf"
@@ -121,20 +126,32 @@ std::string HubName::text() const {
   return scheme + repository + (file.empty() ? "" : "/" + file) + (quant.empty() ? "" : ":" + quant);
 }
 
-std::vector<std::string> models_among(std::vector<std::string> paths) {
+namespace {
+
+std::vector<std::string> those_among(std::vector<std::string> paths, bool (*is_one)(const std::string& path)) {
   std::sort(paths.begin(), paths.end());
-  std::vector<std::string> models;
+  std::vector<std::string> found;
   for (const std::string& path : paths) {
-    if (is_model(path) && part_of(path).index == 1) models.push_back(path);
+    if (is_one(path) && part_of(path).index == 1) found.push_back(path);
   }
-  return models;
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> models_among(std::vector<std::string> paths) {
+  return those_among(std::move(paths), is_model);
+}
+
+std::vector<std::string> models_and_heads_among(std::vector<std::string> paths) {
+  return those_among(std::move(paths), is_model_or_head);
 }
 
 std::vector<std::string> choose_model_files(const HubName& name, std::vector<std::string> paths) {
   std::sort(paths.begin(), paths.end());
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   const std::vector<std::string> models = models_among(paths);
-  if (models.empty()) {
+  if (models.empty() && name.file.empty()) {
     throw ModelError(
         name.repository +
         " has no GGUF files; look for a repository with -GGUF in its name, or convert the model (docs/models.md)");

@@ -19,8 +19,10 @@ bool is_hub_name(const std::string& text);  // begins with "hf:"
 // With or without "hf:". Throws std::invalid_argument.
 HubName parse_hub_name(const std::string& text);
 
-// The models among a repository's paths; of split ones the first part.
+// The models among a repository's paths; of split ones the first part. Drafting heads in files of their own, if their
+// names say so ("dflash-...", "mtp-..."), are no models.
 std::vector<std::string> models_among(std::vector<std::string> paths);
+std::vector<std::string> models_and_heads_among(std::vector<std::string> paths);
 
 // The model's files among a repository's paths, all parts of a split model in order. The rule is that of llama.cpp's
 // -hf: the first file in alphabetical order that has the quant in its name, without regard to case; Q4_K_M or else Q8_0

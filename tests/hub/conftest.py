@@ -11,7 +11,7 @@ import pytest
 from tests.hub import fake_hub
 from tests.hub.clients import CLIENTS, Client, client_of
 from tests.hub.fake_hub import FakeHub
-from tests.models.tiny_models import make
+from tests.models.tiny_models import Model, deepened, make, with_mask
 
 
 @pytest.fixture
@@ -24,6 +24,12 @@ def hub() -> Iterator[FakeHub]:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A model of 300 KB."""
     return make("llama", seed=1).write(tmp_path_factory.mktemp("tiny") / "tiny.gguf").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def headed() -> Model:
+    """A target that heads can be made for; its passes take several times those of the tiny model."""
+    return deepened(with_mask(make("llama", seed=1)), 12)
 
 
 def has_libcurl() -> bool:

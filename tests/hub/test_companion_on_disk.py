@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+from dataclasses import replace
 
 import pytest
 from tests.cli.terminal import Terminal
 from tests.hub.clients import Client
 from tests.hub.fake_hub import FakeHub
-from tests.models.tiny_models import Vocabulary, deepened, make
+from tests.models.tiny_models import Block, Model, Vocabulary, block_drafter, deepened, eagle3_head, make, with_mask
 
 COMPANION = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -41,6 +42,60 @@ def test_next_to_the_model(binary: Client, tiny: bytes, tmp_path: pathlib.Path) 
     assert "times plain decoding\n" in text and text.count("note: ") == 1
 
 
+def test_heads_are_preferred(binary: Client, tiny: bytes, headed: Model, tmp_path: pathlib.Path) -> None:
+    """A block drafter, then an EAGLE-3 head, then a model; those of other targets and damaged ones are passed over."""
+    target = headed.write(tmp_path / "target.gguf")
+    drafters = [tmp_path / "dspark-target.gguf", tmp_path / "eagle3-target.gguf", tmp_path / "small.gguf"]
+    block_drafter(headed, Block(biased=True)).write(drafters[0])
+    eagle3_head(headed).write(drafters[1])
+    drafters[2].write_bytes(tiny)
+    deeper = deepened(with_mask(make("llama", seed=1)), 40)
+    block_drafter(deeper).write(tmp_path / "dflash-other.gguf")
+    (tmp_path / "dflash-broken.gguf").write_bytes(drafters[0].read_bytes()[:-500])
+    expected = notes(binary, "generate", target, "-p", "in the", "-k", "0", "--no-stats")
+    assert "the draft is" not in expected
+    for drafter in drafters:
+        text = notes(binary, "generate", target, "-p", "in the")
+        assert f"note: the draft is {drafter.name}, found next to the model: a pass of it takes about 0." in text
+        drafter.unlink()
+    assert "drafts are copied from the text" in notes(binary, "generate", target, "-p", "in the")
+
+
+def test_a_head_whose_layers_are_not_shown(binary: Client, tiny: bytes, headed: Model, tmp_path: pathlib.Path) -> None:
+    """llama.cpp does not give the output of a llama's last layer, which its file does not say."""
+    target = headed.write(tmp_path / "target.gguf")
+    drafter = block_drafter(headed)
+    reads_output = replace(drafter, keys={**drafter.keys, "target_layers": [0, 6, 12]})
+    reads_output.write(tmp_path / "drafter.gguf")
+    (tmp_path / "small.gguf").write_bytes(tiny)
+    text = notes(binary, "generate", target, "-p", "in the")
+    assert "drafter.gguf: " in text and "llama.cpp does not give the rows of the layers" in text
+    assert "note: the draft is small.gguf, found next to the model" in text
+
+
+def test_a_head_in_the_cache_of_the_hub(binary: Client, hub: FakeHub, headed: Model, tmp_path: pathlib.Path) -> None:
+    """It is listed and removed like a model."""
+    content = block_drafter(headed).write(tmp_path / "drafter.gguf").read_bytes()
+    hub.add("some/drafters", {"dflash-target-Q8_0.gguf": content})
+    name = "some/drafters/dflash-target-Q8_0.gguf"
+
+    def models(*arguments: str) -> str:
+        command = [binary.specdec, "models", *arguments]
+        return subprocess.run(
+            command, env=binary.environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+    models("pull", name)
+    assert models("list").split()[-1] == name
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    target = headed.write(folder / "target.gguf")
+    text = notes(binary, "generate", target, "-p", "in the")
+    assert "the draft is dflash-target-Q8_0.gguf, found in the hub's cache: a pass of it" in text
+    models("rm", name)
+    assert models("list") == ""
+
+
 def test_in_the_cache_of_the_hub(binary: Client, hub: FakeHub, tiny: bytes, tmp_path: pathlib.Path) -> None:
     hub.add("some/small", {"small-q4_k_m.gguf": tiny})
     subprocess.run([binary.specdec, "models", "pull", "some/small"], env=binary.environment, check=True, timeout=60)
@@ -56,7 +111,7 @@ def test_otherwise_text_is_copied(binary: Client, hub: FakeHub, tmp_path: pathli
     """Nothing is downloaded; the note says what would be."""
     target = write_target(tmp_path / "qwen2.5-coder-7b.gguf")
     text = notes(binary, "generate", target, "-p", "in the")
-    reason = "no smaller model with this vocabulary is next to it or in the hub's cache"
+    reason = "no drafting head and no smaller model with this vocabulary is next to it or in the hub's cache"
     download = f'draft "auto" (--draft auto) downloads hf:{COMPANION}:Q4_K_M'
     assert f"note: drafts are copied from the text (suffix decoding): {reason}; {download}\n" in text
     assert hub.requests == []

@@ -11,7 +11,7 @@ import sys
 import pytest
 from tests.hub.clients import Client
 from tests.hub.fake_hub import FakeHub
-from tests.models.tiny_models import Vocabulary, deepened, make
+from tests.models.tiny_models import Block, Model, Vocabulary, block_drafter, deepened, make
 
 from specdec_native import _core
 
@@ -47,6 +47,23 @@ def test_the_companion_is_downloaded(client: Client, hub: FakeHub, target: bytes
     result = run_auto(client)
     assert f"the draft is hf:{COMPANION}:Q4_K_M" in result.stderr and len(hub.downloads()) == 2
     assert result.stdout == client.text(TARGET)
+
+
+def test_a_block_drafter_before_a_model(
+    client: Client, hub: FakeHub, headed: Model, tiny: bytes, tmp_path: pathlib.Path
+) -> None:
+    """The rows of a family are tried in order: without the drafter of this size the small model is taken."""
+    target, owner = "hf:some/Qwen3-8B-GGUF", "ggml-org/Qwen3-8B-GGUF"
+    hub.add(target.removeprefix("hf:"), {"Qwen3-8B-Q4_K_M.gguf": headed.write(tmp_path / "target.gguf").read_bytes()})
+    hub.add("Qwen/Qwen3-0.6B-GGUF", {"Qwen3-0.6B-Q8_0.gguf": tiny})
+    assert "the draft is hf:Qwen/Qwen3-0.6B-GGUF:Q8_0" in run_auto(client, target).stderr
+    for path in client.cache.rglob("*0.6B*.gguf"):
+        path.unlink()
+    drafter = block_drafter(headed, Block(biased=True)).write(tmp_path / "drafter.gguf").read_bytes()
+    hub.add(owner, {"dspark-Qwen3-8B-Q8_0.gguf": drafter})
+    result = run_auto(client, target)
+    assert f"the draft is hf:{owner}/dspark-Qwen3-8B-Q8_0.gguf" in result.stderr
+    assert result.stdout == client.text(target)
 
 
 def suffix_reason(result: subprocess.CompletedProcess[str]) -> str:
@@ -98,6 +115,10 @@ FAMILIES = {
     "Meta-Llama-3.1-8B-Instruct-Q4_K_M": "Llama-3.2-1B",
     "gemma-3-12b-it": "gemma-3-270m",
     "DeepSeek-R1-Distill-Qwen-32B": "DeepSeek-R1-Distill-Qwen-1.5B",
+    "Qwen3-8B": "ggml-org/Qwen3-8B-GGUF/dspark-Qwen3-8B-Q8_0.gguf",
+    "qwen3-14b": "Qwen3-0.6B",
+    "Qwen3.6-35B-A3B-Q4_K_M": "ggml-org/Qwen3.6-35B-A3B-GGUF/dflash-",
+    "gpt-oss-20b": "ggml-org/gpt-oss-20b-GGUF/eagle3-",
 }
 
 
