@@ -1,5 +1,6 @@
 #include "engine/generator.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <stdexcept>
@@ -36,7 +37,7 @@ Generator::Generator(const GeneratorOptions& options, std::shared_ptr<ThreadPool
       constraints_(models_.vocabulary(), models_.target_context().vocabulary_size(), options_.target),
       tokens_(models_.vocabulary(), models_.target_context().vocabulary_size()),
       decoder_(models_.target(), models_.proposer(), &draft_length_),
-      states_(decoder_, models_.target_context(), models_.draft_context(), models_.head()),
+      states_(decoder_, models_.target_context(), models_.draft_contexts(), models_.head()),
       embedder_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       hidden_row_reader_(models_.shared_target(), models_.threads(), models_.n_ctx()),
       scheduler_(decoder_, models_.vocabulary(), options_.max_sequences) {
@@ -165,7 +166,8 @@ std::string Generator::cache_key(const std::string& path) const {
 
 std::string Generator::draft_key() const {
   const Model* const draft = models_.draft_model();
-  return draft == nullptr ? cache_key(options_.target) + " mtp" : cache_key(draft->path()) + options_.draft_weights;
+  return draft == nullptr ? cache_key(options_.target) + " mtp " + std::to_string(models_.draft_contexts().size())
+                          : cache_key(draft->path()) + options_.draft_weights;
 }
 
 // Of a pair of models, their kinds of weights and caches, and this machine.
@@ -288,13 +290,14 @@ int Generator::load_prefix(const std::string& path, std::optional<int> slot) {
 void Generator::keep_prefixes(const KeptPrefixes& options, std::function<void(const std::string&)> note) {
   PrefixCache::Options cache;
   cache.memory_bytes = options.memory_bytes;
-  const Context* const draft = models_.draft_context();
+  const auto& drafts = models_.draft_contexts();
   if (!options.folder.empty()) {
     cache.folder = std::make_unique<PrefixFolder>(options.folder, options.folder_bytes, cache_key(options_.target),
-                                                  draft != nullptr ? draft_key() : "", std::move(note));
+                                                  drafts.empty() ? "" : draft_key(), std::move(note));
   }
+  const auto is_recurrent = [](const auto& draft) { return draft->has_recurrent_layers(); };
   cache.goes_back =
-      !models_.target_context().has_recurrent_layers() && (draft == nullptr || !draft->has_recurrent_layers());
+      !models_.target_context().has_recurrent_layers() && std::none_of(drafts.begin(), drafts.end(), is_recurrent);
   executor_->run([&] {
     prefix_cache_ = std::make_unique<PrefixCache>(std::make_unique<ModelStates>(states_), std::move(cache));
     scheduler_.set_prefix_store(prefix_cache_.get());

@@ -19,6 +19,7 @@
 #include "speculative/block_drafter.h"
 #include "speculative/combined_proposer.h"
 #include "speculative/drafting_head.h"
+#include "speculative/layered_head.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 
@@ -39,8 +40,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
   const int context = context_length(target);
   load_target(target);
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
-  make_target_context(context);
-  load_draft();
+  make_contexts(target, context);
   if (options.repack) repack();
   notes_.insert(notes_.begin(), resolved_.notes.begin(), resolved_.notes.end());
 }
@@ -99,6 +99,26 @@ int LoadedModels::context_length(const std::vector<GgufFile>& target) {
        (length == trained ? "all" : "as much as fits into memory of the " + std::to_string(trained)) + " that " +
        printable(options_.target) + " was trained with");
   return length;
+}
+
+// A head that was found, not asked for, may read layers that llama.cpp does not show.
+void LoadedModels::make_contexts(const std::vector<GgufFile>& target, int context_length) {
+  try {
+    make_target_context(context_length);
+    load_draft();
+  } catch (const ModelError& error) {
+    if (!resolved_.was_chosen || resolved_.head.kind == HeadKind::none) throw;
+    note("drafts do not come from " + printable(resolved_.parts.front().path) + ": " + error.what());
+    proposer_.reset();
+    head_.reset();
+    drafts_.clear();
+    head_target_ = nullptr;
+    target_.reset();
+    draft_model_.reset();
+    resolved_ = resolve_draft(options_, target, true, false);
+    make_target_context(context_length);
+    load_draft();
+  }
 }
 
 void LoadedModels::make_target_context(int context_length) {
@@ -190,8 +210,9 @@ void LoadedModels::make_draft_context() {
   context.batch_size = options_.n_batch;
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
-  draft_ = std::make_unique<Context>(draft_model_, threads_, context);
-  draft_from({*draft_, target_->vocabulary_size(), draft_window_});
+  auto draft = std::make_unique<Context>(draft_model_, threads_, context);
+  draft_from({*draft, target_->vocabulary_size(), draft_window_});
+  drafts_.push_back(std::move(draft));
 }
 
 // model: the target's, or that of a head in a file of its own.
@@ -204,9 +225,15 @@ void LoadedModels::make_head_context(const std::shared_ptr<const Model>& model) 
     context.batch_size = std::min(options_.n_batch, std::max(128, options_.max_sequences));
   context.num_slots = context.max_rows = options_.max_sequences;
   context.kv_type = parse_kv_type(options_.kv_type);
-  std::unique_ptr<HeadContext> layers = HeadContext::create(model, threads_, context, *head_target_);
-  head_ = std::make_unique<DraftingHead>(*head_target_, *layers, options_.max_sequences);
-  draft_ = std::move(layers);
+  std::vector<HeadLayers*> layers;
+  const int num_layers = model->head_kind() == HeadKind::mtp ? model->num_head_layers() : 1;
+  for (int layer = 0; layer < num_layers; ++layer) {
+    auto one = HeadContext::create(model, threads_, context, *head_target_, layer);
+    layers.push_back(one.get());
+    drafts_.push_back(std::move(one));
+  }
+  if (num_layers == 1) head_ = std::make_unique<DraftingHead>(*head_target_, *layers[0], options_.max_sequences);
+  else head_ = std::make_unique<LayeredHead>(*head_target_, layers, options_.max_sequences);
   draft_from({*head_, target_->vocabulary_size()});
 }
 
@@ -219,7 +246,7 @@ void LoadedModels::make_block_context() {
   const Context::Options options = BlockContext::options_for(*head_target_, target, file);
   auto layers = std::make_unique<BlockContext>(draft_model_, threads_, options, *head_target_, file);
   head_ = std::make_unique<BlockDrafter>(*head_target_, *layers, options_.max_sequences);
-  draft_ = std::move(layers);
+  drafts_.push_back(std::move(layers));
   draft_from({*head_, target_->vocabulary_size()});
 }
 
@@ -241,7 +268,7 @@ void LoadedModels::repack() {
 }
 
 void LoadedModels::set_cancel_check(const std::function<bool()>& cancelled) {
-  if (draft_) draft_->set_cancel_check(cancelled);
+  for (const auto& draft : drafts_) draft->set_cancel_check(cancelled);
   target_->set_cancel_check(cancelled);
 }
 

@@ -31,13 +31,17 @@ class LoadedModels {
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   Context& target_context() { return *target_; }
   const Context& target_context() const { return *target_; }
-  Context* draft_context() { return draft_.get(); }  // of a draft model or of a head's layers
-  HeadModel* head() { return head_.get(); }          // null: the draft, if any, is another model
-  Proposer* proposer() { return proposer_.get(); }   // null: no drafts
+  // Of a draft model or of a head's layers, which may have one each.
+  const std::vector<std::unique_ptr<Context>>& draft_contexts() const { return drafts_; }
+  HeadModel* head() { return head_.get(); }         // null: the draft, if any, is another model
+  Proposer* proposer() { return proposer_.get(); }  // null: no drafts
 
   // The models as the speculative loop runs them. draft(): of a draft model or head; null: there is none.
   LanguageModel& target() { return head_ ? head_->target() : *target_; }
-  LanguageModel* draft() { return head_ ? head_.get() : static_cast<LanguageModel*>(draft_.get()); }
+  LanguageModel* draft() {
+    if (head_) return head_.get();
+    return drafts_.empty() ? nullptr : drafts_.front().get();
+  }
 
   const DraftSource& draft_source() const { return resolved_.source; }
   // What "auto" chose, in a sentence; empty: nothing to say.
@@ -53,6 +57,7 @@ class LoadedModels {
  private:
   Model::Options model_options() const;
   void load_target(const std::vector<GgufFile>& parts);
+  void make_contexts(const std::vector<GgufFile>& target, int context_length);
   void make_target_context(int context_length);
   void load_draft();
   void load_draft_model();
@@ -70,7 +75,8 @@ class LoadedModels {
   std::vector<std::string> notes_;
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
-  std::unique_ptr<Context> target_, draft_;
+  std::unique_ptr<Context> target_;
+  std::vector<std::unique_ptr<Context>> drafts_;
   HeadTarget* head_target_ = nullptr;  // the target's context if a head drafts
   std::unique_ptr<HeadModel> head_;
   std::shared_ptr<const CorpusIndex> corpus_;

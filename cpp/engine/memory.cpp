@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "engine/resolved_draft.h"
 #include "gguf/gguf_file.h"
 #include "model_file/head_file.h"
 #include "model_file/kv_cache.h"
+#include "model_file/own_head.h"
 #include "platform/memory.h"
 
 namespace specdec {
@@ -33,6 +35,14 @@ CacheNeed cache_need(const GeneratorOptions& options, int context, const std::ve
     return shape.bytes(sequences * static_cast<std::uint64_t>(tokens), type) + shape.state_bytes(sequences);
   };
   CacheNeed need{bytes(target.front(), context)};
+  const OwnHeadInfo own = own_head(target);
+  if (draft.empty() && own.problem.empty() &&
+      options.num_draft_tokens != 0) {  // each layer has a cache for all of them
+    const auto layers = static_cast<std::uint64_t>(own.num_layers);
+    need.target +=
+        (layers - 1) * CacheShape::of(target.front())
+                           .bytes_of_last(sequences * static_cast<std::uint64_t>(context), type, idx(own.num_layers));
+  }
   if (draft.empty()) return need;
   const bool is_head = head_file(draft).kind != HeadKind::none;
   const int held = is_head ? context : std::min(context, draft_window(options, context, trained_context(draft)));

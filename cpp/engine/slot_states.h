@@ -1,6 +1,8 @@
 // The caches of one slot, of the target and its draft, as bytes, and back.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "base/index.h"
@@ -24,20 +26,22 @@ class SlotStates {
 
 class ModelStates final : public SlotStates {
  public:
-  // draft, head: null if there is none. All outlive this.
-  ModelStates(Decoder& decoder, Context& target, Context* draft, HeadModel* head)
-      : decoder_(decoder), target_(target), draft_(draft), head_(head) {}
+  // drafts: of a draft model, or of a head's layers; head: null if there is none. All outlive this.
+  ModelStates(Decoder& decoder, Context& target, const std::vector<std::unique_ptr<Context>>& drafts, HeadModel* head)
+      : decoder_(decoder), target_(target), drafts_(drafts), head_(head) {}
 
   PrefixFile save(int slot, const std::vector<Token>& tokens, int length) override;
   bool restore(int slot, const PrefixFile& prefix) override;
 
  private:
   std::size_t row_bytes() const { return head_ == nullptr ? 0 : idx(head_->next_row_size()) * sizeof(float); }
+  std::string draft_states(int slot) const;
+  bool restore_drafts(int slot, const std::string& states, int length);
   void restore_draft(int slot, const PrefixFile& prefix);
 
   Decoder& decoder_;
   Context& target_;
-  Context* draft_;
+  const std::vector<std::unique_ptr<Context>>& drafts_;
   HeadModel* head_;
 };
 

@@ -251,7 +251,7 @@ const float* HeadTarget::hidden_row(int token) const {
 
 std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> model,
                                                  std::shared_ptr<ThreadPool> threads, const Options& options,
-                                                 const HeadTarget& target) {
+                                                 const HeadTarget& target, int layer) {
   Setup setup{model->head_cache_bytes(num_cells(options), options.kv_type), false, options.max_rows};
   switch (model->head_kind()) {
     case HeadKind::eagle3:
@@ -264,10 +264,13 @@ std::unique_ptr<HeadContext> HeadContext::create(std::shared_ptr<const Model> mo
       return std::make_unique<Assistant>(std::move(model), std::move(threads), options, setup, target);
     case HeadKind::mtp:
       setup.runs_prediction_layers = true;
-      return std::unique_ptr<HeadContext>(new HeadContext(std::move(model), std::move(threads), options, setup));
+      break;
     default:
       throw std::logic_error("a context of a drafting head needs one");
   }
+  std::unique_ptr<HeadContext> context(new HeadContext(std::move(model), std::move(threads), options, setup));
+  llama_set_nextn_layer_offset(context->get(), layer);
+  return context;
 }
 
 HeadContext::HeadContext(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,

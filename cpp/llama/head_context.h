@@ -59,9 +59,10 @@ class HeadTarget final : public Context, public HiddenRowModel {
 
 class HeadContext : public Context, public HeadLayers {
  public:
-  // The loaded head of a model: in the target's file, or in one of its own. The target must outlive it.
+  // The loaded head of a model: in the target's file, or in one of its own. Of several layers it runs one. The target
+  // must outlive it.
   static std::unique_ptr<HeadContext> create(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
-                                             const Options& options, const HeadTarget& target);
+                                             const Options& options, const HeadTarget& target, int layer = 0);
 
   void decode(const std::vector<PassInput>& inputs) override { decode_with(inputs, nullptr); }
   void decode_with(const std::vector<PassInput>& inputs, const float* rows) override;

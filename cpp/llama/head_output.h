@@ -1,4 +1,4 @@
-// The output matrix of a drafting head, with a copy of its signs: the head finds its logits in two passes
+// The output matrices of a drafting head, with copies of their signs: the head finds its logits in two passes
 // (graph/best_rows.h), while the target, whose matrix it mostly is, multiplies all of it. For a large vocabulary that
 // matrix is most of what a head reads.
 #pragma once
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "graph/blocks.h"
 #include "llama/tile_memory.h"
@@ -28,9 +29,9 @@ class HeadOutput {
   ~HeadOutput();
 
  private:
-  std::unique_ptr<ggml_tensor> matrix_;  // in the memory of the one that it stands for
-  BlockTiles tiles_;
+  struct Copy;
   std::unique_ptr<TileMemory> memory_;
+  std::vector<std::unique_ptr<Copy>> copies_;
 };
 
 }  // namespace specdec

@@ -50,6 +50,7 @@ class Model {
   bool can_roll_back() const;
   bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
   HeadKind head_kind() const { return head_kind_; }
+  int num_head_layers() const { return num_head_layers_; }
   bool head_rows_need_logits() const { return head_rows_need_logits_; }  // OwnHeadInfo
   const BlockRows* block_rows() const { return block_rows_.get(); }      // of a block drafter
   std::string architecture() const;

@@ -12,7 +12,7 @@ namespace {
 // Architectures with a graph of such layers in llama.cpp (LLM_GRAPH_TYPE_DECODER_MTP) that we have tried.
 struct Known {
   const char* architecture;
-  bool has_several_layers;  // the graphs of the others assert that there is one
+  bool has_several_layers;  // llama.cpp runs any of them; the graphs of the others assert that there is one
   bool rows_need_logits;
 };
 constexpr Known known[] = {{"qwen35", false, false},
@@ -20,6 +20,7 @@ constexpr Known known[] = {{"qwen35", false, false},
                            {"glm4moe", false, false},
                            {"deepseek2", false, false},
                            {"nemotron_h_moe", false, false},
+                           {"qwen3next", false, true},
                            {"hy_v3", true, false},
                            {"mimo2", true, true},
                            {"step35", true, true}};
@@ -62,16 +63,18 @@ OwnHeadInfo own_head(const std::vector<GgufFile>& parts) {
   const std::uint64_t width = first.integer(prefix + "embedding_length").value_or(0);
   const auto num_layers = static_cast<std::uint64_t>(head.num_layers);
   const std::uint64_t all = std::max(num_layers, first.integer(prefix + "block_count").value_or(0));
-  const std::string layer = "blk." + std::to_string(all - num_layers) + ".nextn.";
   const std::pair<const char*, std::vector<std::uint64_t>> needed[] = {
       {"eh_proj", {2 * width, width}}, {"enorm", {width}}, {"hnorm", {width}}};
-  for (const auto& [name, shape] : needed) {
-    const GgufTensor* tensor = find_tensor(parts, layer + name + ".weight");
-    if (tensor != nullptr && tensor->shape == shape) continue;
-    head.is_damaged = true;
-    head.problem = "the drafting head is damaged: tensor " + layer + name + ".weight " +
-                   (tensor == nullptr ? "is missing" : "is not of this model's size") + ". " + remedy;
-    return head;
+  for (std::uint64_t i = all - num_layers; i < all; ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".nextn.";
+    for (const auto& [name, shape] : needed) {
+      const GgufTensor* tensor = find_tensor(parts, layer + name + ".weight");
+      if (tensor != nullptr && tensor->shape == shape) continue;
+      head.is_damaged = true;
+      head.problem = "the drafting head is damaged: tensor " + layer + name + ".weight " +
+                     (tensor == nullptr ? "is missing" : "is not of this model's size") + ". " + remedy;
+      return head;
+    }
   }
   return head;
 }

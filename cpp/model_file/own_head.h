@@ -9,7 +9,7 @@
 namespace specdec {
 
 struct OwnHeadInfo {
-  int num_layers = 0;  // 0: no head. With several layers, the first is applied repeatedly: llama.cpp runs one at a time
+  int num_layers = 0;             // 0: no head. Each of several layers drafts its own place
   bool rows_need_logits = false;  // llama.cpp makes hidden rows of those tokens only that it makes logits of
   bool is_damaged = false;
   std::string problem;  // why it cannot draft, and what to do instead; empty: it can

@@ -6,12 +6,14 @@ import json
 import math
 import pathlib
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
+from tests.engine.priming import check_primed
 from tests.models.numpy_llama import block_drafts
 from tests.models.tiny_models import Block, Model, Vocabulary, block_drafter, make, random_tokens, with_mask
 
@@ -143,6 +145,20 @@ def test_long_prompts_and_full_contexts(pair: Pair) -> None:
         assert gen.generate(tokens, temperature=0, **OPTIONS).tokens == short
 
 
+@pytest.mark.parametrize("name", ["dflash:llama", "dspark:llama"])
+def test_a_drafter_is_primed_over_the_whole_prompt(name: str, tmp_path: pathlib.Path) -> None:
+    """One that attends to all tokens alike."""
+    target, drafter = models(name)
+    factors = {"attn_q.weight": 0.0, "attn_output.weight": 20.0}
+    attentive = {
+        f"blk.{i}.{part}": np.float32(factor) * drafter.tensors[f"blk.{i}.{part}"]
+        for i in range(2)
+        for part, factor in factors.items()
+    }
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    check_primed(path, drafter.with_tensors(attentive).write(tmp_path / "drafter.gguf", GgmlType.F16), tmp_path)
+
+
 def test_prompts_on_disk(pair: Pair, tmp_path: pathlib.Path) -> None:
     target, drafter = pair
     gen = generator(target, drafter, num_draft_tokens=4, suffix=False)
@@ -222,6 +238,32 @@ def test_drafts_are_those_of_numpy(kind: str, num_drafts: int, tmp_path: pathlib
         assert (completion.stats.drafted, completion.stats.accepted) == (drafted, accepted), prompt
         totals += (drafted, accepted)
     assert 20 < totals[1] < totals[0] - 20
+
+
+@pytest.mark.parametrize("kind", ["dspark", "dspark-masks", "dspark-own"])
+def test_confidences_are_those_of_numpy(
+    kind: str, built: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    """Each by the token before it, as its bias is."""
+    target, drafter = models(f"{kind}:llama")
+    paths = target.write(tmp_path / "target.gguf", GgmlType.F32), drafter.write(tmp_path / "drafter.gguf", GgmlType.F32)
+    program = built("engine/test_block_confidences")
+    for seed in range(3):
+        tokens, expected = random_tokens(target, 5 + seed, seed), list[float]()
+        drafts = block_drafts(drafter, KINDS[kind], target, tokens, 5, [], expected)
+        command = [program, *paths, "5", *map(str, tokens)]
+        lines = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+        assert [int(line.split()[0]) for line in lines] == drafts
+        assert [float(line.split()[1]) for line in lines] == pytest.approx(expected, abs=2e-3)
+        assert max(expected) - min(expected) > 0.05
+
+
+def test_a_drafter_without_confidences(built: Callable[[str], pathlib.Path], tmp_path: pathlib.Path) -> None:
+    target, drafter = models("dflash:llama")
+    paths = target.write(tmp_path / "target.gguf"), drafter.write(tmp_path / "drafter.gguf")
+    command = [built("engine/test_block_confidences"), *paths, "2", "0", "5", "6"]
+    lines = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    assert [line.split()[1] for line in lines] == ["-1", "-1"]
 
 
 def texts(target: Model, drafter: Model, folder: pathlib.Path, **options: float) -> list[tuple[list[int], int]]:
@@ -316,8 +358,8 @@ def test_damaged_ids(ids: list[int], tmp_path: pathlib.Path) -> None:
 def test_a_tensor_that_is_missing_or_of_another_size(name: str, tmp_path: pathlib.Path) -> None:
     target, drafter = models(name)
     path = target.write(tmp_path / "target.gguf", GgmlType.F16)
-    optional = ("token_embd.weight", "d2t", "markov_w1.weight", "conf_proj.weight", "blk.0.attn_v.weight")
-    optional += ("blk.1.attn_v.weight",)
+    optional = ("token_embd.weight", "d2t", "markov_w1.weight", "conf_proj.weight", "conf_proj.bias")
+    optional += ("blk.0.attn_v.weight", "blk.1.attn_v.weight")
     for name, tensor in drafter.tensors.items():
         rest = {other: t for other, t in drafter.tensors.items() if other != name}
         smaller = {**rest, name: tensor[..., : tensor.shape[-1] // 2]}
@@ -341,6 +383,9 @@ def test_drafters_with_a_selector_are_rejected_by_name(tmp_path: pathlib.Path) -
     selecting = drafter.with_tensors({"selector_hidden.weight": np.zeros((8, 64), np.float32)})
     named = r"drafter.gguf: is a DFlash2 block drafter .*selector \(DFlash2\) are not supported: use .*\"suffix\""
     check_rejected(target, selecting, named, tmp_path)
+    for top_k in (0, 64, 10**6):  # wider than the lattice, too
+        wide = changed(selecting, selector_rank=8, selector_top_k=top_k, conv_kernel_size=3, conv_group_size=16)
+        check_rejected(target, wide, named, tmp_path)
     deepseek = r"drafter.gguf: is a DFlash block drafter .*DeepSeek V4 are not supported"
     check_rejected(target, changed(drafter, hyper_connection__count=4), deepseek, tmp_path)
 

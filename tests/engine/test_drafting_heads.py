@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
-from tests.models.tiny_models import WITH_HEADS, Shape, make, random_tokens, with_head
+from tests.engine.priming import check_primed
+from tests.models.tiny_models import WITH_HEADS, Model, Shape, make, random_tokens, with_head
 
 import specdec_native as sd
 
@@ -18,9 +19,16 @@ PROMPT = "def the self return"
 OPTIONS: sd.StreamOptions = {"max_tokens": 48, "logit_bias": {1: -math.inf}}  # texts of full length
 
 
-@pytest.fixture(scope="module", params=WITH_HEADS)
+SEVERAL_LAYERS = {"mimo2+2": 2, "step35+3": 3}
+
+
+def model_of(name: str) -> Model:
+    return with_head(name.split("+")[0], layers=SEVERAL_LAYERS.get(name, 1))
+
+
+@pytest.fixture(scope="module", params=[*WITH_HEADS, *SEVERAL_LAYERS])
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return with_head(request.param).write(tmp_path_factory.mktemp(request.param) / "target.gguf", GgmlType.F16)
+    return model_of(request.param).write(tmp_path_factory.mktemp(request.param) / "target.gguf", GgmlType.F16)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +122,10 @@ def test_long_prompts_and_full_contexts(target: pathlib.Path) -> None:
         assert completion.tokens == expected.tokens and completion.finish_reason == expected.finish_reason
 
 
+def test_a_head_is_primed_over_the_whole_prompt(target: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    check_primed(target, "mtp", tmp_path)
+
+
 def test_prompts_on_disk(target: pathlib.Path, tmp_path: pathlib.Path) -> None:
     gen = generator(target, num_draft_tokens=4)
     expected = gen.generate(PROMPT, temperature=0, **{**OPTIONS, "max_tokens": 30}).tokens  # inside the sliding window
@@ -198,7 +210,7 @@ def test_heads_of_other_architectures(tmp_path: pathlib.Path) -> None:
 
 
 def test_heads_of_several_layers_are_refused(tmp_path: pathlib.Path) -> None:
-    """Where llama.cpp has no graph for them; where it has: test_families.py."""
+    """Where llama.cpp has no graph for them."""
     path = make("qwen35", shape=Shape(layers=2, head_layers=2)).write(tmp_path / "target.gguf")
     with pytest.raises(
         sd.ModelError, match="has 2 layers; only heads of one layer are supported for architecture qwen35"

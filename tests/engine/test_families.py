@@ -142,7 +142,8 @@ def test_drafts_and_own_heads(row: Row, name: str, specdec: pathlib.Path, tmp_pa
 
 @pytest.mark.parametrize("name", WITH_LONG_HEADS)
 def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """The first layer drafts, again and again."""
+    """Each layer drafts its own place, the last one also those behind it. A layer that drafts the least likely token
+    ends what is accepted at its place."""
     model = with_head(name, layers=3)
     target = model.write(tmp_path / "target.gguf", GgmlType.F16)
     assert facts(specdec, target)["own_head"] == {"layers": 3, "problem": None}
@@ -150,12 +151,26 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
     expected = [plain.generate(prompt, temperature=0, **OPTIONS).tokens for prompt in PROMPTS]
     assert all(len(tokens) == 40 for tokens in expected) and len(set(expected[0])) > 4
     check_drafts(target, "mtp", expected)
-    alone = with_head(name).write(tmp_path / "alone.gguf", GgmlType.F16)  # the same first layer
 
-    def accepted(path: pathlib.Path) -> int:
-        return generator(path, "mtp", num_draft_tokens=5).generate(PROMPTS[0], temperature=0, **OPTIONS).stats.accepted
+    def accepted(path: pathlib.Path, k: int) -> tuple[int, int]:
+        """Of all prompts: drafts, cycles."""
+        gen, drafts, cycles = generator(path, "mtp", num_draft_tokens=k, suffix=False), 0, 0
+        for prompt, tokens in zip(PROMPTS, expected, strict=True):
+            completion = gen.generate(prompt, temperature=0, **OPTIONS)
+            assert completion.tokens == tokens
+            drafts, cycles = drafts + completion.stats.accepted, cycles + completion.stats.target_calls
+        return drafts, cycles
 
-    assert accepted(target) == accepted(alone)
+    most = []
+    for bad in range(3):
+        norm = f"blk.{model.shape.layers + bad}.nextn.shared_head_norm.weight"
+        path = model.with_tensors({norm: -model.tensors[norm]}).write(tmp_path / "bad.gguf", GgmlType.F16)
+        if bad > 0:
+            assert accepted(path, bad) == accepted(target, bad)  # its place is behind these
+        drafts, cycles = accepted(path, 5)
+        assert drafts <= bad * cycles
+        most.append(drafts)
+    assert most == sorted(set(most))
 
 
 @of_every_family

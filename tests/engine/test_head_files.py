@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as GgmlType
 from tests.engine.interruptions import check_cancelled_passes, check_stops
+from tests.engine.priming import check_primed
 from tests.models.numpy_llama import eagle3_drafts, gemma4_assistant_drafts
 from tests.models.tiny_models import (
     Model,
@@ -41,16 +42,16 @@ def mtp_file(model: Model) -> Model:
 
 
 def without_head(model: Model) -> Model:
-    layer = f"blk.{model.shape.layers}."
-    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(layer)}
+    layers = tuple(f"blk.{model.shape.layers + i}." for i in range(model.shape.head_layers))
+    tensors = {name: tensor for name, tensor in model.tensors.items() if not name.startswith(layers)}
     keys = {name: value for name, value in model.keys.items() if name != "nextn_predict_layers"}
     return replace(model, shape=replace(model.shape, head_layers=0), tensors=tensors, keys=keys)
 
 
 def pair_of(name: str) -> tuple[Model, Model]:
     kind, _, architecture = name.partition(":")
-    if kind == "mtp":
-        model = with_head(architecture)
+    if kind.startswith("mtp"):
+        model = with_head(architecture, layers=2 if kind == "mtp-of-2" else 1)
         return without_head(model), mtp_file(model)
     target = damped(make(architecture))
     if kind == "assistant":
@@ -67,7 +68,7 @@ PAIRS = [
     "eagle3:lfm2",
     "mtp:qwen35",
 ]
-PAIRS += ["assistant:gemma4"]
+PAIRS += ["assistant:gemma4", "mtp-of-2:step35"]
 
 
 @pytest.fixture(scope="module", params=PAIRS)
@@ -245,6 +246,13 @@ def test_long_prompts_and_full_contexts(pair: tuple[pathlib.Path, pathlib.Path])
     gen = sd.Generator(target, head, n_threads=1, n_ctx=512, n_batch=64, num_draft_tokens=4)
     completion = gen.generate(prompt, temperature=0, **options)
     assert completion.tokens == expected.tokens and completion.finish_reason == expected.finish_reason
+
+
+@pytest.mark.parametrize("name", ["eagle3:llama", "mtp-of-2:step35"])
+def test_a_head_is_primed_over_the_whole_prompt(name: str, tmp_path: pathlib.Path) -> None:
+    target, head = pair_of(name)
+    path = target.write(tmp_path / "target.gguf", GgmlType.F16)
+    check_primed(path, head.write(tmp_path / "head.gguf", GgmlType.F16), tmp_path)
 
 
 def test_prompts_on_disk(pair: tuple[pathlib.Path, pathlib.Path], tmp_path: pathlib.Path) -> None:

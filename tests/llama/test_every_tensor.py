@@ -28,6 +28,7 @@ from tests.models.tiny_models import (
     RECIPES,
     SHAPES,
     WITH_HEADS,
+    WITH_LONG_HEADS,
     Block,
     Model,
     Shape,
@@ -90,7 +91,10 @@ def parsed(model: str) -> Parsed:
         with tempfile.TemporaryDirectory() as folder:
             return Parsed.of(HEAD_FILES[model][1](target_of(model)).write(pathlib.Path(folder) / "m.gguf").read_bytes())
     name = re.split(r"[+/]", model)[0]
-    made = with_head(name) if model.endswith(HEAD) else make(name, shape=wide(name) if model.endswith(WIDE) else None)
+    if model.endswith(HEAD):
+        made = with_head(name, layers=2 if name in WITH_LONG_HEADS else 1)
+    else:
+        made = make(name, shape=wide(name) if model.endswith(WIDE) else None)
     factors = np.ones(made.shape.head // 2, np.float32)
     made = made.with_tensors({tensor: factors for tensor in FACTORS.get(model, [])})
     with tempfile.TemporaryDirectory() as folder:

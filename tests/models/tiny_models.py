@@ -854,7 +854,7 @@ SHAPES = {  # where not the default
 }
 RECURRENT = ["mamba", "mamba2", "rwkv7", "jamba", "granitehybrid", "nemotron_h", "qwen35", "qwen35moe", "lfm2"]
 RECURRENT += ["lfm2moe", "nemotron_h_moe", "falcon-h1", "qwen3next", "kimi-linear"]
-WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe"]  # that may have a drafting head
+WITH_HEADS = ["qwen35", "qwen35moe", "glm4moe", "deepseek2", "nemotron_h_moe", "qwen3next"]  # with a drafting head
 WITH_LONG_HEADS = ["hy_v3", "mimo2", "step35"]  # of several layers
 WITH_HEADS += WITH_LONG_HEADS
 TRANSFORMERS = [name for name in RECIPES if name not in RECURRENT]
@@ -963,19 +963,20 @@ def with_head(
     name: str, seed: int = 0, *, layers: int = 1, shape: Shape | None = None, vocabulary: Vocabulary | None = None
 ) -> Model:
     """make(), with a drafting head whose drafts are accepted now and then: all layers change their input little, and
-    the head passes the token's embedding on, so both predict mostly from the last token."""
+    each layer of the head passes the token's embedding on, so all predict mostly from the last token."""
     shape = replace(shape or SHAPES.get(name, Shape()), head_layers=layers)
     model = make(name, seed, shape=shape, vocabulary=vocabulary)
-    layer, width = f"blk.{model.shape.layers}.nextn", model.shape.width
-    projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
-    projection[:, :width] += np.eye(width)
-    return damped(model).with_tensors(
-        {
+    width, tensors = model.shape.width, {}
+    for i in range(model.shape.layers, model.shape.layers + layers):
+        layer = f"blk.{i}.nextn"
+        projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2
+        projection[:, :width] += np.eye(width)
+        tensors |= {
             f"{layer}.eh_proj.weight": as_f32(projection),
             f"{layer}.enorm.weight": as_f32(np.ones(width)),
             f"{layer}.shared_head_norm.weight": model.tensors["output_norm.weight"],
         }
-    )
+    return damped(model).with_tensors(tensors)
 
 
 def eagle3_head(target: Model, *, own_parts: bool = False, tokens: int = 200, seed: int = 7) -> Model:
@@ -1104,7 +1105,7 @@ def block_drafter(target: Model, block: Block | None = None, *, seed: int = 7) -
     if block.biased:
         own = table / np.sqrt((table * table).mean(-1, keepdims=True)) * norm
         t |= {"markov_w1.weight": as_f32(2 * own), "markov_w2.weight": as_f32(matrix[ids])}
-        t |= {"conf_proj.weight": r.matrix(1, 2 * width)}
+        t |= {"conf_proj.weight": 0.3 * r.matrix(1, 2 * width), "conf_proj.bias": np.full(1, 0.4, np.float32)}
     keys: Keys = {"target_layers": read, "block_size": block.size, "tokenizer.ggml.mask_token_id": v.size - 1}
     if not block.fills_anchor:
         keys["sample_from_anchor"] = False

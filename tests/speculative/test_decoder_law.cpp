@@ -19,6 +19,7 @@
 #include "speculative/decoder.h"
 #include "speculative/draft_model_proposer.h"
 #include "speculative/drafting_head.h"
+#include "speculative/layered_head.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 #include "toy_blocks.h"
@@ -312,6 +313,8 @@ enum class Draft {
   combined,
   head,
   head_and_copies,
+  layered_head,
+  layered_head_and_copies,
   window,
   window_and_copies,
   block,
@@ -463,6 +466,12 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     DraftModelProposer head_proposer(head, setting.vocabulary);
     CombinedProposer head_and_copies({head, setting.vocabulary}, nullptr, CopiedTexts::all, 0.3);
     head_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
+    toy::HeadLayers second(setting.draft_vocabulary, setting.seed + 2000, 64, 64, 3);
+    const std::vector<const toy::HeadLayers*> both = {&layers, &second};
+    LayeredHead layered(target, {&layers, &second}, 3);
+    DraftModelProposer layered_proposer(layered, setting.vocabulary);
+    CombinedProposer layered_and_copies({layered, setting.vocabulary}, nullptr, CopiedTexts::all, 0.3);
+    layered_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     toy::WindowModel windowed(setting.draft_vocabulary, setting.seed + 1000, setting.window, 64, 3);
     windowed.keeps_values = false;
     DraftModelProposer window_proposer(windowed, setting.vocabulary, setting.window);
@@ -476,12 +485,15 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
     CombinedProposer block_and_copies({drafter, setting.vocabulary}, nullptr, CopiedTexts::all, 0.3);
     block_and_copies.remember(earlier_output.data(), static_cast<int>(earlier_output.size()));
     const bool is_head = kind == Draft::head || kind == Draft::head_and_copies, is_block = kind >= Draft::block;
+    const bool is_layered = kind == Draft::layered_head || kind == Draft::layered_head_and_copies;
     const Sequence* enumerated = nullptr;
     // Drafts have no rows of the target yet, so the head's distribution depends on where they begin.
     if (is_head)
       draft.table = [&](const Text& text) {
         return layers.logits_after(layers.expected(text, enumerated->num_committed));
       };
+    if (is_layered)
+      draft.table = [&](const Text& text) { return toy::layered_logits_after(both, text, enumerated->num_committed); };
     if (is_block) {
       draft.table = [&](const Text& text) {
         const int places = replace.draft_length ? 3 : num_places;
@@ -495,15 +507,19 @@ Law law_of_loop(const Setting& setting, Draft kind, const Replacements& replace 
             .logits_after(Text(text.begin() + begin, text.end()));
       };
     }
-    Proposer* const proposers[] = {&model_proposer, &ngram_proposer,  &suffix_proposer, &combined_proposer,
-                                   &head_proposer,  &head_and_copies, &window_proposer, &window_and_copies,
-                                   &block_proposer, &block_proposer,  &block_and_copies};
+    Proposer* const proposers[] = {&model_proposer,  &ngram_proposer,    &suffix_proposer,  &combined_proposer,
+                                   &head_proposer,   &head_and_copies,   &layered_proposer, &layered_and_copies,
+                                   &window_proposer, &window_and_copies, &block_proposer,   &block_proposer,
+                                   &block_and_copies};
     Proposer* proposer = proposers[static_cast<std::size_t>(kind)];
     StoppingProposer stopping_proposer(draft, setting, replace.rule);
     if (replace.rule) proposer = &stopping_proposer;
     TamperedProposer tampered(*proposer, replace.tamper);
     const std::unique_ptr<DraftLength> draft_length = replace.draft_length ? replace.draft_length() : nullptr;
-    LanguageModel& target_of_drafts = is_head ? head.target() : is_block ? drafter.target() : target;
+    LanguageModel& target_of_drafts = is_head      ? head.target()
+                                      : is_layered ? layered.target()
+                                      : is_block   ? drafter.target()
+                                                   : target;
     Decoder decoder(target_of_drafts, replace.tamper ? &tampered : proposer, draft_length.get());
 
     auto uniforms = std::make_unique<EnumeratedUniforms>(explorer, target, draft, setting);
@@ -810,6 +826,52 @@ TEST(law_holds_for_drafting_heads) {
       for (s.seed = 145; s.seed <= 147; ++s.seed) CHECK_NEAR(error_of(s, Draft::head, replace), 0.0, 1e-12);
     }
     CHECK(lengths.size() >= 3);
+  }
+}
+
+// A head of two layers, each of which drafts its own place.
+TEST(law_holds_for_heads_of_several_layers) {
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    Replacements replace;
+    std::map<int, int> lengths;
+    replace.lengths = &lengths;
+    for (const Draft kind : {Draft::layered_head, Draft::layered_head_and_copies}) {
+      for (const bool in_company : {false, true}) {
+        replace.in_company = in_company;
+        for (Setting s : {setting_of(2, 3, 4, true), setting_of(3, 3, 3, true)}) {
+          if (in_company && s.vocabulary > 2) continue;
+          s.verification = verification;
+          for (s.seed = 231; s.seed <= 232; ++s.seed) CHECK_NEAR(error_of(s, kind, replace), 0.0, 1e-12);
+        }
+      }
+    }
+    CHECK(lengths.rbegin()->first == 3);
+    replace.in_company = false;
+    replace.draft_length = []() -> std::unique_ptr<DraftLength> { return std::make_unique<ArbitraryRule>(); };
+    Setting s = setting_of(2, 0, 4, true);
+    s.verification = verification;
+    for (s.seed = 235; s.seed <= 236; ++s.seed) CHECK_NEAR(error_of(s, Draft::layered_head, replace), 0.0, 1e-12);
+  }
+}
+
+// The second draft recorded as the first layer's.
+TEST(control_the_first_layer_recorded_for_every_place) {
+  const Tamper first_layer = [](Sequence& sequence) {
+    const toy::HeadLayers layer(2, 231 + 1000, 64, 64, 3);
+    Text text(sequence.tokens.begin(), sequence.tokens.begin() + sequence.num_committed);
+    for (int place = 0; place < sequence.num_drafted(); ++place) {
+      const std::vector<float> row = layer.logits_after(layer.expected(text, sequence.num_committed));
+      sampling::Transforms(plain()).apply(row.data(), 2, text.data(), static_cast<int>(text.size()),
+                                          sequence.draft_row(place));
+      text.push_back(sequence.tokens[text.size()]);
+    }
+  };
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    Setting s = setting_of(2, 3, 4, true);
+    s.seed = 231;
+    s.verification = verification;
+    CHECK_NEAR(error_of(s, Draft::head, {first_layer}), 0.0, 1e-12);  // whose rows they are
+    CHECK(error_of(s, Draft::layered_head, {first_layer}) > 1e-4);
   }
 }
 
@@ -1182,6 +1244,41 @@ TEST(law_holds_for_block_drafters_under_transforms_and_constraints) {
       s.params.temperature = 0.0;
       for (s.seed = 215; s.seed <= 216; ++s.seed) CHECK_NEAR(error_of(s, kind), 0.0, 1e-12);
     }
+  }
+}
+
+// Drafts as long as the drafter itself is confident.
+class ConfidentRule final : public toy::DraftRule {
+ public:
+  bool worth_a_row(const Sequence& s, int) override { return s.num_drafted() < 3; }
+  bool worth_a_draft(const Sequence&, double row_confidence) override { return row_confidence > 0.5; }
+};
+
+TEST(law_holds_where_confidences_end_blocks) {
+  for (const Verification verification : {Verification::token, Verification::block, Verification::invariant}) {
+    std::map<int, int> lengths;
+    Replacements replace;
+    replace.lengths = &lengths;
+    replace.draft_length = []() -> std::unique_ptr<DraftLength> { return std::make_unique<ConfidentRule>(); };
+    Setting s = setting_of(2, 0, 4, true);
+    s.verification = verification;
+    for (s.seed = 221; s.seed <= 224; ++s.seed) CHECK_NEAR(error_of(s, Draft::biased_block, replace), 0.0, 1e-12);
+    CHECK(lengths.size() == 4);
+  }
+}
+
+// The confidence that follows a draft depends on it.
+TEST(control_draft_withdrawn_by_the_confidence_behind_it) {
+  const Tamper withdrawn = [](Sequence& s) {
+    if (s.num_drafted() == 0) return;
+    const toy::BlockLayers layers(2, 201 + 1000, 3, true);
+    if (layers.confidence_after(s.tokens, s.num_committed, 3) < 0.5) s.tokens.pop_back();
+  };
+  for (const Verification verification : {Verification::token, Verification::block}) {
+    Setting s = setting_of(2, 3, 4, true);
+    s.seed = 201;
+    s.verification = verification;
+    CHECK(error_of(s, Draft::biased_block, {withdrawn}) > 1e-3);
   }
 }
 

@@ -2,6 +2,7 @@
 // were read with. They read the target's rows as these are, or another way: then their own rows are x and 7 x.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/index.h"
 #include "speculative/head_models.h"
 #include "toy_model.h"
 
@@ -79,13 +81,15 @@ class HeadLayers final : public specdec::HeadLayers {
   void copy(int from, int to) override { caches_.at(static_cast<std::size_t>(to)) = cache(from); }
   const Read& cache(int slot) const { return caches_.at(static_cast<std::size_t>(slot)); }
 
-  // What a head reads: tokens before num_committed with the target's rows, later ones with its own.
-  Read expected(const std::vector<Token>& tokens, int num_committed) const {
+  // What a head reads: tokens before num_committed with the target's rows, later ones with its own, or with `drafts`,
+  // the rows of other layers.
+  Read expected(const std::vector<Token>& tokens, int num_committed, const std::vector<float>& drafts = {}) const {
     Read read;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::vector<Token> before(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(i));
       const bool is_own = static_cast<int>(i) >= num_committed;
-      read.emplace_back(tokens[i], i == 0 ? 0.0f : is_own ? own_row(read) : as_read(Model::hidden_after(before)));
+      const auto own = [&] { return drafts.empty() ? own_row(read) : drafts.at(i - specdec::idx(num_committed)); };
+      read.emplace_back(tokens[i], i == 0 ? 0.0f : is_own ? own() : as_read(Model::hidden_after(before)));
     }
     return read;
   }
@@ -98,6 +102,8 @@ class HeadLayers final : public specdec::HeadLayers {
     }
     return row;
   }
+
+  float own_row(const Read& read) const { return static_cast<float>(hash_of(read) % 1000003) + 0.5f; }
 
   std::function<void(int)> before_pass;  // of the pass's number; may throw
   int num_passes = 0;
@@ -116,8 +122,6 @@ class HeadLayers final : public specdec::HeadLayers {
     }
     return hash;
   }
-  float own_row(const Read& read) const { return static_cast<float>(hash_of(read) % 1000003) + 0.5f; }
-
   int vocabulary_;
   std::uint64_t seed_;
   int context_, batch_;
@@ -127,5 +131,18 @@ class HeadLayers final : public specdec::HeadLayers {
   std::vector<std::vector<float>> rows_;
   std::vector<float> hidden_, fused_;
 };
+
+// Of a head of several layers, each of which drafts its own place, and the last one those behind it.
+inline std::vector<float> layered_logits_after(const std::vector<const HeadLayers*>& layers,
+                                               const std::vector<Token>& text, int num_committed) {
+  std::vector<float> drafts, logits;
+  for (int length = num_committed; length <= static_cast<int>(text.size()); ++length) {
+    const HeadLayers& layer = *layers[std::min(specdec::idx(length - num_committed), layers.size() - 1)];
+    const HeadLayers::Read read = layer.expected({text.begin(), text.begin() + length}, num_committed, drafts);
+    drafts.push_back(layer.own_row(read));
+    logits = layer.logits_after(read);
+  }
+  return logits;
+}
 
 }  // namespace toy

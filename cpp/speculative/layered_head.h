@@ -1,0 +1,85 @@
+// Drafting heads of several layers (multi-token prediction of MiMo V2, Step 3.5): each layer drafts its own place, the
+// last one also those behind it.
+//
+// A layer reads every committed token with the target's row of the token before, as if it drafted alone, and keeps
+// that. Behind the last committed token, whose row is not known, it reads the drafts, each with what the layer of the
+// place before made of the token before. So the first draft is the first layer's; the second layer reads it with the
+// first layer's row; and so on. These are read in the pass that makes the row of a draft: one pass per draft.
+#pragma once
+
+#include <vector>
+
+#include "base/index.h"
+#include "speculative/head_models.h"
+#include "speculative/target_of_head.h"
+
+namespace specdec {
+
+class LayeredHead final : public HeadModel {
+ public:
+  // layers: at least one, whose rows have the size of the target's. All have num_slots slots.
+  LayeredHead(HiddenRowModel& target, std::vector<HeadLayers*> layers, int num_slots);
+
+  LanguageModel& target() override { return target_; }
+
+  int vocabulary_size() const override { return first().vocabulary_size(); }
+  int context_length() const override { return first().context_length(); }
+  int batch_size() const override { return first().batch_size(); }
+  int row_capacity() const override { return first().row_capacity(); }
+  bool is_end_of_generation(Token token) const override { return first().is_end_of_generation(token); }
+  // num_rows of an input is 0 or 1.
+  void decode(const std::vector<PassInput>& inputs) override;
+  const float* logits(int row) const override { return logits_[idx(row)]; }
+  int pass_size() const override { return pass_size_; }
+  int length(int slot) const override { return static_cast<int>(at(slot).tokens.size()); }
+  // Drops all drafts.
+  void truncate(int slot, int length) override;
+  void copy(int from, int to) override;
+
+  void catch_up(int slot) override;
+  int next_row_size() const override { return static_cast<int>(row_size_); }
+  const float* next_row(int slot) const override { return at(slot).kept.row(num_read(slot) - 1); }
+  void restored(int slot, int length, Token last_token, const float* row) override;
+
+ private:
+  struct Slot {
+    Slot(int row_size, std::size_t num_layers) : kept(row_size), num_read(num_layers, 0) {}
+    HiddenRows kept;            // of the target
+    std::vector<int> num_read;  // by layer: tokens read with the target's rows
+    std::vector<Token> tokens;  // that decode() was given
+    std::vector<float> own;     // rows of the tokens from own_begin on, each made by the layer of its place
+    int own_begin = 0;
+  };
+  struct Step {  // a layer reads the slot's tokens before `end`
+    int slot, end;
+  };
+  Slot& at(int slot) { return slots_[idx(slot)]; }
+  const Slot& at(int slot) const { return slots_[idx(slot)]; }
+  HiddenRows& kept(int slot) override { return at(slot).kept; }
+  int num_read(int slot) const override;  // by all layers
+  int needed_row(int slot, int length) const override;
+
+  const HeadLayers& first() const { return *layers_.front(); }
+  int anchor(int slot) const { return target_model_.length(slot); }  // the first token whose row is not known
+  int num_own(const Slot& s) const { return static_cast<int>(s.own.size() / row_size_); }
+  int layer_of(int place) const { return std::min(place, static_cast<int>(layers_.size()) - 1); }
+  Token token(const Slot& s, int position) const;
+  void forget_drafts(int slot);
+  void read_known(int slot, int end);
+  void read(int layer, int slot, int end);
+  void make_rows(const std::vector<PassInput>& inputs);
+  void pass(int layer, const std::vector<Step>& steps, int num_rows);
+
+  std::vector<HeadLayers*> layers_;
+  TargetOfHead target_;
+  const LanguageModel& target_model_;
+  std::size_t row_size_;
+  std::vector<Slot> slots_;
+  int pass_size_ = 0;
+  std::vector<const float*> logits_;  // of the last decode()
+  std::vector<float> rows_;           // scratch of pass()
+  std::vector<Token> read_tokens_;
+  std::vector<PassInput> inputs_;
+};
+
+}  // namespace specdec
