@@ -11,14 +11,16 @@
 #include "speculative/layered_head.h"
 #include "toy_head.h"
 #include "toy_model.h"
+#include "toy_runs.h"
 
 namespace {
 
 using namespace specdec;
-using Text = std::vector<Token>;
-
-constexpr int vocabulary = 4;
-const Text prompt = {3, 1, 2, 1, 0, 2};
+using toy::greedy_text;
+using toy::prompt;
+using toy::sequence_of;
+using toy::Text;
+using toy::vocabulary;
 
 struct Head {
   explicit Head(int num_layers, int slots = 1, int context = 64, int batch = 64)
@@ -51,27 +53,6 @@ struct Head {
     return sum;
   }
 };
-
-std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, int max_tokens, int slot = 0,
-                                      double temperature = 0.9) {
-  sampling::SamplingParams params;
-  params.temperature = temperature;
-  auto s = std::make_unique<Sequence>(slot, params, std::make_unique<sampling::PhiloxUniforms>(5, slot));
-  s->num_committed = static_cast<int>(tokens.size());
-  s->tokens = std::move(tokens);
-  s->num_draft_tokens = num_draft_tokens;
-  s->remaining = max_tokens;
-  return s;
-}
-
-Text greedy_text(int max_tokens, const Text& start = prompt) {
-  toy::Model target(vocabulary, 1);
-  Decoder decoder(target, nullptr);
-  const auto s = sequence_of(start, 0, max_tokens, 0, 0.0);
-  decoder.prefill(*s);
-  while (s->finish == Finish::none) decoder.cycle({s.get()});
-  return s->tokens;
-}
 
 // Checks the greedy drafts that it lets through.
 class CheckedProposer final : public Proposer {

@@ -197,7 +197,7 @@ def check_request_options(**kwargs: typing.Any) -> None:
     """
 def companion_of(target: str) -> str | None:
     """
-    The name of a draft model on the hub for a target's file, or None. ModelError.
+    The name of the best draft on the hub for a target's file, or None. ModelError.
     """
 def derived_seed(seed: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> int:
     """
