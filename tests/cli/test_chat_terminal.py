@@ -437,7 +437,7 @@ def test_nothing_is_broken_inside_a_word(
         lines = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", terminal.text).replace("\r\n", "\n").split("\n")
     said = [line.rsplit("\r", 1)[-1] for line in lines]
     assert [line for line in said if len(line) >= columns] == []
-    assert "note: the draft is stdlib-draft-f16.gguf," in " ".join(said)
+    assert "note: the draft is stdlib-head-f16.gguf," in " ".join(said)
 
 
 def test_progress_fits_a_narrow_terminal(specdec: pathlib.Path, tmp_path: pathlib.Path) -> None:
