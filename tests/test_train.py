@@ -21,7 +21,7 @@ import specdec_native as sd
 from specdec_native.train import text
 from specdec_native.train.command import main
 from specdec_native.train.shape import FEWEST_TOKENS, Shape, shape_for, vocabulary_of
-from specdec_native.train.speed import Costs
+from specdec_native.train.speed import Costs, without_disturbance
 from specdec_native.train.target_weights import TargetWeights
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -103,6 +103,7 @@ def test_speed_is_predicted_by_the_best_number_of_drafts() -> None:
     assert costs.tokens_per_second([0.0, 0.0, 0.0, 0.0]) == costs.plain == 1.0
     assert costs.tokens_per_second([1.0, 0.0, 0.0, 0.0]) == pytest.approx(2 / 1.15)
     assert costs.tokens_per_second([1.0] * 4) == pytest.approx(5 / 1.6)
+    assert without_disturbance([3.0, 1.0, 2.0, 1.5, 4.0]) == [1.0, 1.0, 1.5, 1.5, 4.0]
 
 
 # ---- Bad input

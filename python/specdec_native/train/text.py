@@ -135,10 +135,11 @@ def is_held_out(tokens: Tokens) -> bool:
 
 
 def add(texts: Texts, kind: str, tokens: Tokens) -> None:
-    """A whole document, to one side."""
+    """To train on, or held out: then its middle, so that several documents are measured."""
     kept = texts.held_out.setdefault(kind, [])
     if is_held_out(tokens) and sum(map(len, kept)) < HELD_OUT_TOKENS:
-        kept.extend(sequences(tokens[:HELD_OUT_TOKENS]))
+        parts = sequences(tokens)
+        kept.append(parts[len(parts) // 2])
     else:
         texts.training.extend(sequences(tokens))
 
