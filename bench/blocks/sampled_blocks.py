@@ -32,7 +32,8 @@ def counts(gen: sd.Generator, prompts: list[str], options: StreamOptions) -> np.
     """Of each prompt: accepted drafts, cycles."""
     rows = []
     for seed, prompt in enumerate(prompts):
-        stats = gen.generate(prompt, seed=seed, **options).stats
+        options["seed"] = seed
+        stats = gen.generate(prompt, **options).stats
         rows.append((stats.accepted, stats.target_calls))
     return np.array(rows, dtype=float)
 

@@ -966,7 +966,8 @@ def with_head(
     each layer of the head passes the token's embedding on, so all predict mostly from the last token."""
     shape = replace(shape or SHAPES.get(name, Shape()), head_layers=layers)
     model = make(name, seed, shape=shape, vocabulary=vocabulary)
-    width, tensors = model.shape.width, {}
+    width = model.shape.width
+    tensors: dict[str, np.ndarray] = {}
     for i in range(model.shape.layers, model.shape.layers + layers):
         layer = f"blk.{i}.nextn"
         projection = model.tensors[f"{layer}.eh_proj.weight"] * 0.2

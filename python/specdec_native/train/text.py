@@ -139,7 +139,7 @@ def add(texts: Texts, kind: str, tokens: Tokens) -> None:
     kept = texts.held_out.setdefault(kind, [])
     if is_held_out(tokens) and sum(map(len, kept)) < HELD_OUT_TOKENS:
         parts = sequences(tokens)
-        kept.append(parts[len(parts) // 2])
+        kept.extend(parts[len(parts) // 2 :][:1])
     else:
         texts.training.extend(sequences(tokens))
 
