@@ -29,7 +29,7 @@ BASE = "likeliest tokens, block"
 
 
 def counts(gen: sd.Generator, prompts: list[str], options: StreamOptions) -> np.ndarray:
-    """Of each prompt: accepted drafts, cycles."""
+    """A row per prompt: accepted drafts, cycles."""
     rows = []
     for seed, prompt in enumerate(prompts):
         options["seed"] = seed
@@ -44,7 +44,7 @@ def rate(rows: np.ndarray) -> float:
 
 
 def interval(rows: np.ndarray, base: np.ndarray) -> tuple[float, float]:
-    """Of the ratio of the rates, 95 %."""
+    """The 95 % interval of the ratio of the rates."""
     random = np.random.default_rng(0)
     picks = random.integers(0, len(rows), (4000, len(rows)))
     ratios = [rate(rows[pick]) / rate(base[pick]) for pick in picks]

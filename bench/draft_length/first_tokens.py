@@ -44,7 +44,7 @@ def rates(target: pathlib.Path, draft: pathlib.Path, prompt: str, tokens: int) -
 
 
 def share_of_later(files: list[pathlib.Path], prompt: str, tokens: int, kept: pathlib.Path) -> float:
-    """Of a fresh process."""
+    """What a fresh process prints."""
     command = [sys.executable, "-m", "bench.draft_length.first_tokens", *map(str, files)]
     command += ["--tokens", str(tokens), "--child", prompt]
     environment = os.environ | {"XDG_CACHE_HOME": str(kept)}

@@ -34,7 +34,7 @@ class ChatConversation {
 
     bool is_empty() const { return tokens.empty(); }
   };
-  // Of the last turn.
+  // The last turn.
   void ask(const std::string& question);
   void add_to_answer(const Answer& more);
   bool has_answer() const { return !turns_.empty() && !turns_.back().answer.is_empty(); }

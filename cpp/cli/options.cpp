@@ -118,7 +118,7 @@ class Parser {
     return arguments_[++at_];
   }
 
-  // Of llama.cpp's options those for which a note is enough are passed over.
+  // Skips options of llama.cpp for which a note is enough.
   void take_unknown(const std::string& name, const LlamaFlag& flag) {
     if (flag.is_moot) {
       note("note: " + name + " changes nothing: " + flag.instead + "\n");

@@ -370,8 +370,8 @@ class Checker {
     }
   }
 
-  // Of an object that lists no properties. A name may be written twice, so more than one property cannot be counted on,
-  // and one pattern at a time decides about a property.
+  // For an object that lists no properties. A name may be written twice, so more than one property cannot be counted
+  // on, and one pattern at a time decides about a property.
   void add_property_rule(const Json& schema, const std::string& name, const std::string& pointer, int depth,
                          Json& out) {
     const Json& value = schema.at(name);
@@ -500,7 +500,7 @@ class Checker {
     return static_cast<int>(std::min<std::uint64_t>(length, no_length));
   }
 
-  // Of the strings of the property that the place is in, in whatever object.
+  // Applies to the strings of the property that the place is in, in any object.
   void limit_length(const std::string& pointer, int most) {
     const std::string property = property_at(pointer);
     int& length = property.empty() ? limits_.max_length : limits_.max_lengths.try_emplace(property, most).first->second;

@@ -1,5 +1,5 @@
 // Keeps what "auto" has learnt between processes: a small file for each pair of models, kind of caches and machine, in
-// $XDG_CACHE_HOME/specdec/auto or ~/.cache/specdec/auto. Nothing here fails: without a file, a run learns anew.
+// $XDG_CACHE_HOME/specdec/auto or ~/.cache/specdec/auto. Nothing here fails: without a file, a run starts from nothing.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ class AutoCache {
 
   // None: there is none, or it is damaged, of another version or another key.
   std::optional<AutoKnowledge> read() const noexcept;
-  // In one step; of several processes the last one counts. Of very many files the oldest are removed.
+  // Atomic: the last of several processes wins. Removes the oldest files beyond a limit.
   void write(const AutoKnowledge& knowledge) const noexcept;
 
  private:

@@ -15,9 +15,9 @@ struct FoundCompanion {
   std::string reason;           // where it was found, and what it would give
 };
 
-// Of the files next to the target and in the hub's cache: a block drafter that was made for the target, or another
-// head, or a model; of several the one from which most is to be gained (hub/companions.h). Files that cannot be read
-// are passed over. Throws nothing but bad_alloc.
+// Looks next to the target and in the hub's cache for a block drafter made for the target, another head, or a model,
+// and takes the one with the largest expected gain (hub/companions.h). Skips files that cannot be read. Throws nothing
+// but bad_alloc.
 std::optional<FoundCompanion> find_companion(const std::vector<GgufFile>& target, bool can_be_head);
 
 // Why the file cannot draft for the target, or would not be worth it; empty: it can.

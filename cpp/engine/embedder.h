@@ -11,14 +11,14 @@ namespace specdec {
 
 void normalise(std::vector<float>& row);  // to length 1, unless all numbers are 0
 
-// Of one thread at a time. Its context is made with the first text, and made again for longer ones.
+// Not thread-safe. Its context is made with the first text, and made again for longer ones.
 class Embedder {
  public:
   // n_ctx: tokens of the longest text.
   Embedder(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, int n_ctx)
       : model_(std::move(model)), threads_(std::move(threads)), n_ctx_(n_ctx) {}
 
-  // At least one token, and at most n_ctx. Of length 1. cancelled: asked during passes. Throws ModelError, Cancelled.
+  // tokens: 1 to n_ctx. The result has length (norm) 1. cancelled: asked during passes. Throws ModelError, Cancelled.
   std::vector<float> embed(const std::vector<Token>& tokens, const std::function<bool()>& cancelled);
 
  private:

@@ -170,7 +170,7 @@ std::string Generator::draft_key() const {
                           : cache_key(draft->path()) + options_.draft_weights;
 }
 
-// Of a pair of models, their kinds of weights and caches, and this machine.
+// Names the pair of models, their kinds of weights and caches, and this machine.
 std::string Generator::auto_key() const {
   const auto key_of = [](const Model* model) {
     return model == nullptr

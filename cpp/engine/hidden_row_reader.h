@@ -14,12 +14,12 @@ namespace specdec {
 struct LayerRows {
   int width = 0;
   std::vector<float> rows;  // [tokens][layers][width]
-  // Of each token: the most likely next tokens, in descending order; of equal ones the lower id first.
+  // For each token: the most likely next tokens, in descending order, ties by ascending id.
   int num_top = 0;
   std::vector<sampling::TokenLogprob> top;  // [tokens][num_top]
 };
 
-// Of one thread at a time. Its context is made with the first text, and made again for longer ones or other rows.
+// Not thread-safe. Its context is made with the first text, and made again for longer ones or other rows.
 class HiddenRowReader {
  public:
   // n_ctx: tokens of the longest text.

@@ -31,7 +31,7 @@ class LoadedModels {
   Vocabulary vocabulary() const { return target_model_->vocabulary(); }
   Context& target_context() { return *target_; }
   const Context& target_context() const { return *target_; }
-  // Of a draft model or of a head's layers, which may have one each.
+  // One for a draft model, or one for each layer of a head.
   const std::vector<std::unique_ptr<Context>>& draft_contexts() const { return drafts_; }
   HeadModel* head() { return head_.get(); }         // null: the draft, if any, is another model
   Proposer* proposer() { return proposer_.get(); }  // null: no drafts

@@ -59,8 +59,7 @@ struct Request {
     bool is_open = false;
   };
   std::optional<ReasoningMarks> reasoning;
-  // Of an answer with one call at most, how calls are read: the output ends where a second one begins. Null: it does
-  // not.
+  // Reads calls in an answer that may have one at most: the output ends where a second one begins. Null: no limit.
   std::shared_ptr<const ChatOutputParser> one_call;
   std::string constraint_name;     // for errors; empty: the option's
   const char* constraint() const;  // the name of the one that is given; null: none

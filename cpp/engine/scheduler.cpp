@@ -150,7 +150,7 @@ void Scheduler::begin_next_request() {
   slot_choice_.use(slot);
 }
 
-// Of an idle slot all but the first num_kept tokens are overwritten next. A few that are lost, as those of a retried
+// All but the first num_kept tokens of an idle slot are overwritten next. A few that are lost, as those of a retried
 // answer, are not worth the copy.
 void Scheduler::keep_what_is_lost(std::size_t slot, int num_kept) {
   const int cached = num_cached(slot);

@@ -8,7 +8,7 @@
 
 namespace specdec {
 
-// Of several layers, each with its size before it.
+// With several layers, each state has its size in front of it.
 std::string ModelStates::draft_states(int slot) const {
   if (drafts_.size() == 1) return drafts_.front()->state(slot);
   std::string states;

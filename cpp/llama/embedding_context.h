@@ -1,4 +1,4 @@
-// Embeddings of texts: the rows after a model's last norm, pooled to one row. Of decoders and of encoders.
+// Embeddings of texts: the rows after a model's last norm, pooled to one row, for decoders and encoders.
 #pragma once
 
 #include <memory>

@@ -113,7 +113,7 @@ void HeadTarget::ask_for_rows() {
   }
   if (layers.empty()) return;
   if (!gives_rows()) watch_rows();
-  // Of a graph without them llama.cpp would return memory that nothing wrote.
+  // If the graph lacks them, llama.cpp returns memory that nothing wrote.
   if (wants_output && get()->get_gf_res_reserve()->get_h_nextn() == nullptr) reject_layers();
 }
 

@@ -59,7 +59,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
 
 class HeadContext : public Context, public HeadLayers {
  public:
-  // The loaded head of a model: in the target's file, or in one of its own. Of several layers it runs one. The target
+  // The loaded head of a model: in the target's file, or in one of its own. It runs one layer. The target
   // must outlive it.
   static std::unique_ptr<HeadContext> create(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads,
                                              const Options& options, const HeadTarget& target, int layer = 0);

@@ -10,7 +10,7 @@
 namespace specdec {
 
 std::string architecture_of(const std::vector<GgufFile>& parts);
-// Of the architecture, by its name; 0: it is missing.
+// The value of "<architecture>.<name>"; 0: it is missing.
 std::uint64_t hyperparameter(const std::vector<GgufFile>& parts, const std::string& name);
 std::uint64_t vocabulary_size(const std::vector<GgufFile>& parts);
 

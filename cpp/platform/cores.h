@@ -6,9 +6,9 @@
 
 namespace specdec {
 
-// Number of physical cores among these logical processors of Linux, by its numbers. Of a hybrid processor only
-// performance cores count, if one of them is among them: the others wait for a slow core
-// (bench/machines/uneven_cores.py). 0: the system tells nothing. `root`: where sys/ and proc/ lie; tests name another
+// Number of physical cores among these logical processors (Linux numbers). If a hybrid processor has performance cores
+// among them, only those count: with slow cores all would wait for the slowest (bench/machines/uneven_cores.py). 0: the
+// system tells nothing. `root`: where sys/ and proc/ lie; tests name another
 // one.
 int physical_cores(const std::vector<int>& processors, const std::filesystem::path& root = "/");
 

@@ -73,7 +73,7 @@ class Content {
 
   void close_block() {
     if (!is_open_) return;
-    // Of a call that is cut there may be no input.
+    // A call that was cut off may have no input.
     if (type() == "tool_use") {
       Json input = Json::parse(arguments_, nullptr, false);
       if (input.is_object()) blocks_.back()["input"] = std::move(input);

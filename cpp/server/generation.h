@@ -45,7 +45,7 @@ class Generation {
 
   Stats stats(std::size_t choice) const { return choices_[choice].handle->stats(); }
   Stats all_stats() const;  // their sum
-  // Of the prompt's tokens, for Request::score_prompt: once the choice has a piece, or has ended.
+  // Scores of the prompt's tokens (Request::score_prompt); available once the choice has a piece or has ended.
   std::shared_ptr<const Score> prompt_score(std::size_t choice) const {
     return choices_[choice].handle->prompt_score();
   }

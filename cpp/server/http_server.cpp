@@ -39,7 +39,7 @@ HttpReply error_reply(const ApiError& error, const std::string& path) {
   return reply;
 }
 
-// Of replies that the library makes itself.
+// The body of replies that the HTTP library makes itself.
 ApiError library_error(int status, const httplib::Request& request) {
   switch (status) {
     case 404:

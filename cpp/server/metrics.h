@@ -11,7 +11,7 @@ namespace specdec::server {
 
 class Metrics {
  public:
-  // Of a request that has ended, or was cancelled.
+  // Counts a request that ended or was cancelled.
   void add(const Stats& stats, bool is_cancelled);
   void add_rejected();  // the queue was full, or the server was shutting down
 

@@ -27,7 +27,7 @@ Json details_json(const ModelCard& card) {
           {"quantization_level", card.weight_type}};
 }
 
-// Of a list of models.
+// An entry in a list of models.
 Json entry_json(const KnownModel& model, const ModelCard& card) {
   return {{"name", model.name},
           {"model", model.name},
@@ -36,7 +36,7 @@ Json entry_json(const KnownModel& model, const ModelCard& card) {
           {"details", details_json(card)}};
 }
 
-// Of all models that were asked for.
+// Caches the cards of all models that were asked for.
 std::shared_ptr<const ModelCard> card_of(const std::string& path) {
   static ModelCards cards;
   return cards.card(path);

@@ -21,12 +21,12 @@ std::string rfc3339(std::int64_t unix_time);  // "2026-01-31T23:59:59Z"
 // What chats and completions begin with: id, object, created, model, system_fingerprint.
 Json reply_heading(const Service& service, const std::string& id_prefix, const char* object);
 
-// Of the OpenAI API: "stop" or "length"; null: not finished.
+// In the terms of the OpenAI API: "stop" or "length"; null: not finished.
 Json finish_reason_json(const std::optional<FinishReason>& reason);
 
 // {"prompt_tokens": ...}. The answers to one prompt read it once. reasoning_tokens: of completion_tokens.
 struct Usage {
-  // Of a prediction's tokens: those that the answer has, and those that were tried in vain.
+  // Tokens of a prediction: in the answer, and drafted in vain.
   std::int64_t accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
 };

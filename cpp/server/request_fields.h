@@ -21,7 +21,7 @@ void set_schema(const Service& service, Request& request, const std::string& pat
 // A header for the reply: which keywords of a schema that is not strict were left to the caller.
 void name_ignored_keywords(const Request& request, HttpReply& reply);
 
-// Of the OpenAI API: "stream" and "stream_options".
+// The OpenAI API's "stream" and "stream_options".
 struct StreamOptions {
   bool is_on = false, include_usage = false;
 };

@@ -57,7 +57,7 @@ class Output {
   Output(EventStream* events, const std::map<std::string, Json>& namespaces)
       : events_(events), namespaces_(namespaces) {}
 
-  // Of a token, before the deltas that it makes. Those of reasoning and calls are not in the output.
+  // Called before the deltas that the token makes. Tokens of reasoning and calls are not in the output.
   void add_logprob(Json logprob) { waiting_.push_back(std::move(logprob)); }
 
   // A delta of the chat API's message.
@@ -101,7 +101,7 @@ class Output {
     return {{"type", "output_text"}, {"text", text_}, {"annotations", Json::array()}, {"logprobs", logprobs_}};
   }
 
-  // Of the tokens since the last delta, which become those of the open message.
+  // The log-probabilities since the last delta; they belong to the open message.
   Json take_waiting() {
     Json taken = std::exchange(waiting_, Json::array());
     logprobs_.insert(logprobs_.end(), taken.begin(), taken.end());

@@ -39,7 +39,7 @@ std::string name_in(const HttpRequest& http) {
   return Fields(body).required_text("model");
 }
 
-// Of the server itself, while no model is named.
+// Describes the server itself, if the request names no model.
 Json router_props(const ModelPool& pool) {
   return {{"role", "router"},
           {"max_instances", pool.options().most},

@@ -1,7 +1,7 @@
 // Where connections wait until a whole request has arrived, all on one thread: idle and slow clients take no worker.
 //
-// Of a request only its framing is read here (where its headers end, how long its body is); the rest is the HTTP
-// library's. What a client sends too slowly, or more than the room holds, ends its connection.
+// Only a request's framing is read here (where its headers end, how long its body is); the HTTP library reads the rest.
+// What a client sends too slowly, or more than the room holds, ends its connection.
 #pragma once
 
 #include <atomic>

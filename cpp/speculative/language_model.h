@@ -46,7 +46,7 @@ class LanguageModel {
   virtual void expect_drafts(int /*slot*/, int /*count*/) {}
   // Whether an earlier pass has made the row after the first `length` tokens: decode() takes no pass for it.
   virtual bool has_row(int /*slot*/, int /*length*/) const { return false; }
-  // Of a row of the last pass: the model's own estimate of the probability that a draft from it is accepted.
+  // For a row of the last pass: the model's own estimate of the probability that a draft from it is accepted.
   virtual std::optional<double> confidence(int /*row*/) const { return std::nullopt; }
   // Makes the cache of slot `to` a copy of that of slot `from`.
   virtual void copy(int from, int to) = 0;

@@ -19,7 +19,7 @@ FADE = 0.8  # a place counts as much less than the one before: fewer drafts get 
 
 
 def blocks(target, drafter, tokens, generator):
-    """Of random places of the texts: the drafter's logits and confidences, and the target's distributions."""
+    """The drafter's logits and confidences at random places of the texts, and the target's distributions."""
     with torch.no_grad():
         rows, wanted = read(target, tokens)
     anchors = 1 + torch.randperm(tokens.shape[1] - BLOCK - 1, generator=generator)[:ANCHORS]

@@ -512,7 +512,7 @@ class Generator:
 
     @property
     def num_layers(self) -> int:
-        """Of the target, without multi-token prediction layers."""
+        """Layers of the target, without multi-token prediction layers."""
         return self._core.num_layers
 
     @property

@@ -267,7 +267,7 @@ def test_a_drafter_without_confidences(built: Callable[[str], pathlib.Path], tmp
 
 
 def texts(target: Model, drafter: Model, folder: pathlib.Path, **options: float) -> list[tuple[list[int], int]]:
-    """Of several seeds; by block verification they depend on the rows that the drafts are sampled from."""
+    """Texts of several seeds; by block verification they depend on the rows that the drafts are sampled from."""
     paths = target.write(folder / "target.gguf", GgmlType.F32), drafter.write(folder / "drafter.gguf", GgmlType.F32)
     with generator(*paths, num_draft_tokens=4, suffix=False, draft_weights="file") as gen:
         limits: sd.StreamOptions = {**OPTIONS, "verification": "block", **options}  # type: ignore[typeddict-item]

@@ -132,7 +132,7 @@ def test_a_call_that_is_required(hesitant: sd.Generator, tool_choice: Any, name:
 
 
 def test_an_answer_ends_after_its_first_call(tmp_path: pathlib.Path) -> None:
-    """Of a model that calls without end."""
+    """The model calls without end."""
     pieces = ["<tool_call>", '{"name": "wea', 'ther", "argu', 'ments": {"ci', 'ty": "Pa', 'ris"', "}}", "</tool_call>"]
     write_chain(tmp_path / "chain.gguf", [*chain(pieces)[:-1], ("</tool_call>", "<tool_call>", 10)])
     with sd.Generator(tmp_path / "chain.gguf", "suffix") as generator:

@@ -153,7 +153,7 @@ def test_own_heads_of_several_layers(name: str, specdec: pathlib.Path, tmp_path:
     check_drafts(target, "mtp", expected)
 
     def accepted(path: pathlib.Path, k: int) -> tuple[int, int]:
-        """Of all prompts: drafts, cycles."""
+        """Over all prompts: drafts, cycles."""
         gen, drafts, cycles = generator(path, "mtp", num_draft_tokens=k, suffix=False), 0, 0
         for prompt, tokens in zip(PROMPTS, expected, strict=True):
             completion = gen.generate(prompt, temperature=0, **OPTIONS)

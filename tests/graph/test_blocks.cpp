@@ -66,7 +66,7 @@ class Graph : public GgmlGraph {
   NamedType type() const { return type_; }
 
  private:
-  // Of any codes and scales, with d of about 1.
+  // Any codes and scales, with d near 1.
   void fill_with_blocks(ggml_tensor* t) {
     auto* bytes = static_cast<std::uint8_t*>(t->data);
     const std::size_t size = ggml_type_size(type_.ggml);

@@ -30,7 +30,7 @@ def notes(binary: Client, *arguments: object) -> str:
 
 
 def test_next_to_the_model(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:
-    """Of those that fit the cheapest one; files that are no models, or of another vocabulary, are passed over."""
+    """Takes the cheapest one that fits; skips files that are no models or have another vocabulary."""
     target = write_target(tmp_path / "target.gguf")
     (tmp_path / "small.gguf").write_bytes(tiny)
     deepened(make("llama", seed=1), 4).write(tmp_path / "middle.gguf")

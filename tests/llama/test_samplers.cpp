@@ -11,7 +11,7 @@
 #include "sampling/dry.h"
 #include "sampling/transforms.h"
 
-// Of llama.cpp's own tests: breakers are given as tokens.
+// llama.cpp's own tests have it: breakers are given as tokens.
 llama_sampler* llama_sampler_init_dry_testing(float dry_multiplier, float dry_base, int32_t dry_allowed_length,
                                               int32_t dry_penalty_last_n,
                                               const std::vector<std::vector<llama_token>>& seq_breakers);

@@ -70,7 +70,7 @@ class Page:
         return self.browser.execute_script(script, *arguments)
 
     def errors(self) -> list[str]:
-        """Of scripts and of the security policy, since the last look."""
+        """Errors of scripts and of the security policy since the last look."""
         return [str(entry["message"]) for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
 
     def wait(self, condition: Callable[[], Any]) -> Any:
@@ -84,7 +84,7 @@ class Page:
         return bool(self.run(script, selector))
 
     def text(self, selector: str) -> str:
-        """Of the last of these elements."""
+        """The text of the last of these elements."""
         return str(self.run("return [...document.querySelectorAll(arguments[0])].at(-1)?.innerText ?? ''", selector))
 
     def texts(self, selector: str) -> list[str]:

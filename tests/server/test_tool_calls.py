@@ -238,7 +238,7 @@ CALL = '{"name": "weather", "arguments": {"city": "Paris", "days": 3}}'
     ],
 )
 def test_calls_in_json(specdec: pathlib.Path, tmp_path: pathlib.Path, text: str, content: str | None) -> None:
-    """Of a model whose template has no form for calls."""
+    """The model's template has no form for calls."""
     size = next(size for size in range(9, 20) if len(text) % size != 1)  # a byte has a token already
     pieces = [text[i : i + size] for i in range(0, len(text), size)]
     assert len(set(pieces)) == len(pieces)

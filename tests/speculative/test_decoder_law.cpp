@@ -621,6 +621,14 @@ Setting setting_of(int vocabulary, int num_draft_tokens, int length, bool exact_
   return s;
 }
 
+// For negative controls: the drafts were sampled, but another distribution is recorded.
+void swap_recorded_probabilities(Sequence& sequence) {
+  for (int place = 0; place < sequence.num_drafted(); ++place) {
+    std::vector<double>& probs = sequence.draft_row(place).probs;
+    if (probs.size() == 2) std::swap(probs[0], probs[1]);
+  }
+}
+
 }  // namespace
 
 TEST(law_is_the_targets_for_every_draft_length) {
@@ -905,12 +913,7 @@ TEST(control_window_that_is_not_the_one_drawn_from) {
   Setting s = setting_of(2, 2, 3, true);
   s.seed = 191;
   Replacements replace;
-  replace.tamper = [](Sequence& sequence) {
-    for (int place = 0; place < sequence.num_drafted(); ++place) {
-      std::vector<double>& probs = sequence.draft_row(place).probs;
-      if (probs.size() == 2) std::swap(probs[0], probs[1]);
-    }
-  };
+  replace.tamper = swap_recorded_probabilities;
   CHECK(error_of(s, Draft::window, replace) > 1e-3);
 }
 
@@ -918,12 +921,7 @@ TEST(control_wrong_proposal_distribution_of_a_head) {
   Setting s = setting_of(2, 2, 3, true);
   s.seed = 141;
   Replacements replace;
-  replace.tamper = [](Sequence& sequence) {
-    for (int place = 0; place < sequence.num_drafted(); ++place) {
-      std::vector<double>& probs = sequence.draft_row(place).probs;
-      if (probs.size() == 2) std::swap(probs[0], probs[1]);
-    }
-  };
+  replace.tamper = swap_recorded_probabilities;
   CHECK(error_of(s, Draft::head, replace) > 1e-3);
 }
 

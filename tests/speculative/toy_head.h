@@ -132,7 +132,7 @@ class HeadLayers final : public specdec::HeadLayers {
   std::vector<float> hidden_, fused_;
 };
 
-// Of a head of several layers, each of which drafts its own place, and the last one those behind it.
+// A head of several layers: each drafts its own place, and the last one those behind it.
 inline std::vector<float> layered_logits_after(const std::vector<const HeadLayers*>& layers,
                                                const std::vector<Token>& text, int num_committed) {
   std::vector<float> drafts, logits;

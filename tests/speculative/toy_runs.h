@@ -33,7 +33,7 @@ inline std::unique_ptr<Sequence> sequence_of(Text tokens, int num_draft_tokens, 
   return s;
 }
 
-// Of the target without drafts.
+// The target without drafts.
 inline Text greedy_text(int max_tokens, const Text& start = prompt) {
   Model target(vocabulary, 1);
   specdec::Decoder decoder(target, nullptr);

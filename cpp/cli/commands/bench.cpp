@@ -33,7 +33,7 @@ namespace {
 constexpr int warm_up_tokens = 16;
 constexpr int pass_repeats = 9;  // in each of the rounds
 
-// Of models with a chat template: what people ask.
+// For models with a chat template: what people ask.
 const std::vector<std::string> questions = {
     "Write a Python function that returns the longest common subsequence of two strings.",
     "Explain how a hash table works, and when a sorted array is the better choice.",
@@ -42,7 +42,7 @@ const std::vector<std::string> questions = {
     "numbers:\n        t += n\n    return t",
     "Write a short letter that asks a library to lend me a book for two more weeks.",
 };
-// Of others.
+// For models without one.
 const std::vector<std::string> beginnings = {
     "def bfs(graph, start):",
     "class LRUCache:\n    def __init__(self, ",

@@ -60,7 +60,7 @@ void list(bool json) {
 
 void pull(const std::string& name) { write(local_model(hub_name(name).text()) + "\n"); }
 
-// Of several models of a repository only one that is named.
+// If a repository has several models, the name must say which one.
 void remove_one(const std::string& text) {
   const HubName name = hub_name(text);
   const std::vector<CachedModel> models = cached_models(name);

@@ -9,7 +9,7 @@ namespace specdec::cli {
 class InputHistory {
  public:
   // path: the file that keeps it, a JSON string per line, made with its folder when something is added; "": nothing is
-  // kept. Lines that are not JSON strings are ignored. Of more than 1000 lines the latest 1000 stay in the file.
+  // kept. Lines that are not JSON strings are ignored. The file keeps the latest 1000 lines.
   explicit InputHistory(std::string path = "");
 
   const std::vector<std::string>& entries() const { return entries_; }  // oldest first

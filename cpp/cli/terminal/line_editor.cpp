@@ -260,7 +260,7 @@ std::string LineEditor::search_status(std::size_t width) const {
   return shorten((has_found_ ? "(search: " : "(not found: ") + *query_ + ")", width);
 }
 
-// Draws the text in place of what was drawn before. Of text with more rows than the terminal: those around the cursor.
+// Draws the text in place of what was drawn before. A text taller than the terminal is shown around the cursor.
 void LineEditor::draw() {
   const TerminalSize size = terminal_size();
   const EditLayout all = layout(buffer_, prompt_, std::max(size.columns, static_cast<int>(prompt_.size()) + 2));

@@ -12,7 +12,7 @@ std::uint64_t available_memory() {
 }
 
 void release_file_pages(const void* memory, std::size_t bytes) noexcept {
-  // Of pages that are not locked it takes them out of the process.
+  // Unlocking pages that are not locked removes them from the working set.
   VirtualUnlock(const_cast<void*>(memory), bytes);
 }
 

@@ -24,7 +24,7 @@ def divergence(logits: Tensor, tokens: Tensor, probs: Tensor) -> Tensor:
 
 
 def agreement(logits: Tensor, tokens: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each row: whether the head's most likely token is the target's, and the probability that a sampled draft is
+    """For each row: whether the head's most likely token is the target's, and the probability that a sampled draft is
     accepted, at temperature 1: the sum of min(head, target) over the known tokens."""
     known = tokens != ABSENT
     q = logits.softmax(1).gather(1, tokens.clamp(min=0)) * known

@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def layer_weights(self) -> int:
-        """Of a draft's pass, apart from the output matrix."""
+        """Weights that a draft's pass reads, without the output matrix."""
         attention = 2 * self.width * (self.heads + 2 * self.kv_heads) * self.head_width + self.width**2
         return attention + 3 * self.width * self.feed_forward
 
@@ -48,7 +48,7 @@ class Shape:
         return self.layer_weights + len(self.layers) * self.width**2 + own_output
 
     def pass_bytes(self) -> float:
-        """Of a draft's pass in the engine: of the output matrix it reads the signs, and few rows."""
+        """Bytes that a draft's pass reads; the output matrix counts as its signs, since few rows are read."""
         return self.layer_weights * BYTES_PER_WEIGHT + self.width * self.output_size / 8
 
 

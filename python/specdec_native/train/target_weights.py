@@ -33,7 +33,7 @@ class TargetWeights:
         self.texts: list[str] = list(self.value("tokenizer.ggml.tokens"))
 
     def _other_parts(self) -> Iterable[gguf.GGUFReader]:
-        """Of a split file "name-00001-of-00003.gguf"."""
+        """The other files of a split one, "name-00001-of-00003.gguf"."""
         count = int(self.value("split.count", 1))
         stem = self.path.name.removesuffix(f"-00001-of-{count:05}.gguf")
         return [gguf.GGUFReader(self.path.with_name(f"{stem}-{i:05}-of-{count:05}.gguf")) for i in range(2, count + 1)]

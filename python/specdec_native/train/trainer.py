@@ -44,7 +44,7 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Of the first to fourth draft of a chain, if those before it were accepted."""
+    """Acceptance of the first to fourth draft of a chain, if those before it were accepted."""
 
     greedy: list[float]
     sampled: list[float]  #: at temperature 1

@@ -215,7 +215,7 @@ TEST(what_was_learnt_of_a_model_plans_the_first_cycle) {
   CHECK(rule.outlook().acceptance > 0.8);
 }
 
-// Of a pair whose drafts have become useless, or useful, since.
+// The drafts have become useless, or useful, since.
 TEST(what_was_learnt_of_other_texts_is_unlearnt) {
   for (const auto& [before, after] : {std::pair(0.95, 0.2), std::pair(0.2, 0.95)}) {
     AdaptiveDraftLength earlier;
@@ -292,7 +292,7 @@ TEST(chooses_between_copies_and_a_model) {
   orders.check("copies and a model", 0.85);
 }
 
-// Of every third world.
+// In every third world.
 TEST(chooses_between_copies_and_a_block) {
   Orders orders;
   int count = 0;
