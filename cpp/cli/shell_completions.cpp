@@ -33,7 +33,7 @@ Words command_names() {
 // The words that an option's value may be.
 Words values_of(const Option& option) {
   if (const auto* choice = std::get_if<option::Choice>(&option.type)) return choice->names;
-  if (std::holds_alternative<option::Draft>(option.type)) return {"auto", "mtp", "suffix", "ngram"};
+  if (std::holds_alternative<option::Draft>(option.type)) return {"auto", "mtp", "suffix", "ngram", "none"};
   if (std::holds_alternative<option::DraftTokens>(option.type)) return {"auto"};
   return {};
 }

@@ -6,11 +6,9 @@ namespace specdec {
 namespace {
 
 // Named sources; any other string is a path.
-const std::pair<const char*, DraftSource> named[] = {{"", NoDraft()},
-                                                     {"mtp", OwnHead()},
-                                                     {"ngram", NgramLookup()},
-                                                     {"suffix", SuffixDecoding()},
-                                                     {"auto", AutomaticDraft()}};
+const std::pair<const char*, DraftSource> named[] = {
+    {"", NoDraft()},          {"none", PlainDecoding()},    {"mtp", OwnHead()},
+    {"ngram", NgramLookup()}, {"suffix", SuffixDecoding()}, {"auto", AutomaticDraft()}};
 
 }  // namespace
 

@@ -6,7 +6,8 @@
 
 namespace specdec {
 
-struct NoDraft {};  // in a Generator: the target's own head if its file has a usable one and num_draft_tokens is not 0
+struct NoDraft {};        // in a Generator: the target's own head if its file has one and num_draft_tokens is not 0
+struct PlainDecoding {};  // no drafts, whatever the target's file has
 struct DraftModel {
   std::string path;  // GGUF
 };
@@ -18,10 +19,11 @@ struct SuffixDecoding {};  // what most often followed the longest match, in the
 struct AutomaticDraft {
   bool downloads = true;  // false: only what is on this machine
 };
-using DraftSource = std::variant<NoDraft, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
+using DraftSource =
+    std::variant<NoDraft, PlainDecoding, DraftModel, OwnHead, NgramLookup, SuffixDecoding, AutomaticDraft>;
 
-// From user input: "" for none, "mtp", "ngram", "suffix", "auto", otherwise a path. A file named "ngram" is given as
-// "./ngram".
+// From user input: "" if nothing was given, "none", "mtp", "ngram", "suffix", "auto", otherwise a path. A file named
+// "ngram" is given as "./ngram".
 DraftSource draft_source(const std::string& text);
 std::string to_text(const DraftSource& source);
 // The source for a file with any name.

@@ -101,6 +101,11 @@ ResolvedDraft resolve_draft(const GeneratorOptions& options, const std::vector<G
     draft.source = NoDraft();
     return draft;
   }
+  if (is<PlainDecoding>(options.draft)) {
+    draft.source = NoDraft();
+    check_corpus(options, draft.source);
+    return draft;
+  }
   if (is<OwnHead>(draft.source)) reject_remote_head("\"mtp\"");
   const bool is_open = is<NoDraft>(draft.source) || is<AutomaticDraft>(draft.source);
   if (is_open && options.num_draft_tokens != 0 && !is_remote) {

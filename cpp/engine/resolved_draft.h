@@ -11,7 +11,7 @@
 namespace specdec {
 
 struct ResolvedDraft {
-  DraftSource source;           // never AutomaticDraft
+  DraftSource source;           // never AutomaticDraft or PlainDecoding
   std::vector<GgufFile> parts;  // headers of a draft in a file
   HeadFile head;                // what the file is if it holds a drafting head alone
   bool was_chosen = false;      // the file, for AutomaticDraft
@@ -23,6 +23,7 @@ struct ResolvedDraft {
 //   a file          that file; a drafting head must have been made for the target
 //   OwnHead         the target's own head
 //   NoDraft         the target's own head if it has a usable one, otherwise none
+//   PlainDecoding   none
 //   AutomaticDraft  the target's own head; otherwise a block drafter, a head or a draft model that is on this machine
 //                   (engine/companion_search.h); otherwise a companion of its family, which options.download fetches;
 //                   otherwise suffix decoding, with a note that says why

@@ -210,6 +210,7 @@ def test_too_little_disk(specdec: pathlib.Path, folder: pathlib.Path, tmp_path: 
     "arguments, message",
     [
         (["-k", "0"], "nothing to compare with: -k 0 turns drafts off"),
+        (["-md", "none"], "nothing to compare with: give a draft"),
         (["--repeat", "0"], "--repeat: expected a whole number from 1"),
         (["-n", "0"], "-n: expected a whole number from 1"),
         (["-p", ""], "the prompt is empty"),

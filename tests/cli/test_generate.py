@@ -107,7 +107,7 @@ def test_bad_top_logprobs(specdec: pathlib.Path, options: list[str], message: st
 def test_greedy_text_does_not_depend_on_the_draft(specdec: pathlib.Path) -> None:
     texts = {
         run(specdec, "-p", PROMPT, *GREEDY, *draft).stdout
-        for draft in (["-k", "0"], ["-k", "3"], [], ["-md", "ngram"], ["-md", "suffix"])
+        for draft in (["-k", "0"], ["-k", "3"], [], ["-md", "ngram"], ["-md", "suffix"], ["-md", "none"])
     }
     assert len(texts) == 1
 

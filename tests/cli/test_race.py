@@ -229,6 +229,7 @@ def test_the_demo_fits_the_disk(free: object, shape: str) -> None:
     [
         (["--speed", "0"], "--speed: expected a number above 0"),
         (["-k", "0"], "nothing to compare with: -k 0 turns drafts off"),
+        (["-md", "none"], "nothing to compare with: give a draft"),
         (["-p", "a", "-f", "b"], "give -p or -f, not both"),
         (["prompt"], 'unexpected argument "prompt"; a prompt goes after -p'),
     ],

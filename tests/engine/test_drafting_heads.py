@@ -64,6 +64,7 @@ def test_a_head_is_the_default_draft(target: pathlib.Path) -> None:
         completion = generator(target, draft, num_draft_tokens=3).generate(PROMPT, temperature=0, **OPTIONS)
         assert completion.stats.accepted > 0
     assert generator(target, None, num_draft_tokens=0).generate(PROMPT, temperature=0, **OPTIONS).stats.drafted == 0
+    assert generator(target, "none").generate(PROMPT, temperature=0, **OPTIONS).stats.drafted == 0
 
 
 def test_a_seed_gives_the_same_text_with_and_without_the_head(target: pathlib.Path) -> None:

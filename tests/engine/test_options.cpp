@@ -163,13 +163,14 @@ TEST(json_that_is_not_valid_names_the_option) {
 
 TEST(draft_sources_by_name) {
   CHECK(std::holds_alternative<NoDraft>(draft_source("")));
+  CHECK(std::holds_alternative<PlainDecoding>(draft_source("none")) && has_draft(PlainDecoding()));
   CHECK(std::holds_alternative<NgramLookup>(draft_source("ngram")));
   CHECK(std::holds_alternative<SuffixDecoding>(draft_source("suffix")));
   CHECK(std::holds_alternative<OwnHead>(draft_source("mtp")) && to_text(OwnHead()) == "mtp");
   CHECK(*draft_path(draft_source("d.gguf")) == "d.gguf");
   CHECK(*draft_path(draft_source("./ngram")) == "./ngram");
   CHECK(draft_file("ngram") == "./ngram" && draft_file("d.gguf") == "d.gguf");
-  for (const char* text : {"", "ngram", "suffix", "./ngram", "./suffix", "d.gguf"})
+  for (const char* text : {"", "none", "ngram", "suffix", "./ngram", "./suffix", "d.gguf"})
     CHECK(to_text(draft_source(text)) == text);
   CHECK(to_text(DraftModel{"ngram"}) == "./ngram");  // read again, it is the same source
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <variant>
 
 #include "base/error.h"
 #include "cli/commands/gguf_summary.h"
@@ -109,7 +110,8 @@ void prepare(const ComparisonOptions& options, ProgressLine& progress, Compariso
   const GeneratorOptions& given = options.generator;
   if (given.num_draft_tokens == 0)
     throw UsageError("nothing to compare with: -k 0 turns drafts off; leave it out, or give a -k above 0");
-  if (!has_draft(given.draft) && !has_own_head(given.target))
+  const bool is_plain = std::holds_alternative<PlainDecoding>(given.draft);
+  if (is_plain || (!has_draft(given.draft) && !has_own_head(given.target)))
     throw UsageError("nothing to compare with: give a draft (-md FILE, -md suffix or -md ngram)");
   if (!options.mxfp6.empty() && weight_type(given.target) == mxfp6_type())
     throw UsageError("--mxfp6 adds the target's MXFP6 version, but the target " + given.target +
