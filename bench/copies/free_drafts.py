@@ -3,7 +3,8 @@
 Prompts and answers are made from the standard library, tokenized by the target, and decoded in simulated time
 (bench/copies/replay.cpp, -DSPECDEC_BENCH=ON), so the speed relative to plain decoding does not depend on this
 machine. Prints for three cost curves of the target: speed over all tasks (of the slowest one), tokens per target
-pass, accepted drafts.
+pass, accepted drafts. With --predictions, of answers of some 300 tokens: how many times as fast they come with a
+prediction (of the slowest one), without and with copies of the prompt.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ def comment(text: str) -> tuple[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="a model whose tokenizer is used")
-    gen = sd.Generator(parser.parse_args().target, n_ctx=64, repack=False)
+    parser.add_argument("--predictions", action="store_true")
+    arguments = parser.parse_args()
+    gen = sd.Generator(arguments.target, n_ctx=64, repack=False)
     code = [(LIBRARY / f"{name}.py").read_text()[:12000] for name in FILES]
     prose = [path.read_text()[:12000] for path in sorted((ROOT / "docs").glob("*.md"))]
-    kinds = {
+    kinds: dict[str, list[tuple[str, ...]]] = {
         "rename a function": [rename(text) for text in code],
         "add comments": [comment(text) for text in code],
         "code, continued": [(text[:1000], text[1000:]) for text in code],
@@ -64,12 +67,35 @@ def main() -> None:
         pieces = [text[i : i + 5000] for i in range(0, len(text), 5000)]
         return " ".join(str(token) for piece in pieces for token in gen.tokenize(piece))
 
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    if arguments.predictions:
+        # The beginning has the docstring, which has nothing to rename.
+        short = [(LIBRARY / f"{name}.py").read_text()[-900:-200] for name in FILES]
+        named = [text for text in short if re.search(r"\bdef \w{4,}|\bself\.\w{4,}", text)]
+        for kind, make, texts in (("rename a function", rename, named), ("add comments", comment, short)):
+            tasks = [make(text) for text in texts]
+            others = [answer for _, answer in tasks[1:] + tasks[:1]]
+            halves = [
+                answer[: len(answer) // 2] + other[len(other) // 2 :]
+                for (_, answer), other in zip(tasks, others, strict=True)
+            ]
+            rows[f"{kind}: the answer"] = [(*task, task[1]) for task in tasks]
+            rows[f"{kind}: the text"] = [(*task, text) for task, text in zip(tasks, texts, strict=True)]
+            rows[f"{kind}: half right"] = [(*task, half) for task, half in zip(tasks, halves, strict=True)]
+            rows[f"{kind}: wrong"] = [(*task, other) for task, other in zip(tasks, others, strict=True)]
+            # In turn, so that the rule has just learnt what a right one is worth.
+            rows[f"{kind}: right and wrong"] = [
+                (*task, task[1] if i % 2 == 0 else other)
+                for i, (task, other) in enumerate(zip(tasks, others, strict=True))
+            ]
+    else:
+        rows.update(kinds)
     with tempfile.TemporaryDirectory() as folder:
-        for kind, tasks in kinds.items():
+        for kind, texts_of_tasks in rows.items():
             paths = []
-            for number, (prompt, answer) in enumerate(tasks):
+            for number, task in enumerate(texts_of_tasks):
                 paths.append(pathlib.Path(folder) / f"{number}.txt")
-                paths[-1].write_text(f"{ids(prompt)}\n{ids(answer)}\n")
+                paths[-1].write_text("".join(f"{ids(text)}\n" for text in task))
             print(kind, flush=True)
             subprocess.run([BUILD / "bench" / "bench_replay", *paths], check=True)
 

@@ -1,17 +1,15 @@
 // Decodes given texts in simulated time, to compare proposers that need no model: bench_replay FILE... Every file holds
-// two lines of token ids: a prompt, and the answer that a greedy target would give to it. bench/copies/free_drafts.py
-// makes them.
+// two lines of token ids: a prompt, and the answer that a greedy target would give to it; with a third, a prediction of
+// the answer, what the prediction gains is printed. bench/copies/free_drafts.py makes them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "simulated_decoding.h"
-#include "speculative/auto/adaptive_draft_length.h"
+#include "replayed_text.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/suffix_proposer.h"
 
@@ -25,18 +23,15 @@ double per_token(int n) { return 40.0 + 4.8 * (n - 1); }       // each further t
 double f16(int n) { return n == 1 ? 62.0 : 70.0 + 12.0 * n; }  // measured, 1.1B, llama.cpp
 constexpr double (*costs[])(int) = {mxfp6, per_token, f16};
 
-struct Task {
-  std::vector<Token> tokens;  // prompt and answer
-  int num_prompt = 0;
-};
+using simulated::Run, simulated::Task;
 
 Task task_of(const char* path) {
   std::ifstream file(path);
   Task task;
   std::string line;
-  for (int part = 0; part < 2 && std::getline(file, line); ++part) {
+  for (int part = 0; part < 3 && std::getline(file, line); ++part) {
     std::istringstream ids(line);
-    for (Token id = 0; ids >> id;) task.tokens.push_back(id);
+    for (Token id = 0; ids >> id;) (part < 2 ? task.tokens : task.prediction).push_back(id);
     if (part == 0) task.num_prompt = static_cast<int>(task.tokens.size());
   }
   if (task.num_prompt == 0 || static_cast<int>(task.tokens.size()) == task.num_prompt) {
@@ -44,45 +39,6 @@ Task task_of(const char* path) {
     std::exit(1);
   }
   return task;
-}
-
-struct Run {
-  double tokens = 0.0, passes = 0.0, drafted = 0.0, seconds = 0.0;
-  void operator+=(const Run& other) {
-    tokens += other.tokens, passes += other.passes, drafted += other.drafted, seconds += other.seconds;
-  }
-};
-
-// Passes are disturbed by 5 % on average as the rule sees them; the result has their undisturbed times.
-Run decode(const Task& task, double (*cost)(int), Proposer& proposer, AdaptiveDraftLength& rule) {
-  sampling::SamplingParams greedy;
-  greedy.temperature = 0.0;
-  Sequence s(0, greedy, std::make_unique<sampling::PhiloxUniforms>(1, 0));
-  s.tokens.assign(task.tokens.begin(), task.tokens.begin() + task.num_prompt);
-  s.num_committed = task.num_prompt;
-  s.num_draft_tokens = auto_draft_tokens;
-  simulated::Random random(1);
-  Run run;
-  proposer.prefill(s, s.num_committed);
-  for (const int end = static_cast<int>(task.tokens.size()); s.num_committed < end;) {
-    s.plan.clear();
-    rule.begin_cycle(1);
-    Stats stats;
-    const int room = std::min(max_draft_tokens, end - s.num_committed - 1);
-    if (room > 0) proposer.propose({{&s, room, &rule}}, stats);
-    const int drafted = s.num_drafted();
-    const auto answer = task.tokens.begin() + s.num_committed;
-    const auto first_wrong = std::mismatch(s.tokens.begin() + s.num_committed, s.tokens.end(), answer).second;
-    const int accepted = static_cast<int>(first_wrong - answer);
-    rule.observe(s, accepted, *first_wrong);
-    s.drop_drafts_after(accepted);
-    s.tokens.push_back(*first_wrong);
-    s.num_committed += accepted + 1;
-    const double seconds = 1e-3 * cost(1 + drafted);
-    rule.end_cycle(1 + drafted, accepted + 1, seconds * (1.0 + 0.1 * random()), 0.0);
-    run += {accepted + 1.0, 1.0, static_cast<double>(drafted), seconds};
-  }
-  return run;
 }
 
 template <class SomeProposer>
@@ -94,7 +50,7 @@ void print(const char* name, const std::vector<Task>& tasks) {
     double worst = 1e9;
     for (const Task& task : tasks) {
       SomeProposer proposer;
-      const Run run = decode(task, cost, proposer, rule);
+      const Run run = replay(task, cost, proposer, rule);
       worst = std::min(worst, 1e-3 * cost(1) * run.tokens / run.seconds);
       sum += run;
     }
@@ -104,11 +60,38 @@ void print(const char* name, const std::vector<Task>& tasks) {
   std::printf("\n");
 }
 
+// Times as fast as without the prediction: the median task, and the slowest. By task the mean of eight disturbed runs.
+void print_gains(CopiedTexts texts, const char* name, const std::vector<Task>& tasks) {
+  std::printf("%-8s", name);
+  for (const auto cost : costs) {
+    std::vector<double> with(tasks.size()), without(tasks.size()), gains;
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      AdaptiveDraftLength rule, plain_rule;
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        Task task = tasks[i];
+        SuffixProposer proposer(nullptr, texts), plain(nullptr, texts);
+        with[i] += replay(task, cost, proposer, rule, seed).seconds;
+        task.prediction.clear();
+        without[i] += replay(task, cost, plain, plain_rule, seed).seconds;
+      }
+    }
+    for (std::size_t i = 0; i < tasks.size(); ++i) gains.push_back(without[i] / with[i]);
+    std::sort(gains.begin(), gains.end());
+    std::printf(" | %5.2f (%4.2f)", gains[gains.size() / 2], gains.front());
+  }
+  std::printf("\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<Task> tasks;
   for (int i = 1; i < argc; ++i) tasks.push_back(task_of(argv[i]));
+  if (!tasks.empty() && !tasks.front().prediction.empty()) {
+    print_gains(CopiedTexts::predictions, "alone", tasks);
+    print_gains(CopiedTexts::all, "suffix", tasks);
+    return 0;
+  }
   print<NgramProposer>("ngram", tasks);
   print<SuffixProposer>("suffix", tasks);
   return 0;

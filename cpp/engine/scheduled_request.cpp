@@ -75,7 +75,7 @@ void ScheduledRequest::constrain(std::unique_ptr<sampling::Constraint> constrain
 }
 
 void ScheduledRequest::predict(const std::vector<Token>& output) {
-  if (!output.empty()) sequence_.prediction = prediction_index(sequence_.tokens, output);
+  if (!output.empty()) sequence_.prediction = std::make_unique<Prediction>(sequence_.tokens, output);
 }
 
 Piece ScheduledRequest::next_piece(const Vocabulary& vocabulary) {

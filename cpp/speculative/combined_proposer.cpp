@@ -21,7 +21,7 @@ void CombinedProposer::copy(int from, int to) {
 
 // After the last copy that is worth it, the model is asked, so further ones have to follow from its draft.
 void CombinedProposer::add_copies_of_text(const ProposalRequest& request) {
-  const Sequence& s = *request.sequence;
+  Sequence& s = *request.sequence;
   text_.look_up(s, most_copies(request), copies_);
   if (copies_.empty()) return;
   const int num_unread = model_.can_draft(request) ? model_.num_unread(s) : no_draft_model;

@@ -15,9 +15,9 @@
 #include "sampling/log_softmax.h"
 #include "sampling/transforms.h"
 #include "sampling/uniforms.h"
+#include "speculative/prediction.h"
 #include "speculative/score.h"
 #include "speculative/stats.h"
-#include "speculative/text_index.h"
 
 namespace specdec {
 
@@ -43,6 +43,7 @@ struct DraftPlan {
   struct Withheld {
     int place;
     Token token;
+    DraftOrigin origin;
     double confidence;
   };
   double survival = 1.0;           // expected probability that every draft so far is accepted
@@ -91,7 +92,7 @@ struct Sequence {
   std::unique_ptr<const sampling::UniformSource> uniforms;
   std::unique_ptr<sampling::ConstraintState> constraint;  // of the output; null: none
   std::vector<Token> stop_tokens;                         // end the output, as the end of generation does
-  std::shared_ptr<const TextIndex> prediction;            // what the output is likely to be; null: unknown
+  std::unique_ptr<Prediction> prediction;                 // what the output is likely to be; null: unknown
 
   // The current or last cycle.
   std::vector<sampling::Distribution> draft_probs;  // [num_drafted] the distributions sampled from; unused when greedy

@@ -16,23 +16,14 @@ double confidence_in(const TextIndex::Continuation& next, int length) {
   return count / (next.of + 3.0 / length);
 }
 
-// A prediction is there because it is likely: its matches count as longer ones.
-constexpr int weight_of_prediction = 4;
+constexpr int longest_match = TextIndex::max_depth - 1;
+constexpr double confidence_later = 0.9;  // of a match of 27 tokens
 
 bool may_use_earlier_outputs(const Sequence& s) {
   return s.chooses_draft_length() || s.verification == Verification::invariant || s.transforms.params().greedy();
 }
 
 }  // namespace
-
-std::shared_ptr<const TextIndex> prediction_index(const std::vector<Token>& prompt,
-                                                  const std::vector<Token>& prediction) {
-  auto index = std::make_shared<SuffixIndex>();
-  const std::ptrdiff_t context = std::min<std::ptrdiff_t>(TextIndex::max_depth - 1, prompt.end() - prompt.begin());
-  std::for_each(prompt.end() - context, prompt.end(), [&](Token token) { index->push(token); });
-  for (const Token token : prediction) index->push(token);
-  return index;
-}
 
 SuffixIndex& SuffixProposer::text_of(int slot) {
   const auto place = idx(slot);
@@ -53,27 +44,20 @@ void SuffixProposer::copy(int from, int to) {
   text_of(to) = text_of(from);
 }
 
-SuffixProposer::Source SuffixProposer::source_at(const Sequence& s, const TextIndex& index,
-                                                 const TextIndex::Match& match) {
+SuffixProposer::Source SuffixProposer::source_at(const TextIndex& index, const TextIndex::Match& match) {
   const TextIndex::Continuation next = index.best(match);
   if (next.token < 0) return {};
-  const int weight = &index == s.prediction.get() ? weight_of_prediction : 1;
-  return {&index, next, confidence_in(next, weight * match.length)};
+  return {&index, next, confidence_in(next, match.length)};
 }
 
-// The source with the highest confidence in the token that follows the context; of equal ones the prediction, then the
-// sequence's own text.
-SuffixProposer::Source SuffixProposer::find(const Sequence& s, const std::vector<Token>& context, int longest) const {
-  const int count = std::min(longest, static_cast<int>(context.size()));
-  const Token* const tokens = context.data() + context.size() - count;
-  const auto in = [&](const TextIndex& index) { return source_at(s, index, index.find(tokens, count)); };
+// The source with the highest confidence in the token that follows the context; of equal ones the sequence's own text.
+SuffixProposer::Source SuffixProposer::find_in_other_texts(const Sequence& s, const Token* context, int count) const {
   Source best;
+  if (!looks_everywhere_) return best;
   const auto or_in = [&](const TextIndex& index) {
-    const Source other = in(index);
+    const Source other = source_at(index, index.find(context, count));
     if (other.confidence > best.confidence) best = other;
   };
-  if (s.prediction) or_in(*s.prediction);
-  if (!looks_everywhere_) return best;
   or_in(texts_[idx(s.slot)]);
   if (may_use_earlier_outputs(s)) {
     for (const SuffixIndex& half : earlier_.halves()) or_in(half);
@@ -82,21 +66,54 @@ SuffixProposer::Source SuffixProposer::find(const Sequence& s, const std::vector
   return best;
 }
 
-void SuffixProposer::look_up(const Sequence& s, int most, std::vector<Copy>& copies) {
+SuffixProposer::Source SuffixProposer::find(const Sequence& s, const Token* context, int count) const {
+  const Source other = find_in_other_texts(s, context, count);
+  if (!s.prediction) return other;
+  const Source predicted = source_at(s.prediction->index, s.prediction->index.find(context, count));
+  if (predicted.index == nullptr || other.index == nullptr) return other.index == nullptr ? predicted : other;
+  // Where both say the same, the copies that follow decide, whose matches are longer.
+  const bool agree = predicted.next.token == other.next.token;
+  const double by_prediction = s.prediction->record.probability(agree ? confidence_later : predicted.confidence);
+  const double by_other = s.prediction->record_of_others.probability(agree ? confidence_later : other.confidence);
+  return by_prediction >= by_other ? predicted : other;
+}
+
+// Compares what each source would have proposed for every new token of the output with that token.
+void SuffixProposer::judge(Sequence& s) {
+  Prediction& prediction = *s.prediction;
+  for (int& i = prediction.num_judged; i < s.num_committed; ++i) {
+    prefill(s, i);
+    const int count = std::min(longest_match, i);
+    const Token *const token = s.tokens.data() + i, *const context = token - count;
+    const Source predicted = source_at(prediction.index, prediction.index.find(context, count));
+    if (predicted.index != nullptr) prediction.record.learn(predicted.confidence, predicted.next.token == *token);
+    const Source other = find_in_other_texts(s, context, count);
+    if (other.index != nullptr) prediction.record_of_others.learn(other.confidence, other.next.token == *token);
+  }
+}
+
+void SuffixProposer::look_up(Sequence& s, int most, std::vector<Copy>& copies) {
   copies.clear();
-  if (most <= 0 || (!looks_everywhere_ && !s.prediction)) return;
+  if (!looks_everywhere_ && !s.prediction) return;
+  if (s.prediction) judge(s);
   prefill(s, s.num_committed);
-  constexpr int longest = SuffixIndex::max_depth - 1;
-  context_.assign(s.tokens.end() - std::min<std::ptrdiff_t>(longest, s.tokens.end() - s.tokens.begin()),
+  if (most <= 0) return;
+  context_.assign(s.tokens.end() - std::min<std::ptrdiff_t>(longest_match, s.tokens.end() - s.tokens.begin()),
                   s.tokens.end());
-  for (Source source = find(s, context_, longest); source.index != nullptr;) {
-    const DraftOrigin origin = source.index == s.prediction.get() ? DraftOrigin::prediction : DraftOrigin::suffix;
+  const auto find_after = [&](int longest) {
+    const int count = std::min(longest, static_cast<int>(context_.size()));
+    return find(s, context_.data() + context_.size() - count, count);
+  };
+  for (Source source = find_after(longest_match); source.index != nullptr;) {
+    const bool is_predicted = s.prediction && source.index == &s.prediction->index;
+    if (is_predicted) source.confidence = s.prediction->record.probability(source.confidence);
+    const DraftOrigin origin = is_predicted ? DraftOrigin::prediction : DraftOrigin::suffix;
     copies.push_back({source.next.token, source.confidence, origin});
     if (static_cast<int>(copies.size()) == most) return;
     context_.push_back(source.next.token);
-    source = source_at(s, *source.index, source.next.longer);
+    source = source_at(*source.index, source.next.longer);
     // At the end of the text, or of the index's depth: goes on with a shorter match of the copies.
-    if (source.index == nullptr) source = find(s, context_, SuffixIndex::max_depth / 2);
+    if (source.index == nullptr) source = find_after(SuffixIndex::max_depth / 2);
   }
 }
 

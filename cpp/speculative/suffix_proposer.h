@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "speculative/corpus_index.h"
@@ -15,10 +14,6 @@
 namespace specdec {
 
 enum class CopiedTexts { all, predictions };  // predictions: only those that requests bring along
-
-// The text of a prediction, after the last tokens of the prompt: so its beginning is a continuation of the prompt.
-std::shared_ptr<const TextIndex> prediction_index(const std::vector<Token>& prompt,
-                                                  const std::vector<Token>& prediction);
 
 // A corpus, if there is one, is used always: it is the same in every run.
 // Earlier outputs are not used where a seed must repeat its output although drafts decide it: with a number for K and
@@ -41,7 +36,7 @@ class SuffixProposer final : public Proposer {
   }
 
   // Writes what the texts propose to follow the sequence's tokens, drafts included; at most `most` tokens.
-  void look_up(const Sequence& sequence, int most, std::vector<Copy>& copies);
+  void look_up(Sequence& sequence, int most, std::vector<Copy>& copies);
 
  private:
   struct Source {
@@ -49,8 +44,10 @@ class SuffixProposer final : public Proposer {
     TextIndex::Continuation next;
     double confidence = 0.0;  // in the next token
   };
-  static Source source_at(const Sequence& sequence, const TextIndex& index, const TextIndex::Match& match);
-  Source find(const Sequence& sequence, const std::vector<Token>& context, int longest) const;
+  static Source source_at(const TextIndex& index, const TextIndex::Match& match);
+  Source find_in_other_texts(const Sequence& sequence, const Token* context, int count) const;
+  Source find(const Sequence& sequence, const Token* context, int count) const;
+  void judge(Sequence& sequence);
   SuffixIndex& text_of(int slot);
 
   std::vector<SuffixIndex> texts_;  // by slot: a prefix of the committed tokens

@@ -9,6 +9,18 @@
 
 namespace specdec {
 
+namespace {
+
+// Of confidences that are probabilities: nothing is to be learnt.
+AutoOptions probabilities() {
+  AutoOptions options;
+  options.acceptance.level = options.acceptance.level_variance = options.acceptance.slope_variance = 0.0;
+  options.acceptance.slope = 1.0;
+  return options;
+}
+
+}  // namespace
+
 void AdaptiveDraftLength::Share::add(double outcome, double window) {
   weight = std::min(weight + 1.0, window);
   mean += (outcome - mean) / weight;
@@ -68,7 +80,12 @@ double AdaptiveDraftLength::tokens_per_second(Kind kind) const {
 }
 
 AdaptiveDraftLength::AdaptiveDraftLength(const AutoOptions& options)
-    : options_(options), target_costs_(options.costs), draft_costs_(options.costs), model_(options), text_(options) {
+    : options_(options),
+      target_costs_(options.costs),
+      draft_costs_(options.costs),
+      model_(options),
+      text_(options),
+      predicted_(probabilities()) {
   standing_.reserve(max_draft_tokens + 1);
   const std::size_t num_lengths = idx(options.longest_tried) + 1;
   target_pass_.reserve(num_lengths);
@@ -115,10 +132,20 @@ void AdaptiveDraftLength::begin_cycle(int num_sequences) {
   if (!as_before || budget_ >= next_trial_ || ++plan_age_ >= options_.plan_lasts) plan();
 }
 
+double AdaptiveDraftLength::typical_of_copies() const {
+  return predicting_.mean * predicted_.typical() + (1.0 - predicting_.mean) * text_.typical();
+}
+
+void AdaptiveDraftLength::add_row(const Copy& copy) {
+  Acceptance& acceptance = acceptance_of(copy.origin);
+  acceptance.add_row(copy.confidence);
+  predicting_.add(&acceptance == &predicted_ ? 1.0 : 0.0, static_cast<double>(acceptance.row_confidences.size()));
+}
+
 void AdaptiveDraftLength::plan() {
   plan_age_ = 0;
   plan_follows_ = target_costs_.latest();
-  typical_ = has_model_ ? model_.typical() : text_.typical();
+  typical_ = has_model_ ? model_.typical() : typical_of_copies();
   draft_pass_ = draft_costs_.seconds(num_sequences_);
   target_pass_.clear();
   // The first cycles are plain, to have a cost to compare with.
@@ -247,7 +274,7 @@ int AdaptiveDraftLength::best_number_of_copies(const Sequence& s, const std::vec
   int best = 0;
   for (int count = 1; count <= static_cast<int>(copies.size()); ++count) {
     if (idx(num_drafted + count) >= target_pass_.size()) break;
-    survival *= text_.of_draft(copies[idx(count - 1)].confidence);
+    survival *= probability_of(copies[idx(count - 1)]);
     others *= typical_;
     tokens += survival + others;
     double gained = tokens / copying_rate - longer_pass(num_drafted, count);
@@ -270,14 +297,14 @@ int AdaptiveDraftLength::worth_copying(Sequence& s, const std::vector<Copy>& cop
   if (num_drafted == 0 && (count > 0 || !has_model_)) ++num_proposing_;
   is_copying_ = is_copying_ || count > 0;
   for (int i = 0; i < count; ++i) {
-    const double confidence = copies[idx(i)].confidence;
-    text_.add_row(confidence);
-    add_place(s, {confidence, confidence}, text_.of_draft(confidence));
+    const Copy& copy = copies[idx(i)];
+    add_row(copy);
+    add_place(s, {copy.confidence, copy.confidence}, probability_of(copy));
   }
   if (count == num_copies) return count;
   const Copy& next = copies[idx(count)];
-  text_.add_row(next.confidence);
-  s.plan.withheld.push_back({num_drafted + count, next.token, next.confidence});
+  add_row(next);
+  s.plan.withheld.push_back({num_drafted + count, next.token, next.origin, next.confidence});
   if (num_unread == no_draft_model) stops(s);
   return count;
 }
@@ -370,7 +397,7 @@ void AdaptiveDraftLength::observe(const Sequence& s, int num_accepted, Token tar
   for (const DraftPlan::Withheld& copy : s.plan.withheld) {
     if (copy.place > num_accepted) continue;
     const Token token = copy.place == num_accepted ? target_token : s.tokens[idx(s.num_committed + copy.place)];
-    text_.learn({copy.confidence, copy.confidence}, copy.token == token);
+    acceptance_of(copy.origin).learn({copy.confidence, copy.confidence}, copy.token == token);
   }
 }
 

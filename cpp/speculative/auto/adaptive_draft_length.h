@@ -103,6 +103,8 @@ class AdaptiveDraftLength final : public DraftLength {
   };
 
   void plan();
+  double typical_of_copies() const;
+  void add_row(const Copy& copy);
   void add_changes();
   std::vector<double>::const_iterator weigh();
   void choose_trial();
@@ -118,13 +120,20 @@ class AdaptiveDraftLength final : public DraftLength {
   double tokens_per_second(Kind kind) const;
   int num_passes(int num_drafts) const { return fills_blocks_ ? std::min(num_drafts, 1) : num_drafts; }
   int columns(int num_drafts) const { return num_sequences_ * (1 + num_drafts); }
-  Acceptance& acceptance_of(DraftOrigin origin) { return origin == DraftOrigin::model ? model_ : text_; }
+  Acceptance& acceptance_of(DraftOrigin origin) {
+    return origin == DraftOrigin::model ? model_ : origin == DraftOrigin::prediction ? predicted_ : text_;
+  }
+  double probability_of(const Copy& copy) const {
+    return (copy.origin == DraftOrigin::prediction ? predicted_ : text_).of_draft(copy.confidence);
+  }
 
   AutoOptions options_;
   PassCosts target_costs_;  // seconds of a cycle without drafting, by columns of the target's pass
   PassCosts draft_costs_;   // seconds of a draft pass, by rows
   Recent recent_[2];        // by kind of cycle
   Acceptance model_, text_;
+  Acceptance predicted_;        // never learns: a prediction's copies come with the probability itself (prediction.h)
+  Share predicting_{0.0, 1.0};  // share of the latest copies that were a prediction's
   bool has_model_ = false, fills_blocks_ = false;
   Share proposing_;       // share of requests for which the proposer had something to propose
   double budget_ = 0.0;   // seconds that trials may cost
