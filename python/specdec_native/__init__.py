@@ -11,13 +11,14 @@ from . import mxfp6, sampling
 from ._chat import AssistantMessage, FunctionCall, ToolCall
 from ._core import Cancelled, ContextFull, Error, ModelError, QueueFull, VocabularyMismatch, __version__
 from ._generator import Generator
-from ._handles import ChatHandle, RequestHandle
+from ._handles import AsyncStream, ChatHandle, RequestHandle
 from ._options import Request, StreamOptions
 from ._results import ChatCompletion, Completion, Event, HiddenRows, Piece, Score, Stats
 from ._streams import ChatStream, EventStream, Stream
 
 __all__ = [
     "AssistantMessage",
+    "AsyncStream",
     "Cancelled",
     "ChatCompletion",
     "ChatHandle",

@@ -8,7 +8,7 @@ import pathlib
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -20,7 +20,7 @@ from ._chat import Answer, Message, Tool, conversation
 from ._core import ChatPrompt as _ChatPrompt
 from ._core import Generator as _Engine
 from ._core import RequestHandle as _Submitted
-from ._handles import ChatHandle, RequestHandle
+from ._handles import AsyncStream, ChatHandle, RequestHandle
 from ._hub import download_companion, local_model, log_choice
 from ._log import publish
 from ._options import ChatOptions, Drafting, JsonSchema, Request, StreamOptions, Verification, draft_of
@@ -537,20 +537,16 @@ class Generator:
         prompt = self._chat_prompt(messages, options)
         return ChatHandle(self, self.submit_native(prompt, {}), Answer(prompt), options.get("json_schema"))
 
-    async def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncIterator[Piece]:
+    def astream(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> AsyncStream:
         """`stream` for asyncio: `async for piece in gen.astream(...)`.
 
-        Cancelling the task, or closing the iterator, cancels the request.
+        Cancelling the task, leaving the iteration, and closing the iterator cancel the request.
         """
-        with await asyncio.to_thread(self.submit, prompt, **options) as handle:
-            async for piece in handle:
-                yield piece
+        return AsyncStream(lambda: self.submit(prompt, **options))
 
-    async def astream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> AsyncIterator[Piece]:
+    def astream_chat(self, messages: Sequence[Message], **options: Unpack[ChatOptions]) -> AsyncStream:
         """`stream_chat` for asyncio, as `astream`. (`submit_chat` has the message, too.)"""
-        with await asyncio.to_thread(self.submit_chat, messages, **options) as handle:
-            async for piece in handle:
-                yield piece
+        return AsyncStream(lambda: self.submit_chat(messages, **options))
 
     async def agenerate(self, prompt: str | Sequence[int], **options: Unpack[StreamOptions]) -> Completion:
         """`generate` for asyncio. Cancelling the task cancels the request."""

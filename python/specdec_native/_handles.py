@@ -37,7 +37,7 @@ class RequestHandle:
 
     Iterating yields its pieces, from the first one each time, and waits for those that are still to come; it raises the
     error that ended the request, and just ends if the request was cancelled. Dropping the handle cancels the request;
-    so does leaving it as a context manager.
+    so does leaving it as a context manager, and Ctrl-C (KeyboardInterrupt) while it is waited for.
     """
 
     def __init__(self, generator: Generator, request: _core.RequestHandle, schema: JsonSchema | None = None) -> None:
@@ -50,7 +50,8 @@ class RequestHandle:
 
     def __iter__(self) -> Iterator[Piece]:
         for index in itertools.count():
-            piece = self._request.wait(index)
+            with self._cancelled_by_interrupts():
+                piece = self._request.wait(index)
             if piece is None:
                 break
             yield Piece._make(piece)
@@ -60,8 +61,17 @@ class RequestHandle:
     def result(self) -> Completion:
         """Wait for the end and return the whole output. Raises what ended the request early (`Cancelled` after
         `cancel`)."""
-        self._request.wait_for_end()
+        with self._cancelled_by_interrupts():
+            self._request.wait_for_end()
         return self._completion()
+
+    @contextlib.contextmanager
+    def _cancelled_by_interrupts(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.cancel()
+            raise
 
     async def aresult(self) -> Completion:
         """`result` for asyncio."""
@@ -153,6 +163,44 @@ class RequestHandle:
                 news.clear()
         if self.error is not None and not isinstance(self.error, _core.Cancelled):
             raise self.error
+
+
+class AsyncStream(AsyncIterator[Piece]):
+    """Iterator over the pieces of one request for asyncio (`Generator.astream`). Closing or dropping it, and leaving
+    the iteration, cancel the request at once: an async generator would do so when the event loop runs again."""
+
+    def __init__(self, submit: Callable[[], RequestHandle]) -> None:
+        self._submit = submit
+        self._handle: RequestHandle | None = None
+        self._pieces: AsyncIterator[Piece] | None = None
+        self._is_closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Piece:
+        if self._is_closed:
+            raise StopAsyncIteration
+        try:
+            if self._pieces is None:
+                self._handle = await asyncio.to_thread(self._submit)
+                self._pieces = self._handle.__aiter__()
+            return await self._pieces.__anext__()
+        except BaseException:
+            self._close()
+            raise
+
+    async def aclose(self) -> None:
+        """End the request; harmless after its end."""
+        self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def __del__(self) -> None:
+        self._close()
 
 
 class ChatHandle(RequestHandle):

@@ -230,10 +230,56 @@ def test_a_cancelled_task_cancels_its_request(gen: sd.Generator, alone: dict[str
         stream = gen.astream("import os\n", **ENDLESS)
         async for _ in stream:
             break
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()
+        assert [piece async for piece in stream] == []
         await asyncio.to_thread(wait_until_idle, gen)
 
     asyncio.run(main())
+
+
+def test_a_request_that_was_left_does_not_hold_up_the_next_call() -> None:
+    """`ENDLESS` takes seconds; the next call begins after the pass that runs."""
+    gen = roomy(n_threads=1)
+
+    def is_quick() -> bool:
+        begin = time.perf_counter()
+        gen.generate("import os\n", max_tokens=2)
+        return time.perf_counter() - begin < 0.5 * whole
+
+    begin = time.perf_counter()
+    gen.generate("import os\n", **ENDLESS)
+    whole = time.perf_counter() - begin
+
+    async def main() -> None:
+        async for _ in gen.astream("import os\n", **ENDLESS):
+            break
+        assert is_quick()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(gen.astream("import os\n", **ENDLESS).__anext__(), 0)
+        assert is_quick()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(gen.agenerate("import os\n", **ENDLESS), timeout=0.05)
+        assert is_quick()
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("wait", ["handle.text()", "list(handle)"])
+def test_ctrl_c_while_a_request_is_waited_for_cancels_it(wait: str) -> None:
+    ended = run(f"""
+        import os, signal, threading
+        import specdec_native as sd
+        gen = sd.Generator(n_ctx=8192)
+        handle = gen.submit("import os\\n", max_tokens=3000, ignore_eos=True)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            {wait}
+        except KeyboardInterrupt:
+            gen.generate("import os\\n", max_tokens=2)
+            print(isinstance(handle.error, sd.Cancelled))
+    """)
+    assert ended.stdout == "True\n", ended.stderr
 
 
 def test_the_event_loop_is_not_blocked(gen: sd.Generator) -> None:
