@@ -18,6 +18,7 @@ double confidence_in(const TextIndex::Continuation& next, int length) {
 
 constexpr int longest_match = TextIndex::max_depth - 1;
 constexpr double confidence_later = 0.9;  // of a match of 27 tokens
+constexpr double about_equal = 0.02;      // probabilities
 
 bool may_use_earlier_outputs(const Sequence& s) {
   return s.chooses_draft_length() || s.verification == Verification::invariant || s.transforms.params().greedy();
@@ -75,7 +76,7 @@ SuffixProposer::Source SuffixProposer::find(const Sequence& s, const Token* cont
   const bool agree = predicted.next.token == other.next.token;
   const double by_prediction = s.prediction->record.probability(agree ? confidence_later : predicted.confidence);
   const double by_other = s.prediction->record_of_others.probability(agree ? confidence_later : other.confidence);
-  return by_prediction >= by_other ? predicted : other;
+  return by_prediction >= by_other - about_equal ? predicted : other;
 }
 
 // Compares what each source would have proposed for every new token of the output with that token.

@@ -63,7 +63,7 @@ Task task_of(const Edit& edit, bool file_is_in_prompt, Tokens prediction) {
 }
 
 // Times as fast as without predictions, by edit. The rule is the same for all, as in a Generator, so that it has just
-// learnt what the other kind is worth; each task runs with 16 disturbances.
+// learnt what the other kind is worth; each task runs with eight disturbances.
 struct Gains {
   double least = 99.0, mean = 0.0;
 };
@@ -72,7 +72,7 @@ template <class PredictionOf>
 Gains gains_of(CopiedTexts texts, double (*cost)(int), PredictionOf prediction_of) {
   const std::vector<Edit> all = edits();
   std::vector<double> with(all.size()), without(all.size());
-  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
     AdaptiveDraftLength rule, plain_rule;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const bool in_prompt = texts == CopiedTexts::all;
