@@ -1,6 +1,6 @@
 """What 1 to 16 tokens cost in the products of every stock weight type, of MXFP6 and of F16.
 
-python -m bench.products.stock_types [--rounds 9] [--threads 2] [--k 1536] [--build build/default]
+python -m bench.products.stock_types [--rounds 9] [--threads 2] [--k 1536] [--isa NAME] [--build build/default]
 
 Runs bench_matmul (cmake --preset default -DSPECDEC_BENCH=ON) for every type, ours and llama.cpp's dot products, with
 weights that do not fit into caches, and prints a markdown table. Products are more than nine tenths of a pass of a
@@ -54,6 +54,7 @@ COLUMNS = [1, 2, 4, 8, 16]
 class Rates:
     """By number of columns."""
 
+    bandwidth: float  # of reading, GB/s
     operations: dict[int, float]  # multiply-adds, counted twice, per second
     of_read: dict[int, float]  # share of the read bandwidth
     of_peak: dict[int, float]  # share of the peak of multiply-adds; empty if unknown
@@ -80,8 +81,13 @@ def measure(arguments: argparse.Namespace, type: str, isa: str) -> Rates:
     rows = re.findall(r"^ *(\d+) +[\d.]+ +([\d.]+)% +(\d+) +(?:([\d.]+)%|-)$", out, re.MULTILINE)
     assert [int(row[0]) for row in rows] == COLUMNS, out
     peak = {int(n): float(of_peak) / 100 for n, _, _, of_peak in rows if of_peak}
+    bandwidth = re.search(r"read ([\d.]+) GB/s", out)
+    assert bandwidth, out
     return Rates(
-        {int(n): float(ops) for n, _, ops, _ in rows}, {int(n): float(read) / 100 for n, read, _, _ in rows}, peak
+        float(bandwidth[1]),
+        {int(n): float(ops) for n, _, ops, _ in rows},
+        {int(n): float(read) / 100 for n, read, _, _ in rows},
+        peak,
     )
 
 
@@ -90,23 +96,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--k", type=int, default=1536)
+    parser.add_argument("--isa", default="", help="of our kernels; default: the best")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=TYPES)
     arguments = parser.parse_args()
     print(
-        "| weights | one column, of the read bandwidth | t(2) / t(1) | t(4) / t(1) | t(8) / t(1) | t(16) / t(1) ",
+        "| weights | read, GB/s | one column, of it | t(2) / t(1) | t(4) / t(1) | t(8) / t(1) | t(16) / t(1) ",
         end="",
     )
     print("| 8 columns, of the int8 (F16: F32) peak | times llama.cpp's dot products: 1, 2, 4, 8, 16 columns |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     for type in arguments.types:
-        ours = measure(arguments, type, "")
+        ours = measure(arguments, type, arguments.isa)
         ratios = ""
         if not type.startswith("e"):
             ggml = measure(arguments, type, "ggml")
             ratios = ", ".join(f"{ours.operations[n] / ggml.operations[n]:.2f}" for n in COLUMNS)
         costs = " | ".join(f"{ours.seconds(n) / ours.seconds(1):.2f}" for n in COLUMNS[1:])
         peak = f"{ours.of_peak[8]:.0%}" if 8 in ours.of_peak else ""
-        print(f"| {NAMES.get(type, type)} | {ours.of_read[1]:.0%} | {costs} | {peak} | {ratios} |", flush=True)
+        print(
+            f"| {NAMES.get(type, type)} | {ours.bandwidth:.0f} | {ours.of_read[1]:.0%} | {costs} | {peak} | {ratios} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
