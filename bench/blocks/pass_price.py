@@ -25,6 +25,7 @@ PLACES = [1, 2, 4, 8, 16]
 
 def main() -> None:
     options = parser(__doc__).parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     paths = options.folder / "block-target-q8_0.gguf", options.folder / "block-drafter-q8_0.gguf"
     if not all(path.exists() for path in paths):
         target = with_mask(make("llama", shape=SHAPE, vocabulary=Vocabulary(size=151_936)))

@@ -79,7 +79,7 @@ inline __m512i broadcast_quad(const std::int8_t* x) {
   __builtin_memcpy(&quad, x, sizeof quad);
   return _mm512_set1_epi32(quad);
 }
-inline Ints score_start(std::int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+inline Ints score_start(const std::int32_t* start) { return _mm512_set1_epi32(*start); }
 inline Ints score_dot(Ints sum, Ints keys, const std::int8_t* query) {
   return _mm512_dpbusd_epi32(sum, keys, broadcast_quad(query));
 }

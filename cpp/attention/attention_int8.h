@@ -4,7 +4,7 @@
 //   store_rounded (32 floats to the nearest integers, even ones if halfway, as bytes; the floats are within -127 ..
 //   127), transpose_keys: 32 bytes of each of sixteen cells to eight times sixteen quads, interleave_values: 32 bytes
 //   of each of four cells to quads that hold one dimension of the four: two times sixteen, score_start(n): an
-//   accumulator for a block of query numbers whose sum is n, score_dot(accumulator, keys, query) and
+//   accumulator for a block of query numbers, given -128 times their sum, score_dot(accumulator, keys, query) and
 //   value_dot(accumulator, values, weights), which add the products of sixteen quads with one,
 //   quad_rows, quad_strips(rows): tiles that fit the registers.
 //
@@ -32,13 +32,13 @@ inline Lanes magnitude(Lanes x) { return maximum(x, multiply(x, broadcast(-1.0f)
 
 // One row's query in int8.
 struct RoundedQueries {
-  std::int8_t* bytes;  // [head_size]
-  float* scales;       // [head_size / 32]
-  std::int32_t* sums;  // [head_size / 32], of the bytes
+  std::int8_t* bytes;    // [head_size]
+  float* scales;         // [head_size / 32]
+  std::int32_t* starts;  // [head_size / 32], -128 times the sum of the bytes
 
   RoundedQueries row(std::int64_t row, int head_size) const {
     const std::int64_t blocks = head_size / numbers;
-    return {bytes + row * head_size, scales + row * blocks, sums + row * blocks};
+    return {bytes + row * head_size, scales + row * blocks, starts + row * blocks};
   }
 
   void round(const float* query, float factor, int head_size) const {
@@ -52,7 +52,7 @@ struct RoundedQueries {
       scales[b] = scale_of(largest) + nan_unless_finite;
       std::int32_t sum = 0;
       for (int i = 0; i < numbers; ++i) sum += bytes[b * numbers + i];
-      sums[b] = sum;
+      starts[b] = -128 * sum;
     }
   }
 };
@@ -70,7 +70,7 @@ struct QuadScratch {
     values = reinterpret_cast<char*>(take(block_cells * value_size / 4));
     weights = reinterpret_cast<std::int8_t*>(take(max_rows * value_blocks * block_cells / 4));
     queries.bytes = reinterpret_cast<std::int8_t*>(take(rounded_rows * head_size / 4));
-    queries.sums = reinterpret_cast<std::int32_t*>(take(rounded_rows * key_blocks));
+    queries.starts = reinterpret_cast<std::int32_t*>(take(rounded_rows * key_blocks));
     queries.scales = take(rounded_rows * key_blocks);
     key_scales = take(key_blocks * block_cells);
     value_scales = take(value_blocks * block_cells);
@@ -130,34 +130,43 @@ struct QuadScores {
   int head_size;
   float* scores;
 
-  template <int rows>
+  template <int rows, int strips>
   void tile(int row, int strip) const {
-    const int blocks = head_size / numbers;
+    const int blocks = head_size / numbers, strip_bytes = head_size / 4 * quad_bytes;
     const RoundedQueries q = queries.row(row, head_size);
-    const char* keys = s.keys + strip * (head_size / 4) * quad_bytes;
+    const char* keys = s.keys + strip * strip_bytes;
     float* to = scores + row * block_cells + strip * lanes;
     for (int b = 0; b < blocks; ++b) {
-      Ints dots[rows];
-      for (int r = 0; r < rows; ++r) dots[r] = score_start(q.sums[r * blocks + b]);
-      for (int i = 0; i < numbers / 4; ++i, keys += quad_bytes) {
-        const Ints quads = load_quads(keys);
+      Ints dots[rows][strips];
+      for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < strips; ++i) dots[r][i] = score_start(q.starts + r * blocks + b);
+      }
+      for (int number = 0; number < numbers; number += 4, keys += quad_bytes) {
+        Ints quads[strips];
+        for (int i = 0; i < strips; ++i) quads[i] = load_quads(keys + i * strip_bytes);
         for (int r = 0; r < rows; ++r) {
-          dots[r] = score_dot(dots[r], quads, q.bytes + r * head_size + b * numbers + 4 * i);
+          for (int i = 0; i < strips; ++i) {
+            dots[r][i] = score_dot(dots[r][i], quads[i], q.bytes + r * head_size + b * numbers + number);
+          }
         }
       }
-      const Lanes key_scales = load(s.key_scales + b * block_cells + strip * lanes);
-      for (int r = 0; r < rows; ++r) {
-        const Lanes scale = multiply(key_scales, broadcast(q.scales[r * blocks + b]));
-        const Lanes so_far = b == 0 ? broadcast(0.0f) : load(to + r * block_cells);
-        store(to + r * block_cells, fused(to_floats(dots[r]), scale, so_far));
+      for (int i = 0; i < strips; ++i) {
+        const Lanes key_scales = load(s.key_scales + b * block_cells + (strip + i) * lanes);
+        for (int r = 0; r < rows; ++r) {
+          float* const score = to + r * block_cells + i * lanes;
+          const Lanes scale = multiply(key_scales, broadcast(q.scales[r * blocks + b]));
+          const Lanes so_far = b == 0 ? broadcast(0.0f) : load(score);
+          store(score, fused(to_floats(dots[r][i]), scale, so_far));
+        }
       }
     }
   }
 
   template <int rows>
   void tiles(int row, int end) const {
-    for (int strip = 0; strip < block_cells / lanes; ++strip) {
-      for (int r = row; r + rows <= end; r += rows) tile<rows>(r, strip);
+    constexpr int strips = quad_strips(rows);
+    for (int strip = 0; strip < block_cells / lanes; strip += strips) {
+      for (int r = row; r + rows <= end; r += rows) tile<rows, strips>(r, strip);
     }
     if constexpr (rows > 1) tiles<rows / 2>(row + (end - row) / rows * rows, end);
   }

@@ -140,7 +140,7 @@ inline Ints dot(const Ints& sum, const Ints& quads, const std::int8_t* four) {
   const int8x16_t other = vreinterpretq_s8_s32(vdupq_n_s32(quad));
   return each_int([&](int i) { return vdotq_s32(sum.x[i], vreinterpretq_s8_s32(quads.x[i]), other); });
 }
-inline Ints score_start(std::int32_t) { return Ints{}; }
+inline Ints score_start(const std::int32_t*) { return Ints{}; }
 inline Ints score_dot(const Ints& sum, const Ints& keys, const std::int8_t* query) { return dot(sum, keys, query); }
 inline Ints value_dot(const Ints& sum, const Ints& values, const std::int8_t* weights) {
   return dot(sum, values, weights);

@@ -123,7 +123,7 @@ inline Ints dot(Ints sum, const Ints& quads, const std::int8_t* four) {
   for (int i = 0; i < 4 * lanes; ++i) sum.x[i / 4] += bytes[i] * four[i % 4];
   return sum;
 }
-inline Ints score_start(std::int32_t) { return Ints{}; }
+inline Ints score_start(const std::int32_t*) { return Ints{}; }
 inline Ints score_dot(const Ints& sum, const Ints& keys, const std::int8_t* query) { return dot(sum, keys, query); }
 inline Ints value_dot(const Ints& sum, const Ints& values, const std::int8_t* weights) {
   return dot(sum, values, weights);

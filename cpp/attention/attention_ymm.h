@@ -101,9 +101,9 @@ inline __m256i broadcast_quad(const std::int8_t* x) {
 }
 inline __m256i score_dot_eight(__m256i sum, __m256i keys, __m256i query);
 inline __m256i value_dot_eight(__m256i sum, __m256i values, __m256i weights);
-inline Ints score_start(std::int32_t sum) {
-  const __m256i start = _mm256_set1_epi32(keys_are_unsigned ? -128 * sum : 0);
-  return {start, start};
+inline Ints score_start(const std::int32_t* start) {
+  const __m256i eight = _mm256_set1_epi32(keys_are_unsigned ? *start : 0);
+  return {eight, eight};
 }
 inline Ints score_dot(Ints sum, Ints keys, const std::int8_t* query) {
   const __m256i four = broadcast_quad(query);
