@@ -10,6 +10,7 @@
 #include "hub/cached_models.h"
 #include "hub/companions.h"
 #include "hub/draft_gain.h"
+#include "model_file/encoder.h"
 #include "model_file/head_file.h"
 
 namespace specdec {
@@ -57,9 +58,16 @@ int rank(HeadKind kind) {
   return kind == HeadKind::block ? 2 : 1;
 }
 
+// Encoders, and decoders that were trained to make embeddings and write poor text.
+bool makes_embeddings(const GgufFile& model) {
+  const std::string architecture = model.string("general.architecture").value_or("");
+  return is_encoder(architecture) || model.integer(architecture + ".pooling_type").value_or(0) > 0;
+}
+
 }  // namespace
 
 std::string objection_to(const std::vector<GgufFile>& draft, const std::vector<GgufFile>& target, bool can_be_head) {
+  if (makes_embeddings(draft.front())) return "it makes embeddings";
   if (head_file(draft).kind != HeadKind::none) {
     if (!can_be_head) return "it is a drafting head";
     try {

@@ -11,7 +11,18 @@ import pytest
 from tests.cli.terminal import Terminal
 from tests.hub.clients import Client
 from tests.hub.fake_hub import FakeHub
-from tests.models.tiny_models import Block, Model, Vocabulary, block_drafter, deepened, eagle3_head, make, with_mask
+from tests.models.tiny_models import (
+    Block,
+    Model,
+    Shape,
+    Vocabulary,
+    block_drafter,
+    deepened,
+    eagle3_head,
+    make,
+    make_encoder,
+    with_mask,
+)
 
 COMPANION = "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"
 
@@ -30,13 +41,16 @@ def notes(binary: Client, *arguments: object) -> str:
 
 
 def test_next_to_the_model(binary: Client, tiny: bytes, tmp_path: pathlib.Path) -> None:
-    """Takes the cheapest one that fits; skips files that are no models or have another vocabulary."""
+    """Takes the cheapest one that fits; skips files that are no models, have another vocabulary or make embeddings."""
     target = write_target(tmp_path / "target.gguf")
     (tmp_path / "small.gguf").write_bytes(tiny)
     deepened(make("llama", seed=1), 4).write(tmp_path / "middle.gguf")
     deepened(make("llama", seed=1), 20).write(tmp_path / "larger.gguf")
     make("llama", seed=1, vocabulary=Vocabulary(merges=["a b"])).write(tmp_path / "other.gguf")
     (tmp_path / "broken.gguf").write_bytes(tiny[:1000])
+    make_encoder("gemma-embedding", shape=Shape(width=32, ffn=32)).write(tmp_path / "encoder.gguf")
+    smaller = make("llama", seed=1, shape=Shape(layers=1))
+    replace(smaller, keys={**smaller.keys, "pooling_type": 3}).write(tmp_path / "embedder.gguf")
     text = notes(binary, "generate", target, "-p", "in the")
     assert "note: the draft is small.gguf, found next to the model: a pass of it takes about 0." in text
     assert "times plain decoding\n" in text and text.count("note: ") == 1
