@@ -9,6 +9,7 @@
 #include "graph/blocks.h"
 #include "graph/floats.h"
 #include "graph/mxfp6.h"
+#include "graph/scaled_rows.h"
 #include "traits.h"
 
 namespace specdec {
@@ -37,6 +38,7 @@ class OpHook final : public ggml::cpu::extra_buffer_type {
       return traits;  // first: other types may have a rounded copy
     if (ggml::cpu::tensor_traits* traits = mxfp6_traits(op)) return traits;
     if (ggml::cpu::tensor_traits* traits = float_traits(op)) return traits;
+    if (ggml::cpu::tensor_traits* traits = scaled_rows_traits(op)) return traits;
     return depends_on_batch(op) ? &reference_choice_ : nullptr;
   }
 

@@ -1,0 +1,54 @@
+#include "graph/scaled_rows.h"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "base/index.h"
+#include "ggml-cpu-impl.h"
+#include "traits.h"
+
+namespace specdec {
+namespace {
+
+// A row of t, whose rows are repeated where it has fewer.
+template <class Tensor>
+auto* repeated_row(Tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
+  using Byte = std::conditional_t<std::is_const_v<Tensor>, const char, char>;
+  using Float = std::conditional_t<std::is_const_v<Tensor>, const float, float>;
+  const std::size_t at = idx(i1 % t->ne[1]) * t->nb[1] + idx(i2 % t->ne[2]) * t->nb[2] + idx(i3 % t->ne[3]) * t->nb[3];
+  return reinterpret_cast<Float*>(static_cast<Byte*>(t->data) + at);
+}
+
+class ScaledRows final : public ggml::cpu::tensor_traits {
+ public:
+  bool work_size(int, const ggml_tensor*, size_t& size) override {
+    size = 0;
+    return true;
+  }
+  bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+    const ggml_tensor *x = op->src[0], *scales = op->src[1];
+    const std::int64_t count = ggml_nrows(op), size = op->ne[0];
+    const std::int64_t end = count * (params->ith + 1) / params->nth;
+    for (std::int64_t at = count * params->ith / params->nth; at < end; ++at) {
+      const std::int64_t i1 = at % op->ne[1], i2 = at / op->ne[1] % op->ne[2], i3 = at / op->ne[1] / op->ne[2];
+      const float* from = repeated_row(x, i1, i2, i3);
+      const float scale = *repeated_row(scales, i1, i2, i3);
+      float* to = repeated_row(op, i1, i2, i3);
+      for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * scale;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+ggml::cpu::tensor_traits* scaled_rows_traits(const ggml_tensor* op) {
+  static ScaledRows traits;
+  if (op->op != GGML_OP_MUL) return nullptr;
+  const ggml_tensor *x = op->src[0], *scales = op->src[1];
+  const bool are_floats = op->type == GGML_TYPE_F32 && x->type == GGML_TYPE_F32 && scales->type == GGML_TYPE_F32;
+  const bool are_rows = op->nb[0] == sizeof(float) && x->nb[0] == sizeof(float) && op->ne[0] > 1;
+  return are_floats && are_rows && scales->ne[0] == 1 ? &traits : nullptr;
+}
+
+}  // namespace specdec
