@@ -8,16 +8,25 @@ namespace specdec {
 // the other threads would wait for this one.
 class AbortsAsErrors {
  public:
-  AbortsAsErrors() : before_(are_errors) { are_errors = true; }
-  ~AbortsAsErrors() { are_errors = before_; }
+  AbortsAsErrors() : before_(are_errors) {
+    are_errors = true;
+    ++depth;
+  }
+  ~AbortsAsErrors() {
+    are_errors = before_;
+    --depth;
+  }
   AbortsAsErrors(const AbortsAsErrors&) = delete;
   AbortsAsErrors& operator=(const AbortsAsErrors&) = delete;
 
   static bool is_active() { return are_errors; }
   static void suspend() { are_errors = false; }  // until the innermost of them ends
+  // Whether there is one on this thread, suspended or not: for code that no other thread waits for.
+  static bool exists() { return depth > 0; }
 
  private:
   inline static thread_local bool are_errors = false;
+  inline static thread_local int depth = 0;
   bool before_;
 };
 

@@ -82,9 +82,8 @@ class Reader {
     return number ? std::optional<Value>(*number) : std::nullopt;
   }
   std::optional<Value> operator()(const option::Seed&) const { return whole<std::uint64_t>(object_); }
-  std::optional<Value> operator()(const option::DraftTokens&) const {
-    return py::isinstance<py::str>(object_) ? string() : whole<std::int64_t>(object_);
-  }
+  std::optional<Value> operator()(const option::DraftTokens&) const { return whole_or_word(); }
+  std::optional<Value> operator()(const option::Layers&) const { return whole_or_word(); }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::String&) const { return string(); }
   // A JSON string, a mapping, or a class or a TypeAdapter of pydantic's.
@@ -142,6 +141,9 @@ class Reader {
     const std::optional<py::int_> number = whole_from(object);
     return number ? std::optional<Value>(fitted<Number>(option_.name, *number, option_.requirement())) : std::nullopt;
   }
+  std::optional<Value> whole_or_word() const {
+    return py::isinstance<py::str>(object_) ? string() : whole<std::int64_t>(object_);
+  }
   std::string string() const { return string_from(option_.name, object_); }
   std::string path() const {
     const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(object_.ptr()));
@@ -180,6 +182,7 @@ struct TypeName {
   const char* operator()(const option::Number&) const { return "number"; }
   const char* operator()(const option::Seed&) const { return "seed"; }
   const char* operator()(const option::DraftTokens&) const { return "draft_tokens"; }
+  const char* operator()(const option::Layers&) const { return "layers"; }
   const char* operator()(const option::Choice&) const { return "choice"; }
   const char* operator()(const option::String&) const { return "text"; }
   const char* operator()(const option::Schema&) const { return "schema"; }

@@ -14,6 +14,7 @@
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "llama/context.h"
+#include "llama/devices.h"
 
 namespace py = pybind11;
 
@@ -54,13 +55,20 @@ void read_in_passes(specdec::LanguageModel& model, const std::vector<Token>& tok
 
 py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& tokens,
                             const std::vector<int>& pass_sizes, int n_threads, const std::string& kv_type, bool mmap,
-                            const std::string& repack, std::uint64_t memory_to_leave) {
+                            const std::string& repack, std::uint64_t memory_to_leave,
+                            const std::vector<std::string>& devices, int n_gpu_layers, int width) {
   check_arguments(tokens, pass_sizes, n_threads);
   std::unique_ptr<specdec::Context> context;
   {
     WithoutGil without_gil;
     specdec::Model::Options model_options;
     model_options.use_mmap = mmap;
+    if (!devices.empty()) {
+      for (const specdec::Device& device : specdec::choose_devices(devices)) {
+        model_options.offload.devices.push_back(device.handle);
+      }
+      model_options.offload.num_layers = n_gpu_layers;
+    }
     const auto model = std::make_shared<specdec::Model>(specdec::GgufFile::read_parts(path), model_options);
     if (!repack.empty()) {
       const std::string problem = model->repack(specdec::parse_tile_weights(repack), n_threads, memory_to_leave);
@@ -74,6 +82,7 @@ py::array_t<float> evaluate(const std::string& path, const std::vector<Token>& t
     options.context_length = static_cast<int>(tokens.size());
     options.batch_size = options.max_rows =
         std::min(options.context_length, *std::max_element(pass_sizes.begin(), pass_sizes.end()));
+    options.width = width;
     context = std::make_unique<specdec::Context>(model, std::make_shared<specdec::ThreadPool>(n_threads), options);
   }
   py::array_t<float> logits(
@@ -96,6 +105,8 @@ kv_type: "f16" or "q8_0", the type of the KV cache
 mmap: False reads the weights into memory instead of mapping the file
 repack: "file" copies quantized weights (Q4_K, Q8_0, ...) into the order of the kernels, which changes no bit; "4-bit" also rounds
     those of more than 4.5 bits to Q4_0, "auto" not those of small models; ModelError if there are none, or if less than memory_to_leave bytes would be left
+devices, n_gpu_layers: of this machine, for the last n_gpu_layers layers (-1: all)
+width: of all passes (docs/devices.md); 0: they are as wide as pass_sizes says
 
 ValueError: no tokens, an id outside the vocabulary, a pass of no tokens, an argument out of range.
 ModelError: a file that cannot be used.)";
@@ -105,5 +116,6 @@ ModelError: a file that cannot be used.)";
 void register_evaluate(py::module_& m) {
   m.def("evaluate", &evaluate, evaluate_doc, py::arg("path"), py::arg("tokens"), py::arg("pass_sizes"),
         py::arg("n_threads") = 1, py::arg("kv_type") = "f16", py::arg("mmap") = true, py::arg("repack") = "",
-        py::arg("memory_to_leave") = 0);
+        py::arg("memory_to_leave") = 0, py::arg("devices") = std::vector<std::string>(), py::arg("n_gpu_layers") = -1,
+        py::arg("width") = 0);
 }

@@ -208,6 +208,9 @@ void register_generator(py::module_& m) {
            "Takes the options of generator_options(). While models are loaded, tell(step, share) is called every 50 "
            "ms; an exception of it ends the load. download(name): the path of a model of the hub; Error.")
       .def_property_readonly(
+          "placement", [](StoppedAtExit& self) { return self.get().placement(); },
+          "Which layers run on which devices, or \"\".")
+      .def_property_readonly(
           "draft_choice", [](StoppedAtExit& self) { return self.get().draft_choice(); },
           "What the draft \"auto\" chose, or \"\".")
       .def(

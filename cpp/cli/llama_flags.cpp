@@ -50,7 +50,6 @@ constexpr Flags table[] = {
      "--spec-ngram-simple-size-n --spec-ngram-simple-size-m --spec-ngram-simple-min-hits --spec-ngram-size-n "
      "--spec-ngram-size-m --spec-ngram-min-hits -lcs --lookup-cache-static -lcd --lookup-cache-dynamic",
      "-md takes a draft model, \"suffix\" or \"ngram\""},
-    {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "-ngl is for both models", everywhere},
     {"-cd --ctx-size-draft --spec-draft-ctx-size", "-c is for both models"},
     // Models and memory
     {"-ctk --cache-type-k -ctv --cache-type-v", "--kv-type is for keys and values of both models", nullptr,
@@ -74,12 +73,14 @@ constexpr Flags table[] = {
     {"--override-kv --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
      "--yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
      "the model's metadata are used as they are"},
-    {"-sm --split-mode -ts --tensor-split -mg --main-gpu -dev --device --list-devices -ot --override-tensor -cmoe "
-     "--cpu-moe -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn -kvo --kv-offload -nkvo --no-kv-offload --op-offload "
-     "--no-op-offload --no-host -fit --fit -fitt --fit-target -fitc --fit-ctx",
-     "models run on the CPU; -ngl and --rpc move layers to other devices"},
-    {"-devd --device-draft --spec-draft-device",
-     "both models run on the CPU; -ngl and --rpc move layers to other devices", everywhere},
+    {"-sm --split-mode -mg --main-gpu -ncffn --n-cpu-ffn -nkvo --no-kv-offload --no-op-offload --no-host",
+     "-ngl moves whole layers with their caches, -dev says where, -ot moves tensors"},
+    {"-kvo --kv-offload --op-offload", "caches are where their layers are", everywhere},
+    {"-fit --fit -fitt --fit-target -fitc --fit-ctx", "-ngl auto offloads as many layers as fit"},
+    {"-dev --device --list-devices -devd --device-draft --spec-draft-device -ngld --gpu-layers-draft "
+     "--n-gpu-layers-draft --spec-draft-ngl -ts --tensor-split -ot --override-tensor -cmoe --cpu-moe -ncmoe "
+     "--n-cpu-moe",
+     "the commands that generate have this option"},
     {"--check-tensors", "files are checked when they are opened; `specdec info` shows what they hold"},
     {"--swa-full", "caches of sliding windows are always full", everywhere},
     {"-dt --defrag-thold", "caches need no defragmentation", everywhere},

@@ -62,10 +62,8 @@ struct Reader {
     return number ? Read(*number) : std::nullopt;
   }
   Read operator()(const option::Seed&) const { return whole<std::uint64_t>(text); }
-  Read operator()(const option::DraftTokens&) const {
-    const Read number = whole<std::int64_t>(text);
-    return number ? number : text;
-  }
+  Read operator()(const option::DraftTokens&) const { return whole_or_word(); }
+  Read operator()(const option::Layers&) const { return whole_or_word(); }
   Read operator()(const option::Draft&) const {
     if (whole<std::int64_t>(text))
       throw UsageError("expected a draft model, suffix, ngram or auto, got \"" + text +
@@ -97,6 +95,10 @@ struct Reader {
   }
 
  private:
+  Read whole_or_word() const {
+    const Read number = whole<std::int64_t>(text);
+    return number ? number : text;
+  }
   template <class T>
   static Value with(T element, std::vector<T> list) {
     list.push_back(std::move(element));

@@ -65,7 +65,11 @@ class Parser {
         write(help_text(line_, argument == "--help-all" ? Help::all : Help::basics));
         return std::nullopt;
       } else {
-        take(split_option(argument));
+        try {
+          take(split_option(argument));
+        } catch (const Answered&) {
+          return std::nullopt;
+        }
       }
     }
     if (!errors_.empty()) throw UsageError(errors_);

@@ -43,6 +43,9 @@ struct Option : option::Description {
   bool takes_value() const { return !std::holds_alternative<option::Flag>(type); }
 };
 
+// Thrown by the action of an option that is a question, once it is answered: the command does nothing else.
+struct Answered {};
+
 struct Group {
   std::string title;
   std::vector<Option> options;

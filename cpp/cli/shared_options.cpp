@@ -19,6 +19,7 @@
 #include "engine/request_options.h"
 #include "hub/companions.h"
 #include "hub/model_name.h"
+#include "llama/devices.h"
 #include "platform/console.h"
 #include "platform/executable.h"
 #include "platform/huge_pages.h"
@@ -85,6 +86,13 @@ LoadProgressCallback load_progress() {
   };
 }
 
+std::string device_list() {
+  std::string list;
+  for (const Device& device : devices()) list += text(device) + "\n";
+  const std::string problems = device_problems();
+  return problems.empty() ? list : list + (list.empty() ? "no device: " : "") + problems + "\n";
+}
+
 }  // namespace
 
 Group model_group(GeneratorOptions& options) {
@@ -99,6 +107,15 @@ Group model_group(GeneratorOptions& options) {
        "OWNER/REPO[:QUANT]",
        "draft model of the hub; the same as -md hf:...",
        [&options](const std::string& name) { options.draft = DraftModel{hub_name(name).text()}; }}};
+  group.options.push_back(
+      {{"-cmoe", "--cpu-moe"}, "", "experts of all layers stay on the CPU", [&options](const std::string&) {
+         options.n_cpu_moe = 100000;
+       }});
+  group.options.push_back(
+      {{"--list-devices"}, "", "show the GPUs that --device may name, and end", [](const std::string&) {
+         write(device_list());
+         throw Answered();
+       }});
   group.options.insert(group.options.begin() + 2, from_hub.begin(), from_hub.end());  // after -m and -md
   return group;
 }
@@ -181,6 +198,7 @@ void resolve_models(GeneratorOptions& options) {
 }
 
 void show_notes(const Generator& generator) {
+  if (!generator.placement().empty()) tell("note: " + generator.placement());
   if (!generator.draft_choice().empty()) tell("note: " + generator.draft_choice());
   for (const std::string& text : generator.notes()) tell("note: " + text);
 }

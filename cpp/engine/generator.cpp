@@ -161,7 +161,7 @@ PassTimes Generator::time_passes(const RequestHandle& after, int max_tokens, int
 std::string Generator::cache_key(const std::string& path) const {
   const Isa* isa = default_isa().isa;
   return "model " + model_fingerprint(path) + ", " + options_.kv_type + ", " + std::to_string(options_.max_sequences) +
-         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable()));
+         " sequences, " + (isa == nullptr ? "" : feature_names(isa->usable())) + models_.places();
 }
 
 std::string Generator::draft_key() const {
@@ -185,7 +185,7 @@ std::string Generator::auto_key() const {
       std::to_string(n_threads()) + ", " + (isa == nullptr ? "" : feature_names(isa->usable()));
   for (const bool option : {options_.use_mmap, options_.repack, options_.suffix}) key += option ? ", yes" : ", no";
   for (const std::string& server : options_.rpc_servers) key += ", " + server;
-  return key;
+  return key + models_.places();
 }
 
 void Generator::check_text(const std::vector<Token>& tokens) const {

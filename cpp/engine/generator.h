@@ -109,6 +109,8 @@ class Generator {
   // Sentences about what could not be done as asked but does not change results, such as weights that were not
   // repacked.
   const std::vector<std::string>& notes() const { return models_.notes(); }
+  // Which layers run on which devices, in a sentence; empty: nothing was asked for.
+  const std::string& placement() const { return models_.placement(); }
   // What draft "auto" chose; empty: nothing to say.
   const std::string& draft_choice() const { return models_.draft_choice(); }
   const DraftSource& draft() const { return models_.draft_source(); }             // never AutomaticDraft

@@ -163,15 +163,71 @@ const Table<GeneratorOptions>& generator_options() {
                                                       "HOST:PORT",
                                                       "run the target's layers on machines that run `specdec "
                                                       "rpc-server`; a comma-separated list (docs/distributed.md)"}}),
-      generator_row<&GeneratorOptions::n_gpu_layers>({"n_gpu_layers",
-                                                      Whole{whole_numbers(-1, 100000)},
-                                                      {"Models",
-                                                       {"-ngl", "--gpu-layers", "--n-gpu-layers"},
-                                                       "N",
-                                                       "number of layers to offload, counted from the last: to the "
-                                                       "--rpc servers, or to a GPU in builds with such a "
-                                                       "backend; -1: all (default: all with --rpc, else 0)"},
-                                                      is_optional}),
+      row<GeneratorOptions>(
+          {"n_gpu_layers",
+           Layers{},
+           {"Models",
+            {"-ngl", "--gpu-layers", "--n-gpu-layers"},
+            "N|all|auto",
+            "number of layers to offload, counted from the last (the output is one): to a GPU (docs/devices.md), or to "
+            "the --rpc servers; auto: as many as fit (default: all with --rpc, auto with --device, else 0)"},
+           is_optional},
+          [](const GeneratorOptions& options) { return layers_value(options.n_gpu_layers); },
+          [](GeneratorOptions& options, const Value& value) { options.n_gpu_layers = layers_of(value); }),
+      generator_row<&GeneratorOptions::devices>(
+          {"devices",
+           Addresses{},
+           {"Models",
+            {"-dev", "--device"},
+            "NAME,...",
+            "devices for these layers, as --list-devices names them, or none (default: the GPUs with memory of their "
+            "own, else the first one)"}}),
+      row<GeneratorOptions>(
+          {"n_gpu_layers_draft",
+           Layers{},
+           {"Models",
+            {"-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"},
+            "N|all|auto",
+            "the same for the draft model (default: as -ngl; 0 with --rpc)"},
+           is_optional},
+          [](const GeneratorOptions& options) { return layers_value(options.n_gpu_layers_draft); },
+          [](GeneratorOptions& options, const Value& value) { options.n_gpu_layers_draft = layers_of(value); }),
+      generator_row<&GeneratorOptions::devices_draft>({"devices_draft",
+                                                       Addresses{},
+                                                       {"Models",
+                                                        {"-devd", "--device-draft", "--spec-draft-device"},
+                                                        "NAME,...",
+                                                        "the same for the draft model; none: it runs on the CPU "
+                                                        "(default: as --device)"}}),
+      generator_row<&GeneratorOptions::n_cpu_moe>(
+          {"n_cpu_moe",
+           Whole{whole_numbers(0, 100000)},
+           {"Models",
+            {"-ncmoe", "--n-cpu-moe"},
+            "N",
+            "experts of the first N layers stay on the CPU, of layers that are offloaded, too"}}),
+      generator_row<&GeneratorOptions::tensor_split>(
+          {"tensor_split",
+           String{},
+           {"Models",
+            {"-ts", "--tensor-split"},
+            "N,N,...",
+            "of the offloaded layers, so many parts go to each device (default: by their free memory)"}}),
+      generator_row<&GeneratorOptions::override_tensor>(
+          {"override_tensor",
+           Addresses{},
+           {"Models",
+            {"-ot", "--override-tensor"},
+            "PATTERN=DEVICE,...",
+            "tensors whose names a regular expression matches are on this device, or on the CPU"}}),
+      generator_row<&GeneratorOptions::exact>(
+          {"exact",
+           Flag{},
+           {"Models",
+            {"--no-exact"},
+            "",
+            "on a GPU, run passes as narrow as they can be; otherwise they have one width, so that drafts and other "
+            "requests do not change a text (docs/devices.md)"}}),
       generator_row<&GeneratorOptions::max_sequences>(
           {"max_sequences",
            Whole{whole_numbers(1, 256)},

@@ -25,9 +25,16 @@ struct GeneratorOptions {
   std::optional<int> n_threads;          // none: one per physical core
   int n_batch = 512;                     // tokens per pass while reading a prompt
   std::vector<std::string> rpc_servers;  // HOST:PORT of machines that run the target's layers (specdec rpc-server)
-  // Number of the last layers that run there, or on a GPU if llama.cpp was built with such a backend; -1: all; none:
-  // all with rpc_servers, otherwise 0.
+  // Number of the last layers that run there and on devices of this machine, or all_layers, or layers_that_fit; none:
+  // all with rpc_servers, what fits with devices, otherwise 0.
   std::optional<int> n_gpu_layers;
+  std::vector<std::string> devices;          // names (llama/devices.h); empty: which there are; "none": none
+  std::optional<int> n_gpu_layers_draft;     // the same of a draft model or head; none: as of the target
+  std::vector<std::string> devices_draft;    // empty: those of the target
+  int n_cpu_moe = 0;                         // experts of the first layers stay on the CPU
+  std::string tensor_split;                  // "3,1": parts of the layers for each device; empty: by free memory
+  std::vector<std::string> override_tensor;  // PATTERN=DEVICE, or =CPU (llama/offload.h)
+  bool exact = true;                         // on devices: passes of one width (llama/fixed_width.h)
   bool use_mmap = true;  // weights stay in their files; false: read into memory, in huge pages (llama/model.h)
   bool repack = true;    // copies stock weights of mapped files into tiles (llama/weight_tiles.h)
   std::string draft_weights = "auto";  // of repacked weights of a draft model (llama/weight_tiles.h); or 4-bit, file

@@ -38,7 +38,7 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
   const std::vector<GgufFile> target = GgufFile::read_parts(options.target);
   resolved_ = resolve_draft(options, target);
   const int context = context_length(target);
-  load_target(target);
+  load_target(target, context);
   if (!threads_) threads_ = std::make_shared<ThreadPool>(options.n_threads ? *options.n_threads : default_threads());
   make_contexts(target, context);
   if (options.repack) repack();
@@ -56,12 +56,49 @@ Model::Options LoadedModels::model_options() const {
   return model;
 }
 
+void LoadedModels::place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
+                                    const std::vector<std::string>& devices, int context, int most_rows) {
+  const auto cells = static_cast<std::uint64_t>(context) * static_cast<std::uint64_t>(options_.max_sequences);
+  const int rows = options_.exact ? exact_width : most_rows;
+  Placement placed;
+  LayerNeed need;
+  try {
+    if (wanted != 0) model.offload.overrides = overrides_of(options_);
+    model.offload.split = split_of(options_);
+    need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
+    placed = place(parts, need, wanted, devices, bytes_on_devices_);
+  } catch (const std::invalid_argument& unknown) {
+    throw Error(unknown.what());
+  }
+  model.offload.devices = placed.handles();
+  model.offload.num_layers = placed.num_layers;
+  if (!placed.devices.empty()) bytes_on_devices_ += need.of_last(placed.num_layers);
+  for (const Device& device : placed.devices) {
+    places_ += ", " + std::to_string(placed.num_layers) + " layers on " + device.name + " " + device.description;
+  }
+  if (!placed.devices.empty()) places_ += options_.exact ? ", exact" : ", not exact";
+  if (!placed.text.empty()) placement_ += (placement_.empty() ? "" : "; ") + placed.text;
+  note(placed.note);
+}
+
+// Of the target's passes. A draft's rows may be as they come: they do not decide what the text is.
+int LoadedModels::width_of(const Model& model) const {
+  return options_.exact && model.is_on_device() ? exact_width : 0;
+}
+
 // With the target's own head if that drafts. If it was found, not asked for, a file whose head cannot be loaded is
 // loaded without.
-void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
+void LoadedModels::load_target(const std::vector<GgufFile>& parts, int context) {
   Model::Options model = model_options();
-  model.num_gpu_layers = options_.n_gpu_layers.value_or(options_.rpc_servers.empty() ? 0 : -1);
   model.rpc_servers = options_.rpc_servers;
+  const bool names_devices = !options_.devices.empty();
+  if (options_.rpc_servers.empty() || names_devices) {
+    place_on_devices(model, parts, options_.n_gpu_layers.value_or(names_devices ? layers_that_fit : 0),
+                     options_.devices, context, max_rows);
+  } else {
+    const int wanted = options_.n_gpu_layers.value_or(all_layers);
+    model.offload.num_layers = wanted == layers_that_fit ? all_layers : wanted;
+  }
   model.with_head = std::holds_alternative<OwnHead>(resolved_.source);
   try {
     target_model_ = std::make_shared<Model>(parts, model);
@@ -71,9 +108,6 @@ void LoadedModels::load_target(const std::vector<GgufFile>& parts) {
     target_model_ = std::make_shared<Model>(parts, model);
     resolved_ = resolve_draft(options_, parts, false);
     note(std::string("drafts do not come from the model's own head: ") + error.what());
-  }
-  if (options_.n_gpu_layers.value_or(0) != 0 && options_.rpc_servers.empty() && !has_gpu()) {
-    note("n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU backend, or found no GPU");
   }
   if (!target_model_->is_encoder() && options_.n_ctx.value_or(0) > target_model_->trained_context()) {
     note("a context of " + std::to_string(*options_.n_ctx) + " tokens is longer than what " +
@@ -134,6 +168,7 @@ void LoadedModels::make_target_context(int context_length) {
   const int rows = max_draft_tokens + 1;  // of one sequence
   context.max_rows = std::max(rows, std::min({options_.max_sequences * rows, options_.n_batch, max_rows}));
   context.kv_type = parse_kv_type(options_.kv_type);
+  context.width = width_of(*target_model_);
   if (has_draft(resolved_.source)) {
     context.num_snapshots = options_.num_draft_tokens > 0 ? options_.num_draft_tokens : default_snapshots;
   }
@@ -181,7 +216,12 @@ void LoadedModels::load_draft_model() {
   Model::Options model = model_options();
   model.is_head = is_head;
   // With RPC servers the draft runs on this machine: network latency would dominate its short passes.
-  model.num_gpu_layers = options_.rpc_servers.empty() ? options_.n_gpu_layers.value_or(0) : 0;
+  const std::vector<std::string>& devices = options_.devices_draft.empty() ? options_.devices : options_.devices_draft;
+  const bool is_local = options_.rpc_servers.empty() || !options_.devices_draft.empty();
+  const int as_target = !is_local ? 0 : options_.n_gpu_layers.value_or(devices.empty() ? 0 : layers_that_fit);
+  const int context = is_head ? n_ctx() : std::min(n_ctx(), default_draft_window);
+  place_on_devices(model, resolved_.parts, options_.n_gpu_layers_draft.value_or(as_target), devices, context,
+                   options_.max_sequences);
   draft_model_ = std::make_shared<Model>(resolved_.parts, model);
   if (const auto difference =
           Vocabulary::first_difference({"draft", draft_model_->vocabulary()}, {"target", vocabulary()})) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/generator_options.h"
+#include "engine/placement.h"
 #include "engine/resolved_draft.h"
 #include "llama/context.h"
 #include "llama/head_context.h"
@@ -46,6 +47,10 @@ class LoadedModels {
   const DraftSource& draft_source() const { return resolved_.source; }
   // What "auto" chose, in a sentence; empty: nothing to say.
   const std::string& draft_choice() const { return resolved_.choice; }
+  // Which layers run on which devices, for keys of what depends on it; empty: the CPU has them all.
+  const std::string& places() const { return places_; }
+  // The same in a sentence; empty: nothing was asked for.
+  const std::string& placement() const { return placement_; }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<ThreadPool>& threads() const { return threads_; }
   int n_ctx() const { return target_->context_length(); }
@@ -56,7 +61,10 @@ class LoadedModels {
 
  private:
   Model::Options model_options() const;
-  void load_target(const std::vector<GgufFile>& parts);
+  void load_target(const std::vector<GgufFile>& parts, int context);
+  void place_on_devices(Model::Options& model, const std::vector<GgufFile>& parts, int wanted,
+                        const std::vector<std::string>& devices, int context, int most_rows);
+  int width_of(const Model& model) const;
   void make_contexts(const std::vector<GgufFile>& target, int context_length);
   void make_target_context(int context_length);
   void load_draft();
@@ -73,6 +81,8 @@ class LoadedModels {
   const GeneratorOptions& options_;
   ResolvedDraft resolved_;
   std::vector<std::string> notes_;
+  std::string placement_, places_;
+  std::uint64_t bytes_on_devices_ = 0;  // of what was placed so far
   std::shared_ptr<Model> target_model_, draft_model_;
   std::shared_ptr<ThreadPool> threads_;
   std::unique_ptr<Context> target_;

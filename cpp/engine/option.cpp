@@ -9,6 +9,8 @@ namespace specdec::option {
 namespace {
 
 constexpr const char* automatic = "auto";
+constexpr const char* all = "all";
+constexpr Range layers_range = whole_numbers(all_layers, 100000);
 constexpr Range draft_tokens_range = whole_numbers(0, max_draft_tokens);
 
 // "a, b or c"
@@ -27,6 +29,7 @@ struct Requirement {
   std::string operator()(const Number& type) const { return type.range.text(); }
   std::string operator()(const Seed&) const { return "a whole number from 0 to " + std::to_string(UINT64_MAX); }
   std::string operator()(const DraftTokens&) const { return draft_tokens_range.text() + " or " + automatic; }
+  std::string operator()(const Layers&) const { return layers_range.text() + ", " + all + " or " + automatic; }
   std::string operator()(const Choice& type) const { return alternatives(type.names); }
   std::string operator()(const String&) const { return "a string"; }
   std::string operator()(const Schema&) const { return "a JSON schema"; }
@@ -76,6 +79,10 @@ class Valid {
     if (const auto* word = std::get_if<std::string>(&value_)) return *word == automatic;
     return draft_tokens_range.contains(static_cast<double>(std::get<std::int64_t>(value_)));
   }
+  bool operator()(const Layers&) const {
+    if (const auto* word = std::get_if<std::string>(&value_)) return *word == all || *word == automatic;
+    return layers_range.contains(static_cast<double>(std::get<std::int64_t>(value_)));
+  }
   bool operator()(const Choice& type) const {
     return std::find(type.names.begin(), type.names.end(), std::get<std::string>(value_)) != type.names.end();
   }
@@ -110,6 +117,19 @@ void Description::check(const Value& value) const {
 }
 
 std::string text(const Value& value) { return std::visit(Text(), value); }
+
+Value layers_value(const std::optional<int>& num_layers) {
+  if (!num_layers) return {};
+  if (*num_layers == all_layers) return std::string(all);
+  if (*num_layers == layers_that_fit) return std::string(automatic);
+  return static_cast<std::int64_t>(*num_layers);
+}
+
+std::optional<int> layers_of(const Value& value) {
+  if (std::holds_alternative<std::monostate>(value)) return std::nullopt;
+  if (const auto* word = std::get_if<std::string>(&value)) return *word == all ? all_layers : layers_that_fit;
+  return static_cast<int>(std::get<std::int64_t>(value));
+}
 
 Value draft_tokens_value(int num_draft_tokens) {
   return num_draft_tokens == auto_draft_tokens ? Value(std::string(automatic)) : to_value(num_draft_tokens);

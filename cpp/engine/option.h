@@ -12,6 +12,13 @@
 #include "base/argument.h"
 #include "sampling/transforms.h"
 
+namespace specdec {
+
+// In place of a number of layers.
+constexpr int all_layers = -1, layers_that_fit = -2;
+
+}  // namespace specdec
+
 namespace specdec::option {
 
 // The value of an option, independent of its source. monostate: not given.
@@ -28,6 +35,7 @@ struct Number {  // double
 };
 struct Seed {};         // uint64_t, any
 struct DraftTokens {};  // int64_t, 0 .. max_draft_tokens, or the string "auto"
+struct Layers {};       // int64_t from 0, or the strings "all" (or -1) and "auto"
 struct Choice {         // one of these strings
   std::vector<std::string> names;
 };
@@ -40,8 +48,8 @@ struct Texts {};      // strings; on the command line one each time it is given
 struct Addresses {};  // strings; on the command line with commas between
 struct Biases {};     // LogitBias
 struct Tokens {};     // token ids; on the command line with commas between
-using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Choice, String, Schema, Object, Path, Draft, Texts,
-                          Addresses, Biases, Tokens>;
+using Type = std::variant<Flag, Whole, Number, Seed, DraftTokens, Layers, Choice, String, Schema, Object, Path, Draft,
+                          Texts, Addresses, Biases, Tokens>;
 
 // The option on the command line.
 struct Flags {
@@ -92,6 +100,8 @@ std::string text(const Value& value);  // "0.95", "a, b"; empty for monostate
 
 // ---- For defining tables
 
+Value layers_value(const std::optional<int>& num_layers);
+std::optional<int> layers_of(const Value& value);
 Value draft_tokens_value(int num_draft_tokens);
 int draft_tokens_of(const Value& value);
 

@@ -29,6 +29,7 @@ class Reader {
     return json_.is_number_unsigned() ? std::optional<Value>(json_.get<std::uint64_t>()) : std::nullopt;
   }
   std::optional<Value> operator()(const option::DraftTokens&) const { return json_.is_string() ? string() : whole(); }
+  std::optional<Value> operator()(const option::Layers&) const { return json_.is_string() ? string() : whole(); }
   std::optional<Value> operator()(const option::Choice&) const { return string(); }
   std::optional<Value> operator()(const option::String&) const { return string(); }
   std::optional<Value> operator()(const option::Schema&) const { return json_.is_object() ? json_.dump() : string(); }

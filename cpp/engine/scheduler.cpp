@@ -145,7 +145,7 @@ void Scheduler::begin_next_request() {
   int prefix = std::max(chosen->prefix, chosen->source_prefix);
   if (stored >= prefix + worth_copying && store_->restore(prompt, num_usable(*request), slot)) prefix = stored;
   else if (chosen->source >= 0) decoder_.copy_prefix(chosen->source, slot, chosen->source_prefix);
-  request->sequence().stats.prompt_cached_tokens = decoder_.keep_prefix(slot, prefix);
+  request->sequence().stats.prompt_cached_tokens = decoder_.reuse_prefix(slot, prefix);
   slots_[idx(slot)] = std::move(request);
   slot_choice_.use(slot);
 }

@@ -1,7 +1,12 @@
 #include "graph/mxfp6.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
+#include "base/half.h"
 #include "base/index.h"
 #include "base/isa.h"
 #include "graph/best_rows.h"
@@ -97,6 +102,31 @@ ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op) {
   if (op->src[0] == nullptr || !is_mxfp6(op->src[0])) return nullptr;
   if (is_product(op)) return product_traits<Mxfp6Format>(op);
   return op->op == GGML_OP_GET_ROWS ? &get_rows : nullptr;
+}
+
+std::size_t q8_0_row_bytes(std::int64_t columns) { return ggml_row_size(GGML_TYPE_Q8_0, columns); }
+
+void mxfp6_band_to_q8_0(const void* tiles, std::int64_t columns, void* rows) {
+  const auto* const band = static_cast<const std::uint8_t*>(tiles);
+  const std::size_t num_blocks = idx(columns) / mxfp6::block_size, block_bytes = ggml_type_size(GGML_TYPE_Q8_0);
+  std::vector<float> row(idx(columns));
+  auto* to = static_cast<std::uint8_t*>(rows);
+  for (std::int64_t r = 0; r < mxfp6::tile_rows; ++r) {
+    mxfp6::dequantize_row(band, columns, r, row.data());
+    for (std::size_t block = 0; block < num_blocks; ++block, to += block_bytes) {
+      const std::uint8_t scale =
+          band[block * mxfp6::tile_bytes + mxfp6::tile_code_bytes + idx(r)];  // of these 32 weights
+      const int exponent = std::clamp(scale - mxfp6::scale_bias - mxfp6::mantissa_bits, -24, 15);
+      const float step = std::ldexp(1.0f, exponent);
+      const std::uint16_t half = float_to_half(step);
+      std::memcpy(to, &half, sizeof half);
+      for (std::size_t i = 0; i < mxfp6::block_size; ++i) {
+        const float code = row[block * mxfp6::block_size + i] / step;
+        to[sizeof half + i] =
+            static_cast<std::uint8_t>(static_cast<std::int8_t>(std::lround(std::clamp(code, -127.0f, 127.0f))));
+      }
+    }
+  }
 }
 
 }  // namespace specdec

@@ -1,6 +1,7 @@
 // MXFP6 weights in llama.cpp's graphs: MUL_MAT, MUL_MAT_ID (experts) and GET_ROWS (embeddings) on our kernels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 struct ggml_tensor;
@@ -14,6 +15,10 @@ namespace specdec {
 // The implementation for an operation whose weights (src[0]) are MXFP6 tiles, in any buffer; null for any other
 // operation.
 ggml::cpu::tensor_traits* mxfp6_traits(const ggml_tensor* op);
+
+// The same weights in Q8_0 (llama/q8_0_copy.h). A band of rows: tiles of all columns -> [mxfp6_rows_multiple] rows.
+void mxfp6_band_to_q8_0(const void* tiles, std::int64_t columns, void* rows);
+std::size_t q8_0_row_bytes(std::int64_t columns);
 
 bool is_mxfp6(const ggml_tensor* weights);
 // values F32 [count, k]: rows of one of the matrices.

@@ -11,7 +11,6 @@
 #include "base/failed_assertions.h"
 #include "base/isa.h"
 #include "base/utf8.h"
-#include "ggml-backend.h"
 #include "graph/op_hook.h"
 #include "llama.h"
 #include "llama/tensor_buffers.h"
@@ -26,7 +25,7 @@ thread_local std::string backend_errors;
 // which is compiled with -fexceptions.
 void on_abort(const char* message) {
   if (AbortsAsErrors::is_active()) throw std::runtime_error(message);
-  (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
+  print_abort(message);
 }
 
 std::atomic<LogSink> log_sink{nullptr};
@@ -62,9 +61,12 @@ class LogLine {
 };
 thread_local LogLine log_line;
 
+}  // namespace
+
 // llama.cpp logs in destructors, too, so nothing is thrown: without memory a line is lost.
-void on_log(ggml_log_level level, const char* text, void*) {
+void log_of_llama(int ggml_level, const char* text) {
   try {
+    const auto level = static_cast<ggml_log_level>(ggml_level);
     log_line.add(level, text);
     if (level != GGML_LOG_LEVEL_ERROR) return;
     std::string line(text);
@@ -75,7 +77,9 @@ void on_log(ggml_log_level level, const char* text, void*) {
   }
 }
 
-}  // namespace
+void print_abort(const char* message) {
+  (void)write_to(StandardStream::error, std::string(message) + "\n");  // standard error may be closed
+}
 
 void set_log_sink(LogSink sink) { log_sink = sink; }
 
@@ -83,22 +87,12 @@ void start_backend() {
   static std::once_flag once;
   std::call_once(once, [] {
     if (default_isa().isa == nullptr) throw Error(default_isa().error);
-    llama_log_set(on_log, nullptr);
+    llama_log_set([](ggml_log_level level, const char* text, void*) { log_of_llama(level, text); }, nullptr);
     ggml_set_abort_callback(on_abort);
     llama_backend_init();
     install_op_hook(AbortsAsErrors::suspend);
     install_tensor_buffers();
   });
-}
-
-bool has_gpu() {
-  for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
-    ggml_backend_dev_t device = ggml_backend_dev_get(i);
-    const enum ggml_backend_dev_type type = ggml_backend_dev_type(device);
-    const bool is_remote = std::string(ggml_backend_reg_name(ggml_backend_dev_backend_reg(device))) == "RPC";
-    if (!is_remote && (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU)) return true;
-  }
-  return false;
 }
 
 std::string take_backend_errors() {

@@ -15,8 +15,9 @@ using LogSink = void (*)(LogLevel level, const std::string& line);
 // default: none does.
 void set_log_sink(LogSink sink);
 
-// Whether llama.cpp was built with a GPU backend that found a GPU here.
-bool has_gpu();
+// For further copies of ggml in this process (device_modules.h).
+void log_of_llama(int ggml_level, const char* text);
+void print_abort(const char* message);
 
 // The errors that llama.cpp logged on this thread since the last call, on one line, for our own messages.
 std::string take_backend_errors();

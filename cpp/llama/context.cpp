@@ -1,6 +1,7 @@
 #include "llama/context.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -34,7 +35,20 @@ std::uint64_t needed_memory(const Model& model, const Context::Options& options,
 
 // Those of one pass.
 int wanted_snapshots(const Context::Options& options) {
+  if (options.width > 0) return options.width - 1;  // padding is taken back, too
   return std::max(0, std::min(options.num_snapshots, options.batch_size - 2));
+}
+
+int tokens_per_pass(const Context::Options& options) {
+  if (options.width == 0) return options.batch_size;
+  // llama.cpp wants room for one token more than those that snapshots take back.
+  return std::max(options.width + 1, FixedWidth::of(options.width, options.batch_size, true).prompt_width);
+}
+
+// Cells of a slot, with those behind its tokens that padding needs.
+int cells_per_slot(const Context::Options& options) {
+  const FixedWidth shape;
+  return options.context_length + (options.width > 0 ? std::max(options.width, shape.rest_width) : 0);
 }
 
 // Half of what is available at most: without snapshots a rollback only takes longer.
@@ -77,7 +91,7 @@ void check_kv_type(const Model& model, KvType type) {
 
 // llama.cpp rounds the cells of a slot up.
 std::uint64_t num_cells(const Context::Options& options) {
-  return static_cast<std::uint64_t>((options.context_length + 255) / 256 * 256) *
+  return static_cast<std::uint64_t>((cells_per_slot(options) + 255) / 256 * 256) *
          static_cast<std::uint64_t>(options.num_slots);
 }
 
@@ -104,7 +118,8 @@ Context::Context(const std::shared_ptr<const Model>& model, std::shared_ptr<Thre
     : Context(model, std::move(threads), options, whole_model_setup(*model, options)) {}
 
 Context::Setup Context::whole_model_setup(const Model& model, const Options& options) {
-  return {model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), options.max_rows};
+  const int most_rows = options.width > 0 ? options.width : options.max_rows;
+  return {model.cache_bytes(num_cells(options), options.kv_type), !model.can_roll_back(), most_rows};
 }
 
 Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool> threads, const Options& options,
@@ -113,15 +128,18 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
       threads_(std::move(threads)),
       options_(options),
       vocabulary_size_(model_->vocabulary().size()),
-      batch_(std::make_unique<Batch>(options.batch_size)),
+      batch_(std::make_unique<Batch>(std::max(options.batch_size, options.width))),
       lengths_(idx(options.num_slots), 0),
       firsts_(lengths_),
-      offsets_(lengths_) {
+      offsets_(lengths_),
+      prompts_(lengths_),
+      whole_pieces_(lengths_),
+      padding_(lengths_) {
   check_memory(*model_, options_, setup);
   check_kv_type(*model_, options_.kv_type);
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<std::uint32_t>(options_.context_length) * static_cast<std::uint32_t>(options_.num_slots);
-  params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(options_.batch_size);
+  params.n_ctx = static_cast<std::uint32_t>(cells_per_slot(options_)) * static_cast<std::uint32_t>(options_.num_slots);
+  params.n_batch = params.n_ubatch = static_cast<std::uint32_t>(tokens_per_pass(options_));
   params.n_seq_max = static_cast<std::uint32_t>(options_.num_slots);
   params.n_outputs_max = params.n_outputs_max_per_seq = static_cast<std::uint32_t>(setup.max_made_rows);
   params.n_threads = params.n_threads_batch = threads_->size();
@@ -160,6 +178,13 @@ Context::Context(std::shared_ptr<const Model> model, std::shared_ptr<ThreadPool>
   lacks_snapshots_ = setup.is_recurrent && params.n_rs_seq == 0 && wanted_snapshots(options_) > 0 &&
                      rollback_of(model_->architecture()) == Rollback::snapshots;
   llama_attach_threadpool(context_.get(), threads_->get(), threads_->get());
+  if (options_.width > 0) choose_shape();
+}
+
+// Without snapshots a recurrent state takes nothing back, so that it cannot read padding.
+void Context::choose_shape() {
+  const bool can_pad_rows = !recurrent_ || static_cast<int>(llama_n_rs_seq(context_.get())) >= options_.width - 1;
+  shape_ = FixedWidth::of(can_pad_rows ? options_.width : 1, options_.batch_size, !recurrent_);
 }
 
 Context::~Context() = default;
@@ -177,6 +202,7 @@ void Context::decode(const std::vector<PassInput>& inputs) {
   }
   if (num_tokens > options_.batch_size) throw std::logic_error("a pass would exceed the batch size");
   if (num_rows > options_.max_rows) throw std::logic_error("a pass would make more rows of logits than planned");
+  if (shape_) return decode_in_pieces(inputs);
 
   begin_pass();
   batch_->clear();
@@ -205,6 +231,80 @@ void Context::decode(const std::vector<PassInput>& inputs) {
     for (const PassInput& input : inputs) lengths_before_[idx(input.slot)] += input.num_tokens;
     undo_pass();
   }
+}
+
+// Tokens behind the prompt, and those whose rows are asked for, in passes of one width.
+std::vector<FixedWidth::Piece> Context::pieces_of(const PassInput& input) const {
+  const int begin = next_position(input.slot), end = begin + input.num_tokens;
+  const int prompt = input.num_rows > 0 ? begin : std::clamp(prompts_[idx(input.slot)], begin, end);
+  std::vector<FixedWidth::Piece> pieces = shape_->prompt_pieces(begin, prompt);
+  const std::vector<FixedWidth::Piece> others = shape_->pieces(prompt, end);
+  pieces.insert(pieces.end(), others.begin(), others.end());
+  return pieces;
+}
+
+void Context::decode_in_pieces(const std::vector<PassInput>& inputs) {
+  begin_pass();
+  rows_.clear();
+  int num_tokens = 0;
+  for (const PassInput& input : inputs) {
+    const int begin = next_position(input.slot);
+    for (const FixedWidth::Piece& piece : pieces_of(input)) {
+      const int read = piece.begin - begin, left = input.num_tokens - read - piece.count;
+      read_piece({input.slot, input.tokens + read, piece.count, std::clamp(input.num_rows - left, 0, piece.count)},
+                 piece);
+    }
+    num_tokens += input.num_tokens;
+  }
+  if (!rows_.empty()) logits_ = rows_.data();
+  pass_size_ = num_tokens;
+}
+
+void Context::read_piece(const PassInput& input, const FixedWidth::Piece& piece) {
+  const int slot = input.slot, num_padding = piece.width - piece.count;
+  if (cancelled_ && cancelled_()) {
+    undo_pass();
+    throw Cancelled("generation was cancelled");
+  }
+  drop_padding(slot);
+  batch_->clear();
+  makes_all_rows_ = input.num_rows > 0;
+  add_input(input);
+  add_padding(slot, num_padding);
+  makes_all_rows_ = false;
+  if (recurrent_) recurrent_->begin_pass(slot);
+  before_pass();
+  run_pass(batch_->get(), input.num_rows > 0);
+  lengths_[idx(slot)] -= num_padding;
+  if (recurrent_) {
+    recurrent_->end_pass(slot, piece.width);
+    padding_[idx(slot)] = num_padding;
+  } else if (num_padding > 0) {
+    llama_memory_seq_rm(llama_get_memory(context_.get()), slot, next_position(slot), -1);
+  }
+  int& whole = whole_pieces_[idx(slot)];
+  if (piece.begin == whole && piece.count == shape_->prompt_width) whole += piece.count;
+  if (input.num_rows > 0) {
+    const std::size_t size = idx(vocabulary_size_);
+    const float* const first = logits_ + idx(input.num_tokens - input.num_rows) * size;
+    rows_.insert(rows_.end(), first, first + idx(input.num_rows) * size);
+  }
+  after_piece();
+}
+
+// llama.cpp goes back once in a pass: to what is asked for last.
+void Context::drop_padding(int slot) const {
+  int& padding = padding_[idx(slot)];
+  if (padding == 0) return;
+  const int length = next_position(slot);
+  if (recurrent_->truncate(slot, length + padding, length) != length) {
+    throw std::logic_error("the padding of a pass cannot be taken back");
+  }
+  padding = 0;
+}
+
+int Context::reusable(int slot, int length) const {
+  return shape_ ? shape_->reusable(std::min(length, whole_pieces_[idx(slot)])) : length;
 }
 
 void Context::begin_pass() {
@@ -266,6 +366,7 @@ void Context::undo_pass() {
       truncate(slot, before);
     } else if (const int kept = recurrent_->recover(slot, before - offset(slot))) {
       cached = offset(slot) + kept;
+      padding_[idx(slot)] = 0;
     } else {
       start_at(slot, 0);
     }
@@ -284,7 +385,7 @@ void Context::add_padding(int slot, int count) {
 
 // A draft may have fewer ids than its target: it reads id 0 instead of an id that it lacks.
 void Context::add(Token token, int slot, int position, bool makes_row) {
-  batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row);
+  batch_->add(token < vocabulary_size_ ? token : 0, position, slot, makes_row || makes_all_rows_);
   ++lengths_[idx(slot)];
 }
 
@@ -323,11 +424,14 @@ const float* Context::logits(int row) const { return logits_ + idx(row) * idx(vo
 void Context::truncate(int slot, int new_length) {
   int& cached = lengths_[idx(slot)];
   if (new_length >= cached) return;
+  if (new_length < whole_pieces_[idx(slot)]) whole_pieces_[idx(slot)] = new_length = reusable(slot, new_length);
   if (new_length <= first(slot)) return start_at(slot, 0);
   llama_memory_t memory = llama_get_memory(context_.get());
   int kept = new_length - offset(slot);
+  const int read = next_position(slot) + padding_[idx(slot)];
+  padding_[idx(slot)] = 0;
   // Without a memory it is an encoder, which reads a text in one pass.
-  if (recurrent_) kept = recurrent_->truncate(slot, next_position(slot), kept);
+  if (recurrent_) kept = recurrent_->truncate(slot, read, kept);
   else if (memory == nullptr || !llama_memory_seq_rm(memory, slot, kept, -1)) kept = 0;
   if (kept > 0) cached = offset(slot) + kept;
   else start_at(slot, 0);  // a memory that cannot keep a prefix is cleared
@@ -337,6 +441,7 @@ void Context::start_at(int slot, int position) {
   if (llama_memory_t memory = llama_get_memory(context_.get())) llama_memory_seq_rm(memory, slot, -1, -1);
   if (recurrent_) recurrent_->forget(slot);
   lengths_[idx(slot)] = firsts_[idx(slot)] = offsets_[idx(slot)] = position;
+  whole_pieces_[idx(slot)] = padding_[idx(slot)] = 0;
 }
 
 // The other cells move to the beginning: which block of attention's sums a token is in must depend on its position
@@ -363,26 +468,35 @@ bool Context::drop_before(int slot, int position) {
 }
 
 void Context::checkpoint(int slot, int pass_tokens) {
-  if (recurrent_) recurrent_->checkpoint(slot, next_position(slot), pass_tokens);
+  if (!recurrent_) return;
+  const int length = next_position(slot);
+  drop_padding(slot);
+  if (shape_ && shape_->pieces(length, length + pass_tokens).size() > 1) pass_tokens = 0;
+  recurrent_->checkpoint(slot, length, pass_tokens);
 }
 
 void Context::copy(int from, int to) {
   if (from == to) return;
   start_at(to, 0);
   if (num_held(from) == 0) return;
+  drop_padding(from);
   if (recurrent_) {  // llama.cpp shares a recurrent state, but not which of its snapshots is the current one
     if (!put_state(to, state(from))) return start_at(to, 0);
   } else {  // at once: llama.cpp copies cells ahead of the next pass, before which a state may be read or written
     llama_memory_seq_cp(llama_get_memory(context_.get()), from, to, -1, -1);
     context_->memory_update(false);
   }
-  for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_}) (*places)[idx(to)] = (*places)[idx(from)];
+  for (std::vector<int>* places : {&lengths_, &firsts_, &offsets_, &prompts_, &whole_pieces_}) {
+    (*places)[idx(to)] = (*places)[idx(from)];
+  }
 }
 
 std::string Context::state(int slot) const {
+  drop_padding(slot);
   std::string bytes(llama_state_seq_get_size(context_.get(), slot), '\0');
   auto* const data = reinterpret_cast<std::uint8_t*>(bytes.data());
   bytes.resize(llama_state_seq_get_data(context_.get(), data, bytes.size(), slot));
+  if (shape_) bytes.append(reinterpret_cast<const char*>(&whole_pieces_[idx(slot)]), sizeof(int));
   return bytes;
 }
 
@@ -400,6 +514,17 @@ bool Context::put_state(int slot, const std::string& state) {
 }
 
 bool Context::restore(int slot, const std::string& state, int length) {
+  if (!shape_) return restore_cache(slot, state, length);
+  int whole = 0;
+  if (state.size() < sizeof whole) return false;
+  const std::size_t size = state.size() - sizeof whole;
+  std::memcpy(&whole, state.data() + size, sizeof whole);
+  if (!restore_cache(slot, state.substr(0, size), length)) return false;
+  whole_pieces_[idx(slot)] = std::clamp(whole, 0, length);
+  return true;
+}
+
+bool Context::restore_cache(int slot, const std::string& state, int length) {
   start_at(slot, 0);
   const int before = first_position();
   if (length <= before) {

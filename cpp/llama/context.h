@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "llama/fixed_width.h"
 #include "llama/model.h"
 #include "llama/recurrent_state.h"
 #include "speculative/windowed_model.h"
@@ -50,8 +51,11 @@ class Context : public WindowedModel {
     int batch_size = 512;       // tokens per pass
     int max_rows = 64;          // rows of logits per pass
     KvType kv_type = KvType::f16;
-    int num_snapshots =
-        0;  // of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it
+    // Of recurrent layers, for rollbacks of as many tokens; fewer where memory or the architecture forbids it.
+    int num_snapshots = 0;
+    // Of passes (fixed_width.h), for models on devices whose kernels are not batch-invariant; 0: passes are as narrow
+    // as they can be.
+    int width = 0;
   };
 
   // What of a model a context runs, and what llama.cpp needs for it.
@@ -83,8 +87,14 @@ class Context : public WindowedModel {
   void decode(const std::vector<PassInput>& inputs) override;
   const float* logits(int row) const override;
   int pass_size() const override { return pass_size_; }
+  // 0: as narrow as they can be. Less than asked for where recurrent layers cannot take tokens back.
+  int width() const { return shape_ ? shape_->width : 0; }
   int length(int slot) const override { return lengths_[idx(slot)]; }
+  // With passes of one width, what was read of a prompt is dropped in whole pieces.
   void truncate(int slot, int length) override;
+  int reusable(int slot, int length) const override;
+  int prompt_piece() const override { return shape_ ? shape_->prompt_width : 1; }
+  void expect_prompt(int slot, int length) override { prompts_[idx(slot)] = length; }
   void checkpoint(int slot, int pass_tokens) override;
   void copy(int from, int to) override;
 
@@ -115,6 +125,8 @@ class Context : public WindowedModel {
   virtual void add_padding(int slot, int count);  // tokens that are removed from the cache after the pass
   virtual bool can_pad() const { return !recurrent_; }
   virtual void before_pass() {}  // the batch is complete
+  virtual void after_piece() {}  // of an input that is read in several passes
+  bool reads_in_pieces() const { return shape_.has_value(); }
   void add(Token token, int slot, int position, bool makes_row);
   void skip(int slot) { ++lengths_[idx(slot)]; }  // counts a token that is not read
 
@@ -140,6 +152,7 @@ class Context : public WindowedModel {
     void operator()(llama_context* context) const;
   };
   int offset(int slot) const { return offsets_[idx(slot)]; }
+  bool restore_cache(int slot, const std::string& state, int length);
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
   int run_guarded(const std::function<int()>& pass);
@@ -147,13 +160,18 @@ class Context : public WindowedModel {
   void try_pass(const llama_batch& batch, bool wants_logits);
   void undo_pass();
   bool worth_padding(const std::vector<PassInput>& inputs, int width);
+  void choose_shape();
+  void decode_in_pieces(const std::vector<PassInput>& inputs);
+  std::vector<FixedWidth::Piece> pieces_of(const PassInput& input) const;
+  void read_piece(const PassInput& input, const FixedWidth::Piece& piece);
+  void drop_padding(int slot) const;
 
   std::shared_ptr<const Model> model_;
   std::shared_ptr<ThreadPool> threads_;
   Options options_;
   int vocabulary_size_;
   std::unique_ptr<llama_context, Free> context_;
-  std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
+  mutable std::optional<RecurrentState> recurrent_;  // of models with recurrent layers
   bool lacks_snapshots_ = false;
   std::unique_ptr<Batch> batch_;
   std::vector<int> lengths_;         // [num_slots] tokens of the text up to the last one in the cache
@@ -161,6 +179,13 @@ class Context : public WindowedModel {
   std::vector<int> offsets_;         // position in the text of llama.cpp's position 0
   std::vector<int> lengths_before_;  // the running or last pass
   std::vector<int> left_;            // scratch of worth_padding()
+  std::optional<FixedWidth> shape_;
+  std::vector<int> prompts_;       // by slot: tokens of the prompt, which are read in its pieces
+  std::vector<int> whole_pieces_;  // by slot: tokens that were read in whole pieces of a prompt
+  mutable std::vector<int>
+      padding_;                  // by slot: tokens behind those of the last piece that the recurrent state has read
+  bool makes_all_rows_ = false;  // in the running pass, also of padding
+  std::vector<float> rows_;      // of the last pass, if it was more than one
   const float* logits_ = nullptr;
   int pass_size_ = 0;
   std::function<bool()> cancelled_;

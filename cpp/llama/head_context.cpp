@@ -203,8 +203,14 @@ void HeadTarget::reject_layers() const {
 
 void HeadTarget::decode(const std::vector<PassInput>& inputs) {
   places_.clear();
+  collected_.clear();
   Context::decode(inputs);
-  if (!rows_.layers.empty()) collect_rows();
+  if (collects_rows() && !reads_in_pieces()) collect_rows();
+}
+
+void HeadTarget::after_piece() {
+  collect_rows();
+  places_.clear();
 }
 
 void HeadTarget::before_pass() {
@@ -226,14 +232,13 @@ void HeadTarget::collect_rows() {
   for (const Watched& watched : watched_) {
     if (idx(watched.num_read) != order_.size()) throw std::logic_error(watched.name + " has not a row for each token");
   }
-  collected_.resize(places_.size() * idx(hidden_size_));
-  float* to = collected_.data();
   for (const int place : places_) {
-    for (const int layer : rows_.layers) {
-      to = std::copy_n(layer_row(layer, place), width, to);
-    }
+    if (rows_.layers.empty()) collect(llama_get_embeddings_nextn_ith(get(), place), idx(hidden_size_));
+    for (const int layer : rows_.layers) collect(layer_row(layer, place), width);
   }
 }
+
+void HeadTarget::collect(const float* row, std::size_t size) { collected_.insert(collected_.end(), row, row + size); }
 
 const float* HeadTarget::layer_row(int layer, int place) const {
   if (is_output(layer)) return llama_get_embeddings_nextn_ith(get(), place);
@@ -245,7 +250,7 @@ const float* HeadTarget::layer_row(int layer, int place) const {
 }
 
 const float* HeadTarget::hidden_row(int token) const {
-  if (!rows_.layers.empty()) return collected_.data() + idx(token) * idx(hidden_size_);
+  if (collects_rows()) return collected_.data() + idx(token) * idx(hidden_size_);
   return llama_get_embeddings_nextn_ith(get(), places_[idx(token)]);
 }
 

@@ -39,12 +39,15 @@ class HeadTarget final : public Context, public HiddenRowModel {
   static Setup target_setup(const Model& model, const Options& options, HeadTarget* self);
   void add_input(const PassInput& input) override;
   void before_pass() override;
+  void after_piece() override;
   void ask_for_rows();
   bool gives_rows();
   void watch_rows();
   bool watch(ggml_tensor* tensor, bool ask);
   void order_batch();
+  bool collects_rows() const { return reads_in_pieces() || !rows_.layers.empty(); }
   void collect_rows();
+  void collect(const float* row, std::size_t size);
   const float* layer_row(int layer, int place) const;
   bool is_output(int layer) const;
   [[noreturn]] void reject_layers() const;
@@ -54,7 +57,7 @@ class HeadTarget final : public Context, public HiddenRowModel {
   std::vector<int> places_;       // in the last pass's batch, of the inputs' tokens
   std::vector<Watched> watched_;  // ascending layers
   std::vector<int> order_;        // of the running pass if rows are watched: places in the order that they are computed
-  std::vector<float> collected_;  // of the last pass, if they come from chosen layers: [places_.size()][hidden_size_]
+  std::vector<float> collected_;  // if they come from chosen layers or several passes: [tokens][hidden_size_]
 };
 
 class HeadContext : public Context, public HeadLayers {

@@ -10,6 +10,7 @@
 #include "base/failed_assertions.h"
 #include "base/index.h"
 #include "base/utf8.h"
+#include "ggml-backend.h"
 #include "gguf/types.h"
 #include "llama.h"
 #include "llama/backend.h"
@@ -91,9 +92,9 @@ void read_ahead(const std::vector<GgufFile>& parts, const LoadProgressCallback& 
 void Model::Free::operator()(llama_model* model) const { llama_model_free(model); }
 
 Model::Model(const std::vector<GgufFile>& parts, const Options& options)
-    : path_(parts.front().path), num_gpu_layers_(options.num_gpu_layers) {
+    : path_(parts.front().path), offload_(options.offload) {
   const std::vector<std::string>& rpc_servers = options.rpc_servers;
-  if (!options.use_mmap && options.num_gpu_layers == 0) check_memory(parts);
+  if (!options.use_mmap && offload_.num_layers == 0) check_memory(parts);
   if (!rpc_servers.empty()) reject_mxfp6(parts);
   head_kind_ = options.with_head ? HeadKind::mtp : HeadKind::none;
   if (options.is_head) head_kind_ = head_file(parts).kind;
@@ -120,18 +121,33 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
     rpc_servers_.push_back(RpcServer::connect(*address));
     devices.insert(devices.end(), rpc_servers_.back()->devices().begin(), rpc_servers_.back()->devices().end());
   }
+  devices.insert(devices.end(), offload_.devices.begin(), offload_.devices.end());
   devices.push_back(nullptr);  // ends the list
   start_backend();
   check_tensor_types(parts);
   take_backend_errors();
   llama_model_params params = llama_model_default_params();
-  params.n_gpu_layers = options.num_gpu_layers;
+  params.n_gpu_layers = offload_.num_layers;
   if (!options.use_mmap) params.load_mode = LLAMA_LOAD_MODE_NONE;
-  if (!rpc_servers_.empty()) params.devices = devices.data();
+  params.devices = devices.data();
+  std::vector<llama_model_tensor_buft_override> overrides;
+  for (const Offload::Override& override : offload_.overrides) {
+    overrides.push_back({override.pattern.c_str(), override.device == nullptr
+                                                       ? ggml_backend_cpu_buffer_type()
+                                                       : ggml_backend_dev_buffer_type(override.device)});
+  }
+  overrides.push_back({nullptr, nullptr});
+  if (overrides.size() > 1) params.tensor_buft_overrides = overrides.data();
+  std::vector<float> split = offload_.split;
+  split.resize(llama_max_devices());
+  if (!offload_.split.empty()) params.tensor_split = split.data();
   params.load_mtp = head_kind_ == HeadKind::mtp;
   params.use_extra_bufts =
       false;  // llama.cpp's repacked weights round differently per batch size; ours: weight_tiles.h
-  if (options.use_mmap) read_ahead(parts, options.progress);
+  if (Q8Copy::is_needed(parts, offload_)) {
+    copy_ = std::make_unique<Q8Copy>(parts, offload_, options.progress);
+  }
+  if (options.use_mmap) read_ahead(copy_ ? GgufFile::read_parts(copy_->path()) : parts, options.progress);
   Watch watch(options.progress, "loading", path_);
   params.progress_callback = [](float share, void* watching) {
     return static_cast<Watch*>(watching)->tell(static_cast<double>(share));
@@ -139,7 +155,7 @@ Model::Model(const std::vector<GgufFile>& parts, const Options& options)
   params.progress_callback_user_data = &watch;
   {
     const AbortsAsErrors guard;
-    model_.reset(llama_model_load_from_file(path_.c_str(), params));
+    model_.reset(llama_model_load_from_file(copy_ ? copy_->path().c_str() : path_.c_str(), params));
   }
   check_rpc_servers();
   watch.check();
@@ -225,8 +241,8 @@ void Model::check_rpc_servers() const {
 
 int Model::num_local_layers() const {
   const int layers = llama_model_n_layer(get());
-  if (rpc_servers_.empty()) return layers;
-  return num_gpu_layers_ < 0 ? 0 : std::clamp(layers + 1 - num_gpu_layers_, 0, layers);
+  if (rpc_servers_.empty() && !is_on_device()) return layers;
+  return offload_.num_layers < 0 ? 0 : std::clamp(layers + 1 - offload_.num_layers, 0, layers);
 }
 
 std::string Model::chat_template(bool for_tools) const {

@@ -11,6 +11,7 @@
 #include "llama/block_rows.h"
 #include "llama/head_output.h"
 #include "llama/load_progress.h"
+#include "llama/q8_0_copy.h"
 #include "llama/rpc_server.h"
 #include "llama/vocabulary.h"
 #include "llama/weight_tiles.h"
@@ -27,13 +28,11 @@ class Model {
     // true: weights are mapped; pages are read on first use and shared with other processes. false: weights are read
     // into private memory, in huge pages (huge_pages.h) if available.
     bool use_mmap = true;
-    // The last num_gpu_layers layers (the output counts as one; -1: all) run on the RPC servers, "HOST:PORT", in
-    // proportion to their memory; without servers, on a GPU if llama.cpp was built with such a backend.
-    int num_gpu_layers = 0;
-    std::vector<std::string> rpc_servers;
-    bool with_head = false;         // loads the drafting head, too, which the file must have (own_head.h)
-    bool is_head = false;           // the file holds a drafting head and nothing else (head_file.h)
-    LoadProgressCallback progress;  // null: nobody watches
+    Offload offload;                       // to devices of this machine, and to
+    std::vector<std::string> rpc_servers;  // "HOST:PORT", which come first
+    bool with_head = false;                // loads the drafting head, too, which the file must have (own_head.h)
+    bool is_head = false;                  // the file holds a drafting head and nothing else (head_file.h)
+    LoadProgressCallback progress;         // null: nobody watches
   };
 
   explicit Model(const std::string& path) : Model(GgufFile::read_parts(path), Options()) {}
@@ -46,6 +45,8 @@ class Model {
   int trained_context() const;
   int num_layers() const;  // multi-token prediction layers apart
   std::uint64_t num_parameters() const;
+  // Layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
+  bool is_on_device() const { return offload_.is_used(); }
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
   bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
@@ -84,7 +85,7 @@ class Model {
                            const std::function<void(const std::function<void(double)>&)>& copy);
 
   std::string path_;
-  int num_gpu_layers_;
+  Offload offload_;
   HeadKind head_kind_ = HeadKind::none;
   int num_head_layers_ = 0;
   bool head_rows_need_logits_ = false;
@@ -93,6 +94,7 @@ class Model {
   std::unique_ptr<WeightTiles> tiles_;
   std::unique_ptr<HeadOutput> head_output_;
   std::unique_ptr<BlockRows> block_rows_;
+  std::unique_ptr<Q8Copy> copy_;  // which the model may be mapped from
   std::unique_ptr<llama_model, Free> model_;
 };
 

@@ -1,4 +1,4 @@
-// The path of the running program.
+// The paths of the running program and of this code in it.
 #pragma once
 
 #include <filesystem>
@@ -6,5 +6,7 @@
 namespace specdec {
 
 std::filesystem::path executable_path();  // empty if unknown
+// The file of this code: the program, or a library that it has loaded (the extension module in Python).
+std::filesystem::path code_path();  // empty if unknown
 
 }  // namespace specdec

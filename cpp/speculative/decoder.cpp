@@ -51,8 +51,8 @@ bool Decoder::prefill(Sequence& s, int max_tokens) {
   s.plan.places.reserve(max_draft_tokens);
   s.plan.withheld.reserve(max_draft_tokens + 1);
   try {
-    const int left = s.num_committed - 1 - target_.length(s.slot);
-    const int end = s.num_committed - 1 - std::max(0, left - max_tokens);
+    target_.expect_prompt(s.slot, s.num_committed - 1);
+    const int end = prefill_end(target_, target_.length(s.slot), s.num_committed - 1, max_tokens);
     if (s.prompt_score) score_tokens(target_, s, end);
     else cache_tokens(target_, s, end);
     if (proposer_ != nullptr && s.num_draft_tokens != 0) proposer_->prefill(s, end);

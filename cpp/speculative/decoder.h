@@ -52,6 +52,8 @@ class Decoder {
   void copy_prefix(int from, int to, int length);
   // Truncates a slot's caches to at most `length` tokens. Returns the length of the target's cache.
   int keep_prefix(int slot, int length);
+  // The same of what another text may begin with.
+  int reuse_prefix(int slot, int length) { return keep_prefix(slot, target_.reusable(slot, length)); }
 
  private:
   void read_lost_tokens(const std::vector<Sequence*>& sequences);

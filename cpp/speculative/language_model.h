@@ -39,6 +39,11 @@ class LanguageModel {
   // Drops cached tokens from `length` on. The length is absolute, so repeating the call is harmless. A model with
   // recurrent layers may drop more, see checkpoint(): length() tells.
   virtual void truncate(int slot, int length) = 0;
+  // How many of the first `length` cached tokens are what a pass over another text that begins with them would make.
+  virtual int reusable(int /*slot*/, int length) const { return length; }
+  // A prompt is to be read up to a multiple of this, or to its end: the first `length` tokens of a text.
+  virtual int prompt_piece() const { return 1; }
+  virtual void expect_prompt(int /*slot*/, int /*length*/) {}
   // Announces tokens that truncate() may drop down to what is cached now: those of one pass of pass_tokens tokens, or
   // of several passes (0). A model that cannot always truncate keeps what it needs for that.
   virtual void checkpoint(int /*slot*/, int /*pass_tokens*/) {}

@@ -9,12 +9,19 @@
 
 namespace specdec {
 
+// Where to stop after max_tokens, or a few more, so that pieces are whole.
+inline int prefill_end(const LanguageModel& model, int cached, int length, int max_tokens) {
+  if (length - cached <= max_tokens) return length;
+  const int piece = model.prompt_piece(), end = (cached + max_tokens) / piece * piece;
+  return std::min(length, end > cached ? end : cached / piece * piece + piece);
+}
+
 // Extends the model's cache of the sequence to its first `length` tokens. Computes no logits.
 inline void cache_tokens(LanguageModel& model, const Sequence& sequence, int length) {
   for (int cached = model.length(sequence.slot); cached < length;) {
-    const int count = std::min(length - cached, model.batch_size());
-    model.decode({{sequence.slot, sequence.tokens.data() + cached, count, 0}});
-    cached += count;
+    const int end = prefill_end(model, cached, length, model.batch_size());
+    model.decode({{sequence.slot, sequence.tokens.data() + cached, end - cached, 0}});
+    cached = end;
   }
 }
 

@@ -77,6 +77,9 @@ class TargetOfHead final : public LanguageModel {
   int length(int slot) const override { return target_.length(slot); }
   // May drop one token more, so that it is read again and its row is known.
   void truncate(int slot, int length) override;
+  int reusable(int slot, int length) const override { return target_.reusable(slot, length); }
+  int prompt_piece() const override { return target_.prompt_piece(); }
+  void expect_prompt(int slot, int length) override { target_.expect_prompt(slot, length); }
   void checkpoint(int slot, int pass_tokens) override { target_.checkpoint(slot, pass_tokens); }
   void copy(int from, int to) override;
 

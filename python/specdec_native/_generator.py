@@ -74,8 +74,17 @@ class Generator:
     n_threads: CPU threads, 1 to 512; None for one per physical core (performance core, where there are two kinds).
     n_batch: tokens per pass while a prompt is read, 64 or more.
     rpc: "host:port" of machines that run `specdec rpc-server`: the target's layers run there (docs/distributed.md).
-    n_gpu_layers: number of layers to offload, counted from the last: to the rpc machines, or to a GPU if llama.cpp was
-        built with such a backend; -1 for all. None: all with rpc, otherwise 0.
+    n_gpu_layers: number of layers to offload, counted from the last (the output is one): to a GPU, if a device module
+        is installed (docs/devices.md), or to the rpc machines; "all" or -1; "auto" for as many as fit. None: all with
+        rpc, "auto" with devices, otherwise 0. The logger "specdec_native" tells which layers went where.
+    devices: names of the devices for them, as `specdec generate --list-devices` shows them, or "none"; (): the GPUs
+        with memory of their own, else the first one.
+    n_gpu_layers_draft, devices_draft: the same for the draft model. None and (): as for the target (0 with rpc).
+    n_cpu_moe: experts of so many layers, from the first on, stay on the CPU.
+    tensor_split: "3,1" for three parts of these layers on the first device and one on the second; "": by free memory.
+    override_tensor: "PATTERN=DEVICE" or "PATTERN=CPU": tensors whose names a regular expression matches are there.
+    exact: on devices, passes have one width, so that neither drafts nor other requests change a text; False: they are
+        as narrow as they can be.
     mmap: False reads the weights into private memory, in huge pages if available: passes are as fast or faster, but the
         start is slower and the memory is not shared with other processes.
     repack: False leaves quantized weights (Q4_K, Q8_0, ...) as the file has them instead of copying them into the order
@@ -120,7 +129,14 @@ class Generator:
         draft_window: int | None = None,
         n_threads: int | None = None,
         n_batch: int = 512,
-        n_gpu_layers: int | None = None,
+        n_gpu_layers: int | Literal["all", "auto"] | None = None,
+        devices: str | Sequence[str] = (),
+        n_gpu_layers_draft: int | Literal["all", "auto"] | None = None,
+        devices_draft: str | Sequence[str] = (),
+        n_cpu_moe: int = 0,
+        tensor_split: str = "",
+        override_tensor: str | Sequence[str] = (),
+        exact: bool = True,
         rpc: str | Sequence[str] = (),
         mmap: bool = True,
         repack: bool = True,
@@ -166,8 +182,9 @@ class Generator:
             ) from None
         finally:
             publish()
-        if self._engine.draft_choice:
-            log_choice(self._engine.draft_choice)
+        for choice in (self._engine.placement, self._engine.draft_choice):
+            if choice:
+                log_choice(choice)
 
     def __repr__(self) -> str:
         draft = "" if self._draft is None else f", draft={os.fspath(self._draft)!r}"

@@ -23,6 +23,7 @@ TYPES = {
     "number": "float",
     "seed": "int",
     "draft_tokens": "int | Literal['auto']",
+    "layers": "int | Literal['all', 'auto']",
     "choice": "str",
     "text": "str",
     "schema": "JsonSchema",

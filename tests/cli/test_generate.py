@@ -174,7 +174,7 @@ def test_statistics_say_what_became_of_drafts(specdec: pathlib.Path, target_path
 
 def test_notes_of_what_has_no_effect(specdec: pathlib.Path) -> None:
     shown = run(specdec, "-p", PROMPT, "-n", "1", "-t", "1", "-ngl", "99", "-c", "100000").stderr
-    assert "note: n_gpu_layers (-ngl) has no effect: this llama.cpp was built without a GPU" in shown
+    assert "note: n_gpu_layers (-ngl) has no effect: no device: no device module is installed" in shown
     assert "note: a context of 100000 tokens is longer than what" in shown
 
 

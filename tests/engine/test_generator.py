@@ -310,7 +310,7 @@ def test_numbers_of_numpy_are_numbers(gen: sd.Generator) -> None:
         ({"n_threads": 0}, "n_threads is 0"),
         ({"n_threads": 10_000}, "n_threads is 10000"),
         ({"n_batch": 8}, "n_batch is 8"),
-        ({"n_gpu_layers": -7}, "n_gpu_layers is -7; it must be a whole number from -1 to 100000"),
+        ({"n_gpu_layers": -7}, "n_gpu_layers is -7; it must be a whole number from -1 to 100000, all or auto"),
         ({"num_draft_tokens": 64}, "num_draft_tokens is 64"),
     ],
 )

@@ -52,7 +52,14 @@ GeneratorOptions changed_generator() {
   options.n_threads = 3;
   options.n_batch = 99;
   options.rpc_servers = {"a:1"};
-  options.n_gpu_layers = -1;
+  options.n_gpu_layers = all_layers;
+  options.devices = {"Vulkan1"};
+  options.n_gpu_layers_draft = layers_that_fit;
+  options.devices_draft = {"none"};
+  options.n_cpu_moe = 3;
+  options.tensor_split = "3,1";
+  options.override_tensor = {"ffn=CPU"};
+  options.exact = false;
   options.use_mmap = false;
   options.repack = false;
   options.draft_weights = "file";

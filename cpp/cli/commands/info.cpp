@@ -15,8 +15,11 @@
 #include "cli/options.h"
 #include "cli/terminal/format.h"
 #include "cli/terminal/output.h"
+#include "engine/device_check.h"
 #include "gguf/gguf_file.h"
+#include "llama/devices.h"
 #include "llama/tensor_types.h"
+#include "platform/cores.h"
 #include "quantize/check_scales.h"
 
 namespace specdec::cli {
@@ -27,6 +30,7 @@ constexpr std::uint64_t few_elements = 16;  // of an array in JSON, unless all m
 struct InfoOptions {
   bool metadata = false, tensors = false, check = false, json = false;
   int context = 0;
+  std::vector<std::string> devices;
 };
 
 CommandLine command_line(InfoOptions& options) {
@@ -45,7 +49,11 @@ CommandLine command_line(InfoOptions& options) {
        {flag({"--metadata"}, options.metadata, "list the metadata, one line each; with --json: arrays in full"),
         flag({"--tensors"}, options.tensors,
              "list the tensors with their shapes, columns first, and what multiplies them"),
-        flag({"--check"}, options.check, "read all MXFP6 weights and fail on an invalid scale"),
+        flag({"--check"}, options.check,
+             "read all MXFP6 weights and fail on an invalid scale; and where there is a GPU, run the model on it, and "
+             "tell whether drafts can change a text there"),
+        own_option({"-dev", "--device"}, option::Addresses{}, "NAME,...", options.devices,
+                   "of --check: the GPUs, or none"),
         flag({"--json"}, options.json, "everything as one JSON object; arrays are cut to 16 elements"),
         integer({"-c", "--ctx-size"}, options.context, 1, 1 << 24,
                 "of a target and its draft: tokens of context (default: 4096, or what the target was trained with)")}}};
@@ -93,7 +101,13 @@ int run_info(int argc, const char* const* argv) {
     return 0;
   }
   write(overview_text(parts));
-  if (options.check) write("\nChecked: all scales are valid (" + counted(checked, "MXFP6 tensor") + ")\n");
+  if (options.check) {
+    write("\nChecked: all scales are valid (" + counted(checked, "MXFP6 tensor") + ")\n");
+    if (!options.devices.empty() || !devices().empty()) {
+      const DeviceCheck check = check_device(parts.front().path, options.devices, default_threads());
+      write(wrap(check.text(), 80, 0) + "\n");
+    }
+  }
   if (options.metadata) write(metadata_text(parts.front()));
   if (options.tensors) write(tensors_text(parts));
   return 0;

@@ -250,6 +250,7 @@ std::shared_ptr<server::Service> serve_model(const GeneratorOptions& model, cons
   const auto served = std::make_shared<Served>();
   served->generator = std::make_unique<Generator>(model);
   Generator& generator = *served->generator;
+  if (!generator.placement().empty()) report("note: " + generator.placement());
   if (!generator.draft_choice().empty()) report("note: " + generator.draft_choice());
   for (const std::string& sentence : generator.notes()) report("note: " + sentence);
   if (options.chat_template) generator.chat().set_template(*options.chat_template);

@@ -1,6 +1,8 @@
 // platform/executable.h on POSIX systems.
 #include "platform/executable.h"
 
+#include <dlfcn.h>
+
 #include <climits>
 #include <system_error>
 
@@ -20,6 +22,14 @@ std::filesystem::path executable_path() {
 #else
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
 #endif
+}
+
+std::filesystem::path code_path() {
+  Dl_info found;
+  if (dladdr(reinterpret_cast<void*>(&code_path), &found) == 0 || found.dli_fname == nullptr) return {};
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::canonical(found.dli_fname, ignored);
+  return path.empty() ? executable_path() : path;  // of a program that was found by PATH the name alone is known
 }
 
 }  // namespace specdec

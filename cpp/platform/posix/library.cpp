@@ -7,6 +7,11 @@ namespace specdec {
 
 void* open_library(const char* name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 
+std::string library_problem() {
+  const char* const problem = dlerror();
+  return problem == nullptr ? "" : problem;
+}
+
 void* find_symbol(void* library, const char* name) { return dlsym(library, name); }
 
 void close_library(void* library) { dlclose(library); }

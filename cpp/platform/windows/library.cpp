@@ -10,6 +10,8 @@ void* open_library(const char* name) {
   return reinterpret_cast<void*>(LoadLibraryExW(to_utf16(name).c_str(), nullptr, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS));
 }
 
+std::string library_problem() { return "error " + std::to_string(GetLastError()); }
+
 void* find_symbol(void* library, const char* name) {
   return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
 }

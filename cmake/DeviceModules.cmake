@@ -1,0 +1,63 @@
+# Modules of ggml's device backends (third_party/llama.cpp/device_module), each built once into the cache folder and put next to the
+# program and the Python extension. Nothing is linked with them: they are found when they run.
+option(SPECDEC_VULKAN "Build the module for GPUs with Vulkan (needs glslc, libvulkan and Vulkan's headers of 2025)" OFF)
+option(SPECDEC_CUDA "Build the module for NVIDIA GPUs with CUDA (needs nvcc; untested)" OFF)
+if(APPLE)
+  set(metal_default ON)
+else()
+  set(metal_default OFF)
+endif()
+option(SPECDEC_METAL "Build the module for Apple's GPUs (untested)" ${metal_default})
+set(SPECDEC_VULKAN_SDK "" CACHE PATH "Folder whose include and share/cmake have newer headers of Vulkan and SPIR-V than the system (release/vulkan_headers.sh)")
+
+# What a module and a program must have in common: the sources, by content (fetch.py).
+get_filename_component(LLAMA_SOURCES "${LLAMA_SOURCE}" NAME)
+
+set(device_module "${PROJECT_SOURCE_DIR}/third_party/llama.cpp/device_module")
+set(device_modules "")
+# Built with the options of llama.cpp itself; further arguments: its own.
+function(specdec_device_module backend)
+  set(options ${LLAMA_OPTIONS})
+  list(FILTER options EXCLUDE REGEX "^-D(GGML_|LLAMA_BUILD|CMAKE_PROJECT_)")
+  list(APPEND options -DLLAMA_SOURCE=${LLAMA_SOURCE} -DBACKEND=${backend} -DSOURCES=${LLAMA_SOURCES} ${ARGN})
+  if(SPECDEC_PORTABLE)
+    list(APPEND options -DSTATIC_RUNTIME=ON -DGGML_NATIVE=OFF)
+  endif()
+  string(MD5 hash "${options};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_VERSION}")
+  string(SUBSTRING "${hash}" 0 8 hash)
+  set(build "${SPECDEC_CACHE_DIR}/build-${backend}-${LLAMA_SOURCES}-${hash}")
+  set(name "specdec-${backend}${CMAKE_SHARED_MODULE_SUFFIX}")
+  set(built "${build}/lib/${name}")
+  file(GLOB own_files "${device_module}/*")
+  add_custom_command(
+    OUTPUT "${built}"
+    DEPENDS ${own_files}
+    COMMAND "${CMAKE_COMMAND}" -P "${PROJECT_SOURCE_DIR}/cmake/BuildOnce.cmake" "${device_module}" "${build}" "specdec-${backend}" "${built}"
+      -G "${CMAKE_GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" ${options}
+    COMMENT "Building the module for ${backend} (once; several minutes)"
+    USES_TERMINAL VERBATIM
+  )
+  set(copies "${PROJECT_BINARY_DIR}/${name}")
+  if(SPECDEC_INPLACE)
+    list(APPEND copies "${PROJECT_SOURCE_DIR}/python/specdec_native/${name}")
+  endif()
+  foreach(copy IN LISTS copies)
+    add_custom_command(OUTPUT "${copy}" DEPENDS "${built}" COMMAND "${CMAKE_COMMAND}" -E copy "${built}" "${copy}" VERBATIM)
+  endforeach()
+  add_custom_target(specdec-${backend} ALL DEPENDS ${copies})
+  install(PROGRAMS "${built}" DESTINATION . COMPONENT python)
+endfunction()
+
+if(SPECDEC_VULKAN)
+  set(headers "")
+  if(SPECDEC_VULKAN_SDK)
+    set(headers "-DVulkan_INCLUDE_DIR=${SPECDEC_VULKAN_SDK}/include" "-DSPIRV-Headers_DIR=${SPECDEC_VULKAN_SDK}/share/cmake/SPIRV-Headers")
+  endif()
+  specdec_device_module(vulkan ${headers})
+endif()
+if(SPECDEC_CUDA)
+  specdec_device_module(cuda)
+endif()
+if(SPECDEC_METAL)
+  specdec_device_module(metal)
+endif()

@@ -1,0 +1,109 @@
+#include "engine/device_check.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "engine/loaded_models.h"
+#include "engine/option.h"
+#include "engine/pass_times.h"
+#include "engine/placement.h"
+#include "llama/context.h"
+
+namespace specdec {
+namespace {
+
+constexpr int prompt = 224, length = 288;  // across a step of the cache
+
+using Cut = std::vector<int>;  // tokens of the passes, repeated
+
+std::vector<Token> some_text(int vocabulary_size) {
+  std::vector<Token> tokens;
+  for (unsigned i = 0; i < length; ++i) {
+    tokens.push_back(static_cast<Token>((i * 2654435761u >> 12) % static_cast<unsigned>(vocabulary_size)));
+  }
+  return tokens;
+}
+
+// Rows behind the prompt: [length - prompt][vocabulary]
+std::vector<float> rows_of(Context& context, const std::vector<Token>& text, const Cut& cut) {
+  context.truncate(0, 0);
+  context.expect_prompt(0, prompt);
+  context.decode({{0, text.data(), prompt, 0}});
+  std::vector<float> rows;
+  std::size_t pass = 0;
+  for (int at = prompt; at < length; ++pass) {
+    const int count = std::min(cut[pass % cut.size()], length - at);
+    context.decode({{0, text.data() + at, count, count}});
+    for (int row = 0; row < count; ++row) {
+      rows.insert(rows.end(), context.logits(row), context.logits(row) + context.vocabulary_size());
+    }
+    at += count;
+  }
+  return rows;
+}
+
+int num_differing(const std::vector<float>& a, const std::vector<float>& b, int size) {
+  int count = 0;
+  for (std::size_t at = 0; at < a.size(); at += idx(size)) {
+    if (std::memcmp(a.data() + at, b.data() + at, idx(size) * sizeof(float)) != 0) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string DeviceCheck::text() const {
+  const std::string rows = " of " + std::to_string(num_rows) + " rows ";
+  const std::string at_width = "width " + std::to_string(width);
+  char cost[32];
+  std::snprintf(cost, sizeof cost, "%.2f", width_cost);
+  std::string text = places + ". ";
+  text += is_exact() ? "Exact at " + at_width + ": no row differs between ways to cut a text into passes"
+                     : "Not exact at " + at_width + ": " + std::to_string(num_differing) + rows +
+                           "differ between ways to cut a text into passes, so drafts may change a text";
+  text += num_narrow > 0 ? "; without a fixed width " + std::to_string(num_narrow) + rows + "do"
+                         : "; without a fixed width none does either (--no-exact loses nothing)";
+  return text + ". A pass of that width takes " + cost + " times one over 1 token.";
+}
+
+DeviceCheck check_device(const std::string& path, const std::vector<std::string>& devices, int num_threads) {
+  const std::vector<GgufFile> parts = GgufFile::read_parts(path);
+  Context::Options narrow;
+  narrow.context_length = 512;
+  Context::Options fixed = narrow;
+  fixed.width = exact_width;
+  const LayerNeed need = layer_need(parts, {}, 2 * 1024, narrow.kv_type, narrow.batch_size, narrow.max_rows);
+  const Placement placed = place(parts, need, all_layers, devices, 0);
+  if (placed.devices.empty()) throw Error("no device to check: " + device_problems());
+  Model::Options options;
+  options.offload.devices = placed.handles();
+  options.offload.num_layers = placed.num_layers;
+  const auto model = std::make_shared<const Model>(parts, options);
+  const auto threads = std::make_shared<ThreadPool>(num_threads);
+
+  DeviceCheck check;
+  check.places = placed.text;
+  check.num_rows = length - prompt;
+  const int size = model->vocabulary().size();
+  const std::vector<Token> text = some_text(size);
+  double seconds = 0.0;
+  {
+    Context context(model, threads, fixed);
+    check.width = context.width();
+    const std::vector<float> expected = rows_of(context, text, {check.width});
+    for (const Cut& cut : {Cut{1}, Cut{3, 1, check.width, 2}, Cut{check.width + 5}}) {
+      check.num_differing = std::max(check.num_differing, num_differing(expected, rows_of(context, text, cut), size));
+    }
+    seconds = time_pass(context, 0, text, check.width, check.width, 5);
+  }
+  Context context(model, threads, narrow);
+  check.num_narrow = num_differing(rows_of(context, text, {1}), rows_of(context, text, {4}), size);
+  check.width_cost = seconds / time_pass(context, 0, text, 1, 1, 5);
+  return check;
+}
+
+}  // namespace specdec

@@ -1,0 +1,86 @@
+#include "llama/devices.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdio>
+#include <stdexcept>
+
+#include "base/utf8.h"
+#include "ggml-backend.h"
+#include "llama/device_modules.h"
+
+namespace specdec {
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string gibibytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+Device device_of(ggml_backend_dev_t handle) {
+  std::size_t free = 0, total = 0;
+  ggml_backend_dev_memory(handle, &free, &total);
+  const char* const description = ggml_backend_dev_description(handle);
+  return {handle,
+          printable(ggml_backend_dev_name(handle)),
+          printable(description == nullptr ? "" : description),
+          ggml_backend_dev_type(handle) == GGML_BACKEND_DEVICE_TYPE_IGPU,
+          free,
+          total};
+}
+
+}  // namespace
+
+std::vector<Device> devices() {
+  std::vector<Device> found;
+  for (ggml_backend_dev_t handle : device_modules().devices) found.push_back(device_of(handle));
+  return found;
+}
+
+std::string device_problems() {
+  const DeviceModules& modules = device_modules();
+  std::string text;
+  for (const std::string& problem : modules.problems) text += (text.empty() ? "" : "; ") + problem;
+  if (text.empty() && modules.devices.empty()) text = "no device module is installed (docs/devices.md)";
+  return text;
+}
+
+std::string text(const Device& device) {
+  return device.name + ": " + device.description + ", " + gibibytes(device.free_bytes) + " of " +
+         gibibytes(device.total_bytes) + " GiB free";
+}
+
+std::vector<Device> choose_devices(const std::vector<std::string>& names) {
+  if (names.size() == 1 && lower(names.front()) == "none") return {};
+  const std::vector<Device> found = devices();
+  std::vector<Device> chosen;
+  for (const std::string& name : names) {
+    const auto is_it = [&](const Device& device) { return lower(device.name) == lower(name); };
+    const auto device = std::find_if(found.begin(), found.end(), is_it);
+    if (device == found.end()) {
+      std::string there;
+      for (const Device& one : found) there += (there.empty() ? "" : ", ") + one.name;
+      throw std::invalid_argument("there is no device " + printable(name) + ": " +
+                                  (there.empty() ? device_problems() : "there are " + there));
+    }
+    if (std::any_of(chosen.begin(), chosen.end(), is_it)) {
+      throw std::invalid_argument("device " + printable(name) + " is given twice");
+    }
+    chosen.push_back(*device);
+  }
+  if (!names.empty()) return chosen;
+  for (const Device& device : found) {
+    if (!device.is_integrated) chosen.push_back(device);
+  }
+  if (chosen.empty() && !found.empty()) chosen.push_back(found.front());
+  return chosen;
+}
+
+}  // namespace specdec

@@ -1,0 +1,48 @@
+#include "llama/fixed_width.h"
+
+#include <algorithm>
+
+namespace specdec {
+namespace {
+
+int round_up(int number, int step) { return (number + step - 1) / step * step; }
+
+}  // namespace
+
+int FixedWidth::num_cells(const Piece& piece) { return round_up(piece.begin + piece.width, cell_step); }
+
+// A pass that begins at p has round_up(p + width, cell_step) cells, the same for all p up to the multiple less width.
+std::vector<FixedWidth::Piece> FixedWidth::pieces(int begin, int end) const {
+  std::vector<Piece> result;
+  while (begin < end) {
+    const int boundary = round_up(begin + width, cell_step) - width + 1;
+    const int count = std::min({width, end - begin, boundary - begin});
+    result.push_back({begin, count, width});
+    begin += count;
+  }
+  return result;
+}
+
+std::vector<FixedWidth::Piece> FixedWidth::prompt_pieces(int begin, int end) const {
+  std::vector<Piece> result;
+  for (; begin + prompt_width <= end; begin += prompt_width) result.push_back({begin, prompt_width, prompt_width});
+  for (; begin + rest_width <= end; begin += rest_width) result.push_back({begin, rest_width, rest_width});
+  if (begin == end) return result;
+  if (pads_prompts) {
+    result.push_back({begin, end - begin, rest_width});
+  } else {
+    for (const Piece& piece : pieces(begin, end)) result.push_back(piece);
+  }
+  return result;
+}
+
+FixedWidth FixedWidth::of(int width, int batch_size, bool pads_prompts) {
+  FixedWidth shape;
+  shape.width = width;
+  shape.pads_prompts = pads_prompts;
+  while (shape.prompt_width > batch_size) shape.prompt_width /= 2;
+  shape.rest_width = std::min(shape.rest_width, shape.prompt_width);
+  return shape;
+}
+
+}  // namespace specdec

@@ -1,0 +1,124 @@
+"""Generators on a device: greedy text and log-probabilities are the same bits for any draft, K, company and prefix."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.models.tiny_models import Model, make
+
+import specdec_native as sd
+
+PROMPT = "the the of and to in the of and that"
+TOKENS = 40
+
+
+def outputs(generator: sd.Generator, prompt: str = PROMPT, **options: Any) -> tuple[list[int], bytes]:
+    """Tokens, and the bits of their log-probabilities."""
+    made = generator.generate(prompt, max_tokens=TOKENS, temperature=0.0, **options)
+    return list(made.tokens), np.array([piece.logprob for piece in made.pieces]).tobytes()
+
+
+@pytest.fixture(scope="module")
+def target() -> Model:
+    return make("llama", seed=1)
+
+
+@pytest.fixture(scope="module")
+def paths(target: Model, tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    folder = tmp_path_factory.mktemp("pair")
+    return target.write(folder / "target.gguf"), target.near(0.02).write(folder / "draft.gguf")
+
+
+def on(device: str, target: pathlib.Path, draft: Any = None, **options: Any) -> sd.Generator:
+    return sd.Generator(
+        target, draft, n_gpu_layers="all", devices=device, devices_draft="none", n_threads=1, n_ctx=512, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(device: str, paths: tuple[pathlib.Path, pathlib.Path]) -> tuple[list[int], bytes]:
+    return outputs(on(device, paths[0], num_draft_tokens=0))
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, 12, "auto"])
+def test_a_draft_changes_nothing(
+    k: Any, device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+) -> None:
+    gen = on(device, *paths, num_draft_tokens=k, auto_cache=False)
+    assert outputs(gen) == plain
+    assert gen._core.placement.startswith("3 of 3 layers of target.gguf run on ")
+
+
+def test_copies_and_a_draft_on_the_device_change_nothing(
+    device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+) -> None:
+    assert outputs(on(device, paths[0], "suffix", num_draft_tokens=5)) == plain
+    gen = sd.Generator(*paths, n_gpu_layers="all", devices=device, n_threads=1, n_ctx=512, num_draft_tokens=4)
+    assert outputs(gen) == plain
+
+
+@pytest.mark.parametrize("sequences", [2, 4])
+def test_other_requests_change_nothing(
+    sequences: int, device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+) -> None:
+    gen = on(device, *paths, num_draft_tokens=3, max_sequences=sequences)
+    prompts = [PROMPT, "and that", "of of of", "to"][:sequences]
+    made = gen.generate_many(prompts, max_tokens=TOKENS, temperature=0.0)
+    assert list(made[0].tokens) == plain[0]
+    assert np.array([piece.logprob for piece in made[0].pieces]).tobytes() == plain[1]
+
+
+def test_a_reused_prefix_changes_nothing(device: str, paths: tuple[pathlib.Path, pathlib.Path]) -> None:
+    """Whole pieces of 256 tokens are reused; the rest is read again."""
+    long = "the of and to in that " * 60
+    gen = on(device, *paths, num_draft_tokens=3)
+    assert len(gen.tokenize(long)) > 300
+    fresh = outputs(gen, long)
+    gen.generate(long, max_tokens=9, temperature=1.0)
+    again = gen.generate(long, max_tokens=1, temperature=0.0)
+    assert again.stats.prompt_cached_tokens == 256
+    assert outputs(gen, long) == fresh
+    assert outputs(on(device, paths[0], num_draft_tokens=0), long) == fresh
+
+
+def test_a_constraint(device: str, paths: tuple[pathlib.Path, pathlib.Path]) -> None:
+    rule = {"regex": "[a-z ]{5,60}"}
+    drafted = on(device, *paths, num_draft_tokens=5)
+    assert outputs(drafted, **rule) == outputs(on(device, paths[0], num_draft_tokens=0), **rule)
+
+
+def test_a_seed_repeats_its_text(device: str, paths: tuple[pathlib.Path, pathlib.Path]) -> None:
+    options: dict[str, Any] = {"max_tokens": TOKENS, "temperature": 1.0, "seed": 5}
+    drafted = on(device, *paths, num_draft_tokens=3).generate(PROMPT, **options)
+    assert drafted.tokens == on(device, paths[0], num_draft_tokens=0).generate(PROMPT, **options).tokens
+
+
+def test_a_cancelled_request(
+    device: str, paths: tuple[pathlib.Path, pathlib.Path], plain: tuple[list[int], bytes]
+) -> None:
+    gen = on(device, *paths, num_draft_tokens=3)
+    for _ in gen.stream(PROMPT, max_tokens=TOKENS, temperature=0.0):
+        break
+    assert outputs(gen) == plain
+
+
+@pytest.mark.parametrize("name", ["qwen35", "lfm2", "mamba", "qwen2moe"])
+def test_recurrent_layers_and_experts(name: str, device: str, tmp_path: pathlib.Path) -> None:
+    model = make(name, seed=2)
+    target, draft = model.write(tmp_path / "target.gguf"), model.near(0.05).write(tmp_path / "draft.gguf")
+    expected = outputs(on(device, target, num_draft_tokens=0))
+    for k in (3, 12):
+        assert outputs(on(device, target, draft, num_draft_tokens=k)) == expected, k
+
+
+def test_an_unknown_device(paths: tuple[pathlib.Path, pathlib.Path], device: str) -> None:
+    with pytest.raises(sd.Error, match=rf"there is no device Vulkan77: there are .*{device}"):
+        sd.Generator(paths[0], devices="Vulkan77")
+
+
+def test_what_does_not_fit(paths: tuple[pathlib.Path, pathlib.Path], device: str) -> None:
+    with pytest.raises(sd.ModelError, match="not enough memory"):
+        sd.Generator(paths[0], devices=device, n_gpu_layers="all", n_ctx=1 << 24)

@@ -1,0 +1,164 @@
+// Passes of one width (cpp/llama/fixed_width.h): how tokens are cut, and that a context makes the same rows this way.
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "check.h"
+#include "llama/context.h"
+#include "llama/fixed_width.h"
+
+namespace {
+
+using namespace specdec;
+using Piece = FixedWidth::Piece;
+
+// Pieces are consecutive, and none is empty or too long.
+void check_cut(const std::vector<Piece>& pieces, int begin, int end) {
+  for (const Piece& piece : pieces) {
+    CHECK(piece.begin == begin && 0 < piece.count && piece.count <= piece.width);
+    begin += piece.count;
+  }
+  CHECK(begin == end);
+}
+
+constexpr int length = 300, vocabulary = 4096;
+
+std::vector<Token> text() {
+  std::vector<Token> tokens{0};
+  for (unsigned i = 1; i < length; ++i) tokens.push_back(static_cast<Token>((i * 2654435761u >> 16) % vocabulary));
+  return tokens;
+}
+
+std::unique_ptr<Context> context_of(int width, int num_slots = 1) {
+  static const auto model = std::make_shared<const Model>(std::string(MODELS) + "stdlib-draft-f16.gguf");
+  Context::Options options;
+  options.context_length = 512;
+  options.num_slots = num_slots;
+  options.width = width;
+  return std::make_unique<Context>(model, std::make_shared<ThreadPool>(2), options);
+}
+
+// A prompt, then passes of `count` tokens with all their rows: [length - prompt][vocabulary]
+std::vector<float> rows_of(Context& context, int slot, int prompt, int count) {
+  const std::vector<Token> tokens = text();
+  context.expect_prompt(slot, prompt);
+  context.decode({{slot, tokens.data(), prompt, 0}});
+  std::vector<float> all;
+  for (int at = prompt; at < length; at += count) {
+    const int n = std::min(count, length - at);
+    context.decode({{slot, tokens.data() + at, n, n}});
+    CHECK(context.pass_size() == n && context.length(slot) == at + n);
+    for (int row = 0; row < n; ++row) all.insert(all.end(), context.logits(row), context.logits(row) + vocabulary);
+  }
+  return all;
+}
+
+}  // namespace
+
+// What a pass computes for a token depends on its position alone, wherever the pass begins.
+TEST(the_cells_of_a_pass_are_a_function_of_the_position) {
+  for (const int width : {1, 2, 7, 8, 16}) {
+    const FixedWidth shape = FixedWidth::of(width, 512, true);
+    for (int position = 0; position < 600; ++position) {
+      std::set<int> cells;
+      for (int begin = std::max(0, position - 40); begin <= position; ++begin) {
+        for (const Piece& piece : shape.pieces(begin, position + 1)) {
+          CHECK(piece.width == width);
+          if (piece.begin + piece.count > position) cells.insert(FixedWidth::num_cells(piece));
+        }
+      }
+      CHECK(cells.size() == 1);
+    }
+  }
+}
+
+TEST(pieces_are_as_long_as_they_can_be) {
+  const FixedWidth shape = FixedWidth::of(8, 512, true);
+  for (int begin = 0; begin < 520; ++begin) {
+    for (int count = 0; count < 30; ++count) {
+      const std::vector<Piece> pieces = shape.pieces(begin, begin + count);
+      check_cut(pieces, begin, begin + count);
+      CHECK(static_cast<int>(pieces.size()) <= (count + 7) / 8 + 1);  // one more at a boundary
+    }
+  }
+  CHECK(shape.pieces(0, 8).size() == 1);
+  CHECK(shape.pieces(245, 253).size() == 2);  // 249 begins a pass over 257 cells, rounded up to 512
+}
+
+TEST(prompts_are_cut_at_fixed_positions) {
+  const FixedWidth shape = FixedWidth::of(8, 512, true);
+  CHECK(shape.prompt_width == 256 && shape.reusable(700) == 512);
+  const std::vector<Piece> pieces = shape.prompt_pieces(256, 600);
+  check_cut(pieces, 256, 600);
+  CHECK(pieces.front().width == 256 && pieces.back().width == 32 && pieces.back().count == 24);
+  // A longer prompt that begins with it reads the whole pieces alike.
+  CHECK(shape.prompt_pieces(256, 900).front().count == 256);
+}
+
+TEST(prompts_without_padding) {
+  const FixedWidth shape = FixedWidth::of(8, 100, false);
+  CHECK(shape.prompt_width == 64);
+  const std::vector<Piece> pieces = shape.prompt_pieces(0, 64 + 32 + 8 + 3);
+  check_cut(pieces, 0, 107);
+  for (const Piece& piece : pieces) CHECK(piece.count == piece.width || piece.width == 8);
+}
+
+// On the CPU, whose kernels are batch-invariant, rows are those of narrow passes.
+TEST(rows_are_those_of_other_passes) {
+  const std::vector<float> expected = rows_of(*context_of(0), 0, 40, 1);
+  for (const int width : {1, 3, 8}) {
+    for (const int count : {1, 5, 20}) {
+      const std::vector<float> rows = rows_of(*context_of(width), 0, 40, count);
+      CHECK(rows.size() == expected.size() &&
+            std::memcmp(rows.data(), expected.data(), rows.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST(slots_are_read_one_after_another) {
+  const std::vector<float> expected = rows_of(*context_of(8), 0, 40, 4);
+  const auto context = context_of(8, 3);
+  const std::vector<Token> tokens = text();
+  for (int slot = 0; slot < 3; ++slot) context->decode({{slot, tokens.data(), 40, 0}});
+  context->decode({{0, tokens.data() + 40, 1, 1}, {1, tokens.data() + 40, 4, 4}, {2, tokens.data() + 40, 9, 2}});
+  CHECK(context->pass_size() == 14);
+  const auto equals = [&](int row, int position) {
+    return std::memcmp(context->logits(row), expected.data() + static_cast<std::size_t>(position - 40) * vocabulary,
+                       vocabulary * sizeof(float)) == 0;
+  };
+  CHECK(equals(0, 40));
+  for (int i = 0; i < 4; ++i) CHECK(equals(1 + i, 40 + i));
+  CHECK(equals(5, 47) && equals(6, 48));
+}
+
+TEST(what_is_reused_are_whole_pieces) {
+  const auto context = context_of(8);
+  const std::vector<Token> tokens = text();
+  context->expect_prompt(0, 280);
+  context->decode({{0, tokens.data(), 280, 0}});
+  CHECK(context->reusable(0, 280) == 256 && context->reusable(0, 255) == 0 && context->prompt_piece() == 256);
+  const std::string state = context->state(0);
+  context->truncate(0, 270);  // behind the whole pieces
+  CHECK(context->length(0) == 270);
+  context->truncate(0, 200);
+  CHECK(context->length(0) == 0 && context->reusable(0, 200) == 0);
+  CHECK(context->restore(0, state, 280) && context->reusable(0, 280) == 256);
+  CHECK(context_of(0)->reusable(0, 123) == 123);
+}
+
+TEST(a_cancelled_pass_leaves_what_was_there) {
+  const auto context = context_of(8);
+  const std::vector<Token> tokens = text();
+  context->decode({{0, tokens.data(), 30, 0}});
+  int calls = 0;
+  context->set_cancel_check([&] { return ++calls > 2; });
+  bool was_cancelled = false;
+  try {
+    context->decode({{0, tokens.data() + 30, 40, 40}});
+  } catch (const Cancelled&) {
+    was_cancelled = true;
+  }
+  CHECK(was_cancelled && context->length(0) == 30);
+}
+
+TEST_MAIN()
