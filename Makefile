@@ -203,11 +203,12 @@ build/%-venv/.ready: requirements/%.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# Clients (lm-eval, llm, langchain's for OpenAI, Anthropic and Ollama) and command-line agents (codex, claude, aider) that others wrote
-# against `specdec serve`, in two environments of their own.
+# Clients that others wrote against `specdec serve`. The table client -> works: each client of tests/server/clients in an environment of
+# its own; then those with tests of their own (lm-eval, llm, langchain's), and command-line agents (codex, claude, aider).
 CLIENTS_VENV := build/clients-venv
 AGENTS_VENV := build/agents-venv
 clients-check: build $(VENV)/.test $(CLIENTS_VENV)/.ready $(AGENTS_VENV)/.ready
+	$(VENV)/bin/python -m tests.server.clients_table
 	SPECDEC_CLIENTS="$(CURDIR)/$(CLIENTS_VENV)/bin/python" SPECDEC_AGENTS="$(CURDIR)/$(AGENTS_VENV)/bin/python" \
 	  $(VENV)/bin/python -m pytest -v tests/server/test_clients.py tests/server/test_agents.py
 

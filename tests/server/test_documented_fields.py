@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from tests.server.clients_table import clients
 from tests.server.running import Server
 
 from specdec_native import _core
@@ -65,3 +66,8 @@ def test_every_endpoint_of_the_documentation_is_there(server: Server, path: str)
         assert server.post(path, {}).status == 404
     else:
         assert {server.get(path).status, server.post(path, {}).status} != {404}, path
+
+
+def test_every_client_is_documented() -> None:
+    rows = (ROOT / "docs" / "server.md").read_text().splitlines()
+    assert [client.name for client in clients() if client.row not in rows] == []
