@@ -7,8 +7,8 @@ prompts. All runs of a prompt alternate in one process, decoding alone is timed,
 remembered, because the rounds have the same answers. Speeds are relative to the run without a prediction of the same
 round, so that a busy machine slows both. Greedy: every run has the same output, which is checked.
 
-A second table has what was counted, which other programs disturb only where they change what "auto" decides: the
-passes of both models at given prices. A pass of the target over n tokens costs 0.8 + 0.2 n passes over one (measured
+Rows named "counted" have what other programs disturb only where they change what "auto" decides: the passes of both
+models at given prices. A pass of the target over n tokens costs 0.8 + 0.2 n passes over one (measured
 for 4 / 8 / 16 with AVX-512: 1.2 / 2.1 / 4.0), one of the draft model 0.3.
 """
 
@@ -92,15 +92,13 @@ def main() -> None:
                 columns[engine, kind].append(statistics.median(gains[kind]))
                 cells.append(f"{columns[engine, kind][-1]:.2f}")
                 counted[name].append(statistics.median(prices[kind]))
-        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(cells) + " |")
+        print(f"| {name}, counted | " + " | ".join(f"{gain:.2f}" for gain in counted[name]) + " |", flush=True)
     for title, of in (("median", statistics.median), ("least", min)):
         print(f"| {title} | " + " | ".join(f"{of(column):.2f}" for column in columns.values()) + " |")
-    print("\ncounted:\n")
-    for name, row in counted.items():
-        print(f"| {name} | " + " | ".join(f"{gain:.2f}" for gain in row) + " |")
     for title, of in (("median", statistics.median), ("least", min)):
         cells = [f"{of(column):.2f}" for column in zip(*counted.values(), strict=True)]
-        print(f"| {title} | " + " | ".join(cells) + " |")
+        print(f"| {title}, counted | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":
