@@ -60,8 +60,8 @@ class Generator:
         which drafts what followed the latest occurrence of the last 1 to 3 tokens (a file of such a name is "./ngram"
         or a Path); "auto" for "mtp", or else a small model with this vocabulary next to the target or in the hub's
         cache, or else one of the target's family from the Hugging Face hub, or else suffix decoding, with a
-        RuntimeWarning; "none" for no drafts; None: "mtp" if the file has such layers and num_draft_tokens is
-        not 0, otherwise no draft (with target=None: the bundled draft). A list has a model or "mtp", and "suffix" or not, and
+        RuntimeWarning; "none" for no drafts; None: "mtp" if the file has such layers and num_draft_tokens is not 0,
+        otherwise no draft (with target=None: the bundled draft). A list has a model or "mtp", and "suffix" or not, and
         overrides `suffix`.
     suffix: with a draft model, text that repeats earlier text is copied, as with "suffix", where that is faster.
     draft_corpus: path of a text that outputs may repeat (source code, documents), or of token ids if it ends in ".ids",
