@@ -88,7 +88,7 @@ test-gpu: $(BUILD)/build.ninja $(VENV)/.test $(VULKAN)/.ready
 	@for tool in glslc ld; do which $$tool > /dev/null || { echo "$$tool is missing: apt install glslc libvulkan-dev mesa-vulkan-drivers"; exit 1; }; done
 	cmake --preset $(PRESET) --log-level=WARNING -DSPECDEC_VULKAN=ON -DSPECDEC_VULKAN_SDK=$(CURDIR)/$(VULKAN)
 	@cmake --build $(BUILD)
-	$(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) $(VENV)/bin/python -m pytest -v tests/gpu
+	SPECDEC_DEVICE_MODULES=$(CURDIR)/$(BUILD) $(if $(DEVICE),SPECDEC_TEST_DEVICE=$(DEVICE),GGML_VK_VISIBLE_DEVICES=$${GGML_VK_VISIBLE_DEVICES:-0}) $(VENV)/bin/python -m pytest -v tests/gpu
 
 lint: $(VENV)/.test
 	ruff check . && ruff format --check .

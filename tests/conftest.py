@@ -31,6 +31,12 @@ def nothing_is_kept_between_runs(tmp_path_factory: pytest.TempPathFactory) -> No
     os.environ["XDG_CACHE_HOME"] = str(folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_devices() -> None:
+    """Without `make test-gpu`, which names the folder of the modules, no test runs on a device by accident."""
+    os.environ.setdefault("SPECDEC_DEVICE_MODULES", os.devnull)
+
+
 @pytest.fixture(scope="session")
 def specdec() -> pathlib.Path:
     """The native command-line binary of the build tree (SPECDEC_BINARY names another)."""

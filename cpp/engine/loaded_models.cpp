@@ -64,6 +64,9 @@ void LoadedModels::place_on_devices(Model::Options& model, const std::vector<Ggu
   LayerNeed need;
   try {
     if (wanted != 0) model.offload.overrides = overrides_of(options_);
+    // What a block drafter adds to its rows, we compute (llama/block_rows.h).
+    if (model.is_head)
+      model.offload.overrides.insert(model.offload.overrides.begin(), {"^(markov_|conf|d2t)", nullptr});
     model.offload.split = split_of(options_);
     need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
     placed = place(parts, need, wanted, devices, bytes_on_devices_);

@@ -325,8 +325,13 @@ void Context::run_pass(const llama_batch& batch, bool wants_logits) {
 void Context::try_pass(const llama_batch& batch, bool wants_logits) {
   take_backend_errors();
   take_failure();
-  const int status = run_guarded([&] { return llama_decode(context_.get(), batch); });
-  logits_ = status == 0 && wants_logits ? llama_get_logits(context_.get()) : nullptr;  // waits for the end of the pass
+  logits_ = nullptr;
+  const int status = run_guarded([&] {
+    const int result = llama_decode(context_.get(), batch);
+    if (result == 0 && wants_logits) logits_ = llama_get_logits(context_.get());
+    llama_synchronize(context_.get());  // what a device reports at the end of the pass belongs to it
+    return result;
+  });
   check_pass(status, pass_size_);
 }
 
@@ -336,7 +341,11 @@ int Context::run_guarded(const std::function<int()>& pass) {
     const AbortsAsErrors guard;
     return pass();
   } catch (const std::runtime_error& failed_assertion) {
-    throw ModelError(model_->path() + ": llama.cpp cannot run this model: " + printable(failed_assertion.what()));
+    const std::string what = printable(failed_assertion.what());
+    if (!model_->is_on_device()) throw ModelError(model_->path() + ": llama.cpp cannot run this model: " + what);
+    throw ModelError(model_->path() + ": " + model_->device_names() + " failed in a pass: " + what +
+                     ". If its memory is full, ask for fewer layers (n_gpu_layers, -ngl) or a shorter context (n_ctx, "
+                     "-c); if the device was lost, start the program again");
   }
 }
 

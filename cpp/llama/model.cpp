@@ -239,6 +239,14 @@ void Model::check_rpc_servers() const {
   for (const auto& server : rpc_servers_) server->check();
 }
 
+std::string Model::device_names() const {
+  std::string names;
+  for (ggml_backend_dev_t device : offload_.devices) {
+    names += (names.empty() ? "" : ", ") + printable(ggml_backend_dev_name(device));
+  }
+  return names;
+}
+
 int Model::num_local_layers() const {
   const int layers = llama_model_n_layer(get());
   if (rpc_servers_.empty() && !is_on_device()) return layers;

@@ -47,6 +47,7 @@ class Model {
   std::uint64_t num_parameters() const;
   // Layers run on devices of this machine, whose kernels are not batch-invariant (docs/losslessness.md).
   bool is_on_device() const { return offload_.is_used(); }
+  std::string device_names() const;  // "Vulkan0, Vulkan1"
   // False for recurrent models, whose state cannot be truncated.
   bool can_roll_back() const;
   bool has_head() const { return head_kind_ != HeadKind::none; }  // a drafting head that is loaded
