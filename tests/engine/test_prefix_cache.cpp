@@ -54,9 +54,9 @@ class ToyStates final : public SlotStates {
   const int window_;
 };
 
-struct PrefixFolder {
-  PrefixFolder() : path(fs::temp_directory_path() / ("prefixes-" + std::to_string(std::random_device()()))) {}
-  ~PrefixFolder() { fs::remove_all(path); }
+struct SavedPrefixes {
+  SavedPrefixes() : path(fs::temp_directory_path() / ("prefixes-" + std::to_string(std::random_device()()))) {}
+  ~SavedPrefixes() { fs::remove_all(path); }
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const auto& file : fs::directory_iterator(path)) found.push_back(file.path());
@@ -157,7 +157,7 @@ TEST(prefixes_that_cannot_be_restored_are_not_kept_again) {
 }
 
 TEST(a_folder_outlives_the_process) {
-  const PrefixFolder folder;
+  const SavedPrefixes folder;
   {
     Machine machine(0, folder.path);
     machine.keep_idle(conversation(0, 500));
@@ -174,7 +174,7 @@ TEST(a_folder_outlives_the_process) {
 }
 
 TEST(processes_share_a_folder) {
-  const PrefixFolder folder;
+  const SavedPrefixes folder;
   Machine one(0, folder.path);
   const auto two = std::make_unique<Machine>(0, folder.path);
   two->keep_idle(conversation(0, 300));
@@ -186,7 +186,7 @@ TEST(processes_share_a_folder) {
 }
 
 TEST(a_folder_has_a_limit) {
-  const PrefixFolder folder;
+  const SavedPrefixes folder;
   for (int id = 0; id < 5; ++id) {
     Machine machine(0, folder.path, bytes_of(700));
     machine.keep_idle(conversation(id, 300));
@@ -202,7 +202,7 @@ TEST(a_folder_has_a_limit) {
 }
 
 TEST(damaged_files_are_noted_and_removed) {
-  const PrefixFolder folder;
+  const SavedPrefixes folder;
   {
     Machine machine(0, folder.path);
     machine.keep_idle(conversation(0, 300));
@@ -231,7 +231,7 @@ TEST(damaged_files_are_noted_and_removed) {
 }
 
 TEST(a_folder_that_cannot_be_made_is_an_error) {
-  const PrefixFolder folder;
+  const SavedPrefixes folder;
   std::ofstream(folder.path) << "a file";
   CHECK_THROWS(Machine(0, folder.path), Error, "cannot be made a folder");
 }
