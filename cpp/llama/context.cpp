@@ -322,6 +322,21 @@ void Context::run_pass(const llama_batch& batch, bool wants_logits) {
   }
 }
 
+// The status of one of llama.cpp's functions that run the model. Throws ModelError for a failed assertion.
+template <class Pass>
+int Context::run_guarded(Pass pass) {
+  try {
+    const AbortsAsErrors guard;
+    return pass();
+  } catch (const std::runtime_error& failed_assertion) {
+    const std::string what = printable(failed_assertion.what());
+    if (!model_->is_on_device()) throw ModelError(model_->path() + ": llama.cpp cannot run this model: " + what);
+    throw ModelError(model_->path() + ": " + model_->device_names() + " failed in a pass: " + what +
+                     ". If its memory is full, ask for fewer layers (n_gpu_layers, -ngl) or a shorter context (n_ctx, "
+                     "-c); if the device was lost, start the program again");
+  }
+}
+
 void Context::try_pass(const llama_batch& batch, bool wants_logits) {
   take_backend_errors();
   take_failure();
@@ -333,20 +348,6 @@ void Context::try_pass(const llama_batch& batch, bool wants_logits) {
     return result;
   });
   check_pass(status, pass_size_);
-}
-
-// The status of one of llama.cpp's functions that run the model. Throws ModelError for a failed assertion.
-int Context::run_guarded(const std::function<int()>& pass) {
-  try {
-    const AbortsAsErrors guard;
-    return pass();
-  } catch (const std::runtime_error& failed_assertion) {
-    const std::string what = printable(failed_assertion.what());
-    if (!model_->is_on_device()) throw ModelError(model_->path() + ": llama.cpp cannot run this model: " + what);
-    throw ModelError(model_->path() + ": " + model_->device_names() + " failed in a pass: " + what +
-                     ". If its memory is full, ask for fewer layers (n_gpu_layers, -ngl) or a shorter context (n_ctx, "
-                     "-c); if the device was lost, start the program again");
-  }
 }
 
 void Context::check_pass(int status, int num_tokens) {

@@ -155,7 +155,8 @@ class Context : public WindowedModel {
   bool restore_cache(int slot, const std::string& state, int length);
   bool put_state(int slot, const std::string& state);
   bool ask_cancelled();
-  int run_guarded(const std::function<int()>& pass);
+  template <class Pass>
+  int run_guarded(Pass pass);
   void check_pass(int status, int num_tokens);
   void try_pass(const llama_batch& batch, bool wants_logits);
   void undo_pass();
