@@ -57,7 +57,9 @@ def test_a_later_run_begins_with_it(runs: Runs, target_path: pathlib.Path, draft
     second = runs.run(*pair, "-n", 30)
     assert [piece["token"] for piece in first[:30]] == [piece["token"] for piece in second[:-1]]
     assert first[-1]["stats"]["drafted"] > 0 and second[-1]["stats"]["drafted"] == 0
-    assert runs.run(*pair, "-n", 30, "--no-auto-cache")[-1]["stats"]["drafted"] > 0
+    # When the first draft is tried depends on measured times.
+    drafted = (runs.run(*pair, "-n", 30, "--no-auto-cache")[-1]["stats"]["drafted"] for _ in range(5))
+    assert any(count > 0 for count in drafted)
     runs.run(*PROMPT, "-m", target_path, "-md", draft_path, "-n", 100)
     assert len(runs.files()) == 2  # another pair
 

@@ -98,7 +98,7 @@ def test_soak(target_path: pathlib.Path, draft_path: pathlib.Path, library_promp
     else:
         assert not memory or memory[2] - memory[1] < 1 << 20, memory  # 3 KB lost per text would be seen
 
-    one = sd.Generator(target_path, draft_path, suffix=suffix, n_threads=2, n_ctx=256)
+    one = sd.Generator(target_path, draft_path, suffix=suffix, n_threads=1, n_ctx=256)
     for index, request in enumerate(requests):
         alone = one.generate(**request).tokens
         assert texts[index] == (alone[: cancelled_after[index]] if index in cut else alone), request
