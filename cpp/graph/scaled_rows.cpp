@@ -1,23 +1,13 @@
 #include "graph/scaled_rows.h"
 
 #include <cstdint>
-#include <type_traits>
 
-#include "base/index.h"
 #include "ggml-cpu-impl.h"
+#include "graph/matmul.h"
 #include "traits.h"
 
 namespace specdec {
 namespace {
-
-// A row of t, whose rows are repeated where it has fewer.
-template <class Tensor>
-auto* repeated_row(Tensor* t, std::int64_t i1, std::int64_t i2, std::int64_t i3) {
-  using Byte = std::conditional_t<std::is_const_v<Tensor>, const char, char>;
-  using Float = std::conditional_t<std::is_const_v<Tensor>, const float, float>;
-  const std::size_t at = idx(i1 % t->ne[1]) * t->nb[1] + idx(i2 % t->ne[2]) * t->nb[2] + idx(i3 % t->ne[3]) * t->nb[3];
-  return reinterpret_cast<Float*>(static_cast<Byte*>(t->data) + at);
-}
 
 class ScaledRows final : public ggml::cpu::tensor_traits {
  public:
@@ -31,9 +21,9 @@ class ScaledRows final : public ggml::cpu::tensor_traits {
     const std::int64_t end = count * (params->ith + 1) / params->nth;
     for (std::int64_t at = count * params->ith / params->nth; at < end; ++at) {
       const std::int64_t i1 = at % op->ne[1], i2 = at / op->ne[1] % op->ne[2], i3 = at / op->ne[1] / op->ne[2];
-      const float* from = repeated_row(x, i1, i2, i3);
-      const float scale = *repeated_row(scales, i1, i2, i3);
-      float* to = repeated_row(op, i1, i2, i3);
+      const float* from = row_of(x, i1, i2, i3);
+      const float scale = *row_of(scales, i1 % scales->ne[1], i2 % scales->ne[2], i3 % scales->ne[3]);  // repeated
+      float* to = row_of(op, i1, i2, i3);
       for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * scale;
     }
     return true;
