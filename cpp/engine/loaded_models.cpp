@@ -46,7 +46,8 @@ LoadedModels::LoadedModels(const GeneratorOptions& options, std::shared_ptr<Thre
 }
 
 void LoadedModels::note(const std::string& sentence) {
-  if (!sentence.empty()) notes_.push_back(sentence);
+  const bool is_said = std::find(notes_.begin(), notes_.end(), sentence) != notes_.end();  // of the other model
+  if (!sentence.empty() && !is_said) notes_.push_back(sentence);
 }
 
 Model::Options LoadedModels::model_options() const {
@@ -63,11 +64,12 @@ void LoadedModels::place_on_devices(Model::Options& model, const std::vector<Ggu
   Placement placed;
   LayerNeed need;
   try {
-    if (wanted != 0) model.offload.overrides = overrides_of(options_);
+    model.offload.split = split_of(options_);
+    if (wanted == 0) return;
+    model.offload.overrides = overrides_of(options_);
     // What a block drafter adds to its rows, we compute (llama/block_rows.h).
     if (model.is_head)
       model.offload.overrides.insert(model.offload.overrides.begin(), {"^(markov_|conf|d2t)", nullptr});
-    model.offload.split = split_of(options_);
     need = layer_need(parts, model.offload, cells, parse_kv_type(options_.kv_type), options_.n_batch, rows);
     placed = place(parts, need, wanted, devices, bytes_on_devices_);
   } catch (const std::invalid_argument& unknown) {

@@ -33,16 +33,19 @@ std::pair<std::string, std::string> parse_override(const std::string& text) {
 }
 
 OffloadedTensors::OffloadedTensors(const std::vector<GgufFile>& parts, const Offload& offload)
-    : offload_(offload), has_output_(find_tensor(parts, "output.weight") != nullptr) {
+    : is_used_(offload.is_used()), has_output_(find_tensor(parts, "output.weight") != nullptr) {
+  for (const Offload::Override& one : offload.overrides) {
+    overrides_.push_back({std::regex(one.pattern), one.device != nullptr});
+  }
   const std::string key = parts.front().string("general.architecture").value_or("") + ".block_count";
   const auto all = static_cast<int>(parts.front().integer(key).value_or(0));
   first_ = offload.num_layers < 0 ? 0 : std::max(0, all + 1 - offload.num_layers);
 }
 
 bool OffloadedTensors::contain(const std::string& name) const {
-  if (!offload_.is_used()) return false;
-  for (const Offload::Override& override : offload_.overrides) {
-    if (std::regex_search(name, std::regex(override.pattern))) return override.device != nullptr;
+  if (!is_used_) return false;
+  for (const Override& override : overrides_) {
+    if (std::regex_search(name, override.pattern)) return override.is_on_device;
   }
   if (const int layer = layer_of(name); layer >= 0) return layer >= first_;
   return name.rfind("output", 0) == 0 || (name == "token_embd.weight" && !has_output_);

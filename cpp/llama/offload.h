@@ -1,6 +1,7 @@
 // What of a model runs on which devices.
 #pragma once
 
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,12 @@ class OffloadedTensors {
   bool contain(const std::string& name) const;
 
  private:
-  const Offload& offload_;
+  struct Override {
+    std::regex pattern;
+    bool is_on_device;
+  };
+  bool is_used_;
+  std::vector<Override> overrides_;
   bool has_output_;
   int first_;  // layer
 };
