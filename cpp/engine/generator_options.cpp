@@ -20,6 +20,13 @@ void set_num_draft_tokens(GeneratorOptions& options, const Value& value) {
   options.num_draft_tokens = draft_tokens_of(value);
 }
 
+template <auto member>
+GeneratorOption layers_row(Description description) {
+  return row<GeneratorOptions>(
+      std::move(description), [](const GeneratorOptions& options) { return layers_value(options.*member); },
+      [](GeneratorOptions& options, const Value& value) { options.*member = layers_of(value); });
+}
+
 }  // namespace
 
 const Table<GeneratorOptions>& generator_options() {
@@ -163,7 +170,7 @@ const Table<GeneratorOptions>& generator_options() {
                                                       "HOST:PORT",
                                                       "run the target's layers on machines that run `specdec "
                                                       "rpc-server`; a comma-separated list (docs/distributed.md)"}}),
-      row<GeneratorOptions>(
+      layers_row<&GeneratorOptions::n_gpu_layers>(
           {"n_gpu_layers",
            Layers{},
            {"Models",
@@ -171,9 +178,7 @@ const Table<GeneratorOptions>& generator_options() {
             "N|all|auto",
             "number of layers to offload, counted from the last (the output is one): to a GPU (docs/devices.md), or to "
             "the --rpc servers; auto: as many as fit (default: all with --rpc, auto with --device, else 0)"},
-           is_optional},
-          [](const GeneratorOptions& options) { return layers_value(options.n_gpu_layers); },
-          [](GeneratorOptions& options, const Value& value) { options.n_gpu_layers = layers_of(value); }),
+           is_optional}),
       generator_row<&GeneratorOptions::devices>(
           {"devices",
            Addresses{},
@@ -182,16 +187,14 @@ const Table<GeneratorOptions>& generator_options() {
             "NAME,...",
             "devices for these layers, as --list-devices names them, or none (default: the GPUs with memory of their "
             "own, else the first one)"}}),
-      row<GeneratorOptions>(
+      layers_row<&GeneratorOptions::n_gpu_layers_draft>(
           {"n_gpu_layers_draft",
            Layers{},
            {"Models",
             {"-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"},
             "N|all|auto",
             "the same for the draft model (default: as -ngl; 0 with --rpc)"},
-           is_optional},
-          [](const GeneratorOptions& options) { return layers_value(options.n_gpu_layers_draft); },
-          [](GeneratorOptions& options, const Value& value) { options.n_gpu_layers_draft = layers_of(value); }),
+           is_optional}),
       generator_row<&GeneratorOptions::devices_draft>({"devices_draft",
                                                        Addresses{},
                                                        {"Models",
