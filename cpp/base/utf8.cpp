@@ -59,6 +59,13 @@ std::string valid_utf8(std::string bytes) {
   return bytes.empty() ? text : text + replacement;
 }
 
+std::string lower_case(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return text;
+}
+
 std::string printable(const std::string& bytes) {
   const std::string valid = valid_utf8(bytes);
   std::string result;

@@ -18,6 +18,9 @@ std::string valid_utf8(std::string bytes);
 // files, which must not reach a terminal as they are.
 std::string printable(const std::string& bytes);
 
+// ASCII letters in lower case; all other bytes as they are.
+std::string lower_case(std::string text);
+
 // For valid UTF-8: the bytes of a character, from its first one, and the character that starts at a byte.
 std::size_t utf8_length(char first);
 char32_t utf8_character(std::string_view text, std::size_t at);

@@ -1,7 +1,6 @@
 #include "llama/devices.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdio>
 #include <stdexcept>
@@ -12,11 +11,6 @@
 
 namespace specdec {
 namespace {
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 std::string gibibytes(std::uint64_t bytes) {
   char text[32];
@@ -58,11 +52,11 @@ std::string text(const Device& device) {
 }
 
 std::vector<Device> choose_devices(const std::vector<std::string>& names) {
-  if (names.size() == 1 && lower(names.front()) == "none") return {};
+  if (names.size() == 1 && lower_case(names.front()) == "none") return {};
   const std::vector<Device> found = devices();
   std::vector<Device> chosen;
   for (const std::string& name : names) {
-    const auto is_it = [&](const Device& device) { return lower(device.name) == lower(name); };
+    const auto is_it = [&](const Device& device) { return lower_case(device.name) == lower_case(name); };
     const auto device = std::find_if(found.begin(), found.end(), is_it);
     if (device == found.end()) {
       std::string there;

@@ -1,12 +1,12 @@
 #include "platform/http.h"
 
-#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <utility>
 
+#include "base/utf8.h"
 #include "platform/library.h"
 
 namespace specdec {
@@ -96,9 +96,7 @@ extern "C" std::size_t on_header(const char* data, std::size_t size, std::size_t
     const std::size_t blank = line.find(' ');
     if (blank != std::string::npos) response.status = std::strtol(line.c_str() + blank, nullptr, 10);
   } else if (const std::size_t colon = line.find(':'); colon != std::string::npos) {
-    std::string name = line.substr(0, colon);
-    for (char& letter : name) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    response.headers[name] = trim(line.substr(colon + 1));
+    response.headers[lower_case(line.substr(0, colon))] = trim(line.substr(colon + 1));
   }
   return size * count;
 }

@@ -1,12 +1,12 @@
 #include "server/waiting_room.h"
 
 #include <algorithm>
-#include <cctype>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/utf8.h"
 #include "httplib.h"
 #include "server/http_server.h"
 
@@ -23,16 +23,10 @@ constexpr const char* no_room =
     "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 constexpr const char* go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 }  // namespace
 
 std::optional<std::string> header_value(const std::string& headers, const std::string& name) {
-  const std::size_t at = lower(headers).find("\n" + lower(name) + ":");
+  const std::size_t at = lower_case(headers).find("\n" + lower_case(name) + ":");
   if (at == std::string::npos) return std::nullopt;
   const std::size_t start = headers.find_first_not_of(" \t", at + name.size() + 2);
   const std::size_t end = headers.find_first_of("\r\n", at + 1);
@@ -58,14 +52,15 @@ void ArrivingRequest::add(const char* data, std::size_t size) {
 void ArrivingRequest::read_headers() {
   const std::string headers = this->headers();
   const std::string length = header_value(headers, "Content-Length").value_or("");
-  is_chunked_ = lower(header_value(headers, "Transfer-Encoding").value_or("")).find("chunked") != std::string::npos;
+  is_chunked_ =
+      lower_case(header_value(headers, "Transfer-Encoding").value_or("")).find("chunked") != std::string::npos;
   if (!length.empty() && length.size() < 16 && length.find_first_not_of("0123456789") == std::string::npos)
     body_size_ = std::stoull(length);
   has_body_ = is_chunked_ || body_size_ > 0;
   needs_more_ = is_chunked_ || (body_size_ > 0 && body_size_ <= max_body_);
-  wants_continue_ = needs_more_ && lower(header_value(headers, "Expect").value_or("")) == "100-continue";
+  wants_continue_ = needs_more_ && lower_case(header_value(headers, "Expect").value_or("")) == "100-continue";
   if (!wants_continue_) return;
-  const std::size_t line = lower(headers).find("\nexpect:") + 1, next = headers.find('\n', line) + 1;
+  const std::size_t line = lower_case(headers).find("\nexpect:") + 1, next = headers.find('\n', line) + 1;
   bytes_.erase(line, next - line);  // or the library would ask for the body once more
   body_start_ -= next - line;
 }
