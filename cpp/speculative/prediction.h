@@ -23,8 +23,8 @@ class CopyRecord {
   AcceptanceModel model_;
 };
 
-// Nobody knows whether a prediction is right, so every output begins anew: the first guess, which goes on after the
-// whole prompt, is believed; a wrong one is enough to wait for longer matches.
+// Nobody knows whether a prediction is right, so every output starts from nothing: the first guess, which goes on after
+// the whole prompt, is believed; a wrong one is enough to wait for longer matches.
 struct Prediction {
   Prediction(const std::vector<Token>& prompt, const std::vector<Token>& text);
 
