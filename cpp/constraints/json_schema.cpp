@@ -4,11 +4,13 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <vector>
 
 #include "base/argument.h"
+#include "base/index.h"
 #include "base/json_depth.h"
 #include "constraints/limits.h"
 
@@ -18,9 +20,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Names = std::set<std::string>;
 
-constexpr int max_pattern_count = 128;  // xgrammar's kLargeRepeatThreshold
-constexpr int max_pattern_length = 32;  // a longer maxLength is counted while the string is written
-constexpr int max_schemas = 500;        // each property is one; 1500 optional ones take 5 seconds
+constexpr int max_pattern_count = 128;   // xgrammar's kLargeRepeatThreshold
+constexpr int max_pattern_length = 32;   // a longer maxLength is counted while the string is written
+constexpr int max_schemas = 500;         // each property is one; 1500 optional ones take 5 seconds
+constexpr std::size_t max_values = 500;  // that differ
+constexpr int max_choices = 64;          // of properties, where their number is limited
 
 // What does not change which values are valid, in JSON Schema or in OpenAPI. "$defs" are checked where they stand.
 const Names annotations = {
@@ -35,7 +39,7 @@ const std::pair<const char*, Names> keywords_of_types[] = {
     {"object",
      {"properties", "required", "additionalProperties", "minProperties", "maxProperties", "propertyNames",
       "patternProperties"}},
-    {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+    {"array", {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
     {"string", {"minLength", "maxLength", "pattern", "format"}},
     {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
     {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
@@ -126,6 +130,38 @@ bool is_always_satisfied(const Json& schema, const std::string& name, const Json
   return name == "nullable" && value == false;
 }
 
+// One that is written as it is, in JSON and in pointers.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(),
+                                      [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '~'; });
+}
+
+// A value that the grammar writes in one way; nothing: it has several, or parts.
+std::optional<std::string> text_of(const Json& value) {
+  const bool is_plain = value.is_string() || value.is_number_integer() || value.is_boolean() || value.is_null();
+  if (!is_plain) return std::nullopt;
+  if (value.is_string() && value.get_ref<const std::string&>().find('\x7f') != std::string::npos) return std::nullopt;
+  return value.dump();
+}
+
+// The property whose value is what stands at a place (in one of its alternatives, too); "": the whole output. Nothing:
+// it has no name of its own.
+std::optional<std::string> owner_at(const std::string& pointer) {
+  std::optional<std::string> owner = "";
+  std::istringstream parts(pointer.substr(std::min<std::size_t>(1, pointer.size())));
+  for (std::string part; std::getline(parts, part, '/');) {
+    std::string next;
+    if (part == "anyOf" || part == "oneOf" || part == "allOf") {
+      std::getline(parts, next, '/');
+      continue;
+    }
+    owner.reset();
+    if (part == "properties" || part == "$defs" || part == "definitions") std::getline(parts, next, '/');
+    if (part == "properties" && is_plain_name(next)) owner = next;
+  }
+  return owner;
+}
+
 class Checker {
  public:
   Checker(const Json& root, bool is_strict, bool is_whole) : root_(root), is_strict_(is_strict), is_whole_(is_whole) {}
@@ -157,6 +193,22 @@ class Checker {
     return checked_types(schema, pointer, depth, std::move(out));
   }
 
+  // Rules for arrays and objects of one property hold for all of that name, so they must be the same.
+  void settle_distinct() {
+    for (const auto& [rules, limits] : {std::pair(&items_, &limits_.items), std::pair(&names_, &limits_.names)}) {
+      for (const auto& [owner, found] : *rules) {
+        const bool are_same = std::all_of(found.begin(), found.end(), [&, &first = found.front()](const auto& one) {
+          return one.rule == first.rule;
+        });
+        for (const DistinctAt& one : found) {
+          if (one.rule && are_same) (*limits)[owner] = *one.rule;
+          else if (one.rule && one.is_needed)
+            unsupported(one.place, " where another property of this name has other values");
+        }
+      }
+    }
+  }
+
   const std::vector<std::string>& patterns() const { return patterns_; }
   const JsonLimits& limits() const { return limits_; }
   const std::vector<std::string>& ignored() const { return ignored_; }
@@ -176,7 +228,7 @@ class Checker {
   // An error, unless the caller looks after it.
   void unsupported(const std::string& place, const std::string& where) {
     if (is_strict_) fail(place, "is not supported" + where + "; leave it out, or ask for a schema that is not strict");
-    ignored_.push_back(place);
+    if (std::find(ignored_.begin(), ignored_.end(), place) == ignored_.end()) ignored_.push_back(place);
   }
   // Any other keyword is not supported.
   void only(const Json& schema, const Names& keywords, const std::string& pointer, const std::string& where) {
@@ -363,22 +415,70 @@ class Checker {
     } else if (!schema.contains("properties")) {
       out["additionalProperties"] = !schema.contains("patternProperties");
     }
+    const bool is_closed = out.contains("properties") && out.value("additionalProperties", Json(false)) == false;
+    std::vector<std::string> rules;
     for (const char* name : {"minProperties", "maxProperties", "propertyNames", "patternProperties"}) {
-      if (!schema.contains(name) || is_always_satisfied(schema, name, schema.at(name))) continue;
+      if (schema.contains(name) && !is_always_satisfied(schema, name, schema.at(name))) rules.emplace_back(name);
+    }
+    const bool is_counted = std::all_of(rules.begin(), rules.end(), [](const std::string& name) {
+      return name == "minProperties" || name == "maxProperties";
+    });
+    if (!rules.empty() && is_closed && is_counted && out.value("type", Json()) == "object")
+      return add_choices(schema, pointer + "/" + rules[0], out);
+    for (const std::string& name : rules) {
       if (schema.contains("properties")) unsupported(pointer + "/" + name, " together with properties");
       else add_property_rule(schema, name, pointer, depth, out);
     }
+    if (!schema.contains("properties")) add_distinct_names(schema, pointer, out);
   }
 
-  // For an object that lists no properties. A name may be written twice, so more than one property cannot be counted
-  // on, and one pattern at a time decides about a property.
+  // One object for each set of the properties that are not required whose number is allowed.
+  void add_choices(const Json& schema, const std::string& place, Json& out) {
+    const Json& properties = out.at("properties");
+    const Json required = out.value("required", Json::array());
+    std::vector<std::string> optional;
+    for (const auto& [name, property] : properties.items()) {
+      if (std::find(required.begin(), required.end(), Json(name)) == required.end()) optional.push_back(name);
+    }
+    const auto count = [&](const char* name, std::uint64_t fallback) {
+      if (!schema.contains(name)) return fallback;
+      if (!schema.at(name).is_number_unsigned()) fail(place, "must be a whole number of at least 0");
+      return schema.at(name).get<std::uint64_t>();
+    };
+    const std::uint64_t least = count("minProperties", 0), most = count("maxProperties", properties.size());
+    if (least > properties.size() || most < required.size()) fail(place, "leaves no number of properties");
+    if (optional.size() > 16) return unsupported(place, " with so many properties that are not required");
+    Json choices = Json::array();
+    for (std::uint32_t set = 0; set < 1u << optional.size(); ++set) {
+      Json chosen = Json::object(), names = Json::array();
+      for (const auto& [name, property] : properties.items()) {
+        const auto at = std::find(optional.begin(), optional.end(), name) - optional.begin();
+        if (idx(at) < optional.size() && (set >> at & 1) == 0) continue;
+        chosen[name] = property;
+        names.push_back(name);
+      }
+      if (chosen.size() < least || chosen.size() > most) continue;
+      if (choices.size() == idx(max_choices))
+        return unsupported(place, " with so many properties that are not required");
+      num_schemas_ += static_cast<int>(chosen.size());
+      choices.push_back({{"type", "object"},
+                         {"properties", std::move(chosen)},
+                         {"required", std::move(names)},
+                         {"additionalProperties", false}});
+    }
+    if (num_schemas_ > max_schemas) return unsupported(place, " with so many properties that are not required");
+    for (const char* name : {"type", "properties", "required", "additionalProperties"}) out.erase(name);
+    out["anyOf"] = std::move(choices);
+  }
+
+  // For an object that lists no properties. One pattern at a time decides about a property.
   void add_property_rule(const Json& schema, const std::string& name, const std::string& pointer, int depth,
                          Json& out) {
     const Json& value = schema.at(name);
     const std::string place = pointer + "/" + name;
     if (name == "propertyNames") {
       Json names = value;
-      if (names.is_object() && !names.contains("type")) names["type"] = "string";
+      if (names.is_object() && !names.contains("type") && !names.contains("$ref")) names["type"] = "string";
       out[name] = checked(names, place, depth + 1);
     } else if (name == "patternProperties") {
       if (!value.is_object()) fail(place, "must be an object");
@@ -389,11 +489,40 @@ class Checker {
       const std::string pattern = value.begin().key();
       check_pattern(pattern, place);
       patterns_.push_back(Json({{"type", "string"}, {"pattern", pattern}}).dump());
-    } else if (name == "minProperties" && value.is_number_unsigned() && value > 1) {
-      unsupported(place, " above 1");
     } else {
       add_count(schema, name.c_str(), pointer, out);
     }
+  }
+
+  // A name may be written twice unless names must differ, so more than one property counts only then. Of a few names,
+  // each comes once at most, so that the object ends.
+  void add_distinct_names(const Json& schema, const std::string& pointer, Json& out) {
+    constexpr std::size_t most_names = 64;
+    const std::string place = pointer + "/minProperties";
+    const std::optional<std::string> owner = owner_at(pointer);
+    const bool is_counted = out.contains("minProperties") && out.at("minProperties") > 1;
+    const bool has_rule = schema.contains("propertyNames") || schema.contains("patternProperties");
+    const Json names = schema.value("propertyNames", Json(true));
+    const auto values = values_of(names);
+    const bool are_few = values && values->size() <= most_names && !schema.contains("patternProperties");
+    const bool are_any = !has_rule || is_always_satisfied(schema, "propertyNames", names) || is_endless(names);
+    const bool can_differ = is_whole_ && owner && (are_few || (are_any && !schema.contains("patternProperties")));
+    if (!can_differ && is_counted) {
+      out.erase("minProperties");
+      return unsupported(place, " above 1 with these names");
+    }
+    if (!can_differ || !(is_counted || are_few)) {
+      if (owner && has_rule) names_[*owner].push_back({std::nullopt, place, false});
+      return;
+    }
+    if (are_few) {
+      if (is_counted && out.at("minProperties") > values->size())
+        fail(place, "is more than the " + std::to_string(values->size()) + " names that there are");
+      if (!out.contains("maxProperties") || out.at("maxProperties") > values->size())
+        out["maxProperties"] = values->size();
+      count_places(static_cast<int>(values->size()));
+    }
+    names_[*owner].push_back({Distinct{are_few ? *values : std::vector<std::string>()}, place, is_counted});
   }
 
   void add_array(const Json& schema, const std::string& pointer, int depth, Json& out) {
@@ -415,6 +544,92 @@ class Checker {
     }
     add_count(schema, "minItems", pointer, out);
     add_count(schema, "maxItems", pointer, out);
+    add_distinct_items(schema, pointer);
+  }
+
+  // Which values there are, if few and each is written in one way.
+  std::optional<std::vector<std::string>> values_of(const Json& unresolved) const {
+    const Json& schema = resolved(unresolved);
+    if (!schema.is_object()) return std::nullopt;
+    Json values = Json::array();
+    if (schema.contains("anyOf")) {
+      std::vector<std::string> all;
+      for (const Json& one : schema.at("anyOf")) {
+        const auto some = values_of(one);
+        if (!some) return std::nullopt;
+        all.insert(all.end(), some->begin(), some->end());
+      }
+      return all;
+    }
+    if (schema.contains("const")) values = Json::array({schema.at("const")});
+    else if (schema.contains("enum")) values = schema.at("enum");
+    else if (schema.value("type", Json()) == "boolean") values = {true, false};
+    else if (schema.value("type", Json()) == "null") values = Json::array({nullptr});
+    else if (schema.value("type", Json()) == "integer" && !schema.contains("multipleOf")) values = integers_of(schema);
+    std::vector<std::string> texts;
+    for (const Json& value : values) {
+      const auto text = text_of(value);
+      if (!text) return std::nullopt;
+      if (std::find(texts.begin(), texts.end(), *text) == texts.end()) texts.push_back(*text);
+    }
+    if (texts.empty() || texts.size() > max_values) return std::nullopt;
+    return texts;
+  }
+
+  // From the minimum to the maximum; empty: too many.
+  static Json integers_of(const Json& schema) {
+    const auto bound = [&](const char* inclusive, const char* exclusive, int step) -> std::optional<std::int64_t> {
+      const bool is_inclusive = schema.contains(inclusive);
+      if (is_inclusive == schema.contains(exclusive)) return std::nullopt;
+      const Json& value = schema.at(is_inclusive ? inclusive : exclusive);
+      constexpr std::int64_t most = 1'000'000'000;
+      if (!value.is_number_integer() || value > most || value < -most) return std::nullopt;
+      return value.get<std::int64_t>() + (is_inclusive ? 0 : step);
+    };
+    Json values = Json::array();
+    const auto least = bound("minimum", "exclusiveMinimum", 1), most = bound("maximum", "exclusiveMaximum", -1);
+    if (!least || !most || *most - *least >= static_cast<std::int64_t>(max_values)) return values;
+    for (std::int64_t value = *least; value <= *most; ++value) values.push_back(value);
+    return values;
+  }
+
+  // Strings and integers that can always go on.
+  bool is_endless(const Json& unresolved) const {
+    const Json& schema = resolved(unresolved);
+    if (!schema.is_object() || schema.contains("nullable")) return false;
+    const Json type = schema.value("type", Json());
+    const auto has = [&](const char* name) { return schema.contains(name); };
+    if (type == "integer") {
+      const bool is_positive = (has("minimum") && schema.at("minimum") >= 0) ||
+                               (has("exclusiveMinimum") && schema.at("exclusiveMinimum") >= -1);
+      const bool has_minimum = has("minimum") || has("exclusiveMinimum");
+      return (is_positive || !has_minimum) && !has("maximum") && !has("exclusiveMaximum") && !has("multipleOf");
+    }
+    if (type != "string" || has("pattern") || has("maxLength") || has("enum") || has("const")) return false;
+    if (!has("format")) return true;
+    const Json& format = schema.at("format");
+    return format.is_string() && formats.count(format) == 0 && pattern_of_format(format) == nullptr;
+  }
+
+  void add_distinct_items(const Json& schema, const std::string& pointer) {
+    const std::string place = pointer + "/uniqueItems";
+    const std::optional<std::string> owner = owner_at(pointer);
+    const bool may_repeat =
+        !schema.contains("uniqueItems") || is_always_satisfied(schema, "uniqueItems", schema.at("uniqueItems"));
+    if (may_repeat) {
+      if (owner) items_[*owner].push_back({std::nullopt, place, false});
+      return;
+    }
+    if (schema.at("uniqueItems") != true) fail(place, "must be true or false");
+    const Json items = schema.value("items", Json());
+    const auto values = values_of(items);
+    const bool can_differ = is_whole_ && owner && !schema.contains("prefixItems") && (values || is_endless(items));
+    if (!can_differ) return unsupported(place, " for these items");
+    const std::uint64_t least = schema.contains("minItems") ? schema.at("minItems").get<std::uint64_t>() : 0;
+    if (values && least > values->size())
+      fail(pointer + "/minItems", "is " + std::to_string(least) + ", but there are only " +
+                                      std::to_string(values->size()) + " different items");
+    items_[*owner].push_back({Distinct{values ? *values : std::vector<std::string>()}, place, true});
   }
 
   void add_string(const Json& schema, const std::string& pointer, Json& out) {
@@ -516,9 +731,7 @@ class Checker {
       else if (part == "$defs" || part == "definitions" || part == "additionalProperties") property.clear();
       if (part == "$defs" || part == "definitions") std::getline(parts, part, '/');
     }
-    const bool is_plain = std::all_of(property.begin(), property.end(),
-                                      [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '~'; });
-    return is_plain ? property : "";
+    return is_plain_name(property) ? property : "";
   }
 
   static void add_number(const Json& schema, const std::string& pointer, Json& out) {
@@ -552,6 +765,12 @@ class Checker {
     if (num_places_ > max_counted_places) fail_too_many_places("json_schema");
   }
 
+  struct DistinctAt {
+    std::optional<Distinct> rule;  // nothing: what stands there may repeat
+    std::string place;
+    bool is_needed;  // by the schema
+  };
+  std::map<std::string, std::vector<DistinctAt>> items_, names_;  // by their owner
   const Json& root_;
   std::set<std::string> references_;
   std::vector<std::string> patterns_;
@@ -586,6 +805,7 @@ SupportedSchema supported_schema(const std::string& text, bool is_strict, bool i
   if (schema == Json::object()) return {R"({"type":"object","additionalProperties":true})", {}, {}, {}, 0};
   Checker checker(schema, is_strict, is_whole);
   std::string supported = checker.checked(schema, "", 0).dump();
+  checker.settle_distinct();
   JsonLimits limits = checker.limits();
   limits.max_digits = std::max(limits.max_digits, longest_number(text));
   return {std::move(supported), checker.patterns(), std::move(limits), checker.ignored(), checker.num_places()};

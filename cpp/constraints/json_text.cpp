@@ -1,6 +1,7 @@
 #include "constraints/json_text.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/index.h"
 
@@ -14,6 +15,20 @@ bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) !
 
 int room_for_digits(const JsonLimits& limits, const JsonPlace& place) {
   return (place.in_exponent() ? max_exponent_digits : limits.max_digits) - place.num_digits();
+}
+
+// One text for all that are equal.
+std::string canonical(const std::string& item) {
+  const auto value = nlohmann::json::parse(item, nullptr, false);
+  return value.is_discarded() ? item : value.dump();
+}
+
+bool has(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+bool begins_with(const std::string& text, const std::string& begin) {
+  return text.compare(0, begin.size(), begin) == 0;
 }
 
 bool is_value_string(const JsonPlace& place) { return place.in_string() && !place.is_key(); }
@@ -36,7 +51,7 @@ class LimitedJson final : public sampling::Constraint {
  public:
   LimitedJson(std::unique_ptr<sampling::Constraint> grammar, std::shared_ptr<const JsonTokens> tokens,
               JsonLimits limits)
-      : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(std::move(limits)) {}
+      : grammar_(std::move(grammar)), tokens_(std::move(tokens)), limits_(std::move(limits)), place_(limits_) {}
 
   int vocabulary_size() const override { return grammar_->vocabulary_size(); }
 
@@ -55,7 +70,7 @@ class LimitedJson final : public sampling::Constraint {
   void truncate(int length) override {
     grammar_->truncate(length);
     output_.resize(idx(length));
-    place_ = {};
+    place_ = JsonPlace(limits_);
     for (const Token token : output_) place_.read(tokens_->piece(token));
   }
 
@@ -84,9 +99,11 @@ void JsonPlace::read(const std::string& bytes) {
 }
 
 void JsonPlace::read_in_string(char c) {
+  if (!item_.empty()) item_ += c;
   if (c == '"' && escape_left_ == 0) {
     in_string_ = false;
     if (is_key_) levels_.back().key = text_;
+    if (!item_.empty()) end_item();
     return;
   }
   if (is_key_) text_ += c;
@@ -99,6 +116,14 @@ void JsonPlace::read_in_string(char c) {
 }
 
 void JsonPlace::read_outside(char c) {
+  const bool is_item = in_distinct();
+  const bool is_separator = c == ',' || c == ']' || c == '}' || c == ' ' || c == ':';
+  if (is_separator && !item_.empty()) end_item();
+  if (is_item && !is_separator && c != '[' && c != '{') item_ += c;
+  if (c == ',' && !levels_.empty() && levels_.back().distinct != nullptr) {
+    const Level& level = levels_.back();
+    if (!level.distinct->values.empty() && level.used.size() >= level.distinct->values.size()) has_repeated_ = true;
+  }
   if (is_digit(c)) {
     ++num_digits_;
     return;
@@ -111,12 +136,68 @@ void JsonPlace::read_outside(char c) {
     length_ = escape_left_ = 0;
     text_.clear();
   } else if (c == '{' || c == '[') {
-    levels_.push_back({c == '{', c == '{', ""});
+    open(c == '{');
   } else if ((c == '}' || c == ']') && !levels_.empty()) {
     levels_.pop_back();
   } else if ((c == ':' || c == ',') && !levels_.empty()) {
     levels_.back().expects_key = c == ',';
   }
+}
+
+void JsonPlace::open(bool is_object) {
+  const bool is_value = levels_.empty() || levels_.back().is_object;
+  const auto& rules = is_object ? limits_->names : limits_->items;
+  const auto rule = is_value ? rules.find(levels_.empty() ? "" : levels_.back().key) : rules.end();
+  levels_.push_back({is_object, is_object, "", rule == rules.end() ? nullptr : &rule->second, {}});
+}
+
+void JsonPlace::end_item() {
+  Level& level = levels_.back();
+  std::string item = level.distinct->values.empty() ? canonical(item_) : item_;
+  item_.clear();
+  if (has(level.used, item)) has_repeated_ = true;
+  level.used.push_back(std::move(item));
+}
+
+bool JsonPlace::has_distinct() const {
+  return std::any_of(levels_.begin(), levels_.end(), [](const Level& level) { return level.distinct != nullptr; });
+}
+
+bool JsonPlace::in_distinct() const {
+  if (levels_.empty() || levels_.back().distinct == nullptr) return false;
+  return in_string_ ? !item_.empty() : !levels_.back().is_object || levels_.back().expects_key;
+}
+
+bool JsonPlace::has_repeated() const { return has_repeated_ || (!item_.empty() && !can_differ(item_)); }
+
+bool JsonPlace::is_any_string() const {
+  return in_string_ && !item_.empty() && levels_.back().distinct->values.empty();
+}
+
+bool JsonPlace::may_repeat_string() const {
+  const auto value = nlohmann::json::parse(item_ + '"', nullptr, false);
+  if (escape_left_ > 0 || value.is_discarded()) return true;  // in the middle of a character
+  std::string begin = value.dump();
+  begin.pop_back();
+  const auto& used = levels_.back().used;
+  return std::any_of(used.begin(), used.end(), [&](const std::string& one) { return begins_with(one, begin); });
+}
+
+// Whether an item that begins so can become one that is not used. Strings without end can, and integers but for 0 and
+// those of as many digits as there may be.
+bool JsonPlace::can_differ(const std::string& item) const {
+  const Level& level = levels_.back();
+  const std::vector<std::string>& values = level.distinct->values;
+  if (!values.empty()) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const std::string& one) { return begins_with(one, item) && !has(level.used, one); });
+  }
+  if (item.front() == '"' || item == "-" || !has(level.used, canonical(item))) return true;
+  const auto digits = std::count_if(item.begin(), item.end(), is_digit);
+  if (item.back() == '0' && digits == 1) return false;
+  if (digits >= limits_->max_digits) return false;
+  const std::string all = "0123456789";
+  return std::any_of(all.begin(), all.end(), [&](char digit) { return can_differ(item + digit); });
 }
 
 const std::string& JsonPlace::property() const {
@@ -132,6 +213,9 @@ JsonTokens::JsonTokens(std::vector<std::string> pieces) : pieces_(std::move(piec
     const auto digits = std::find_if_not(piece.begin(), piece.end(), is_digit) - piece.begin();
     if (digits > 0) digits_.emplace_back(static_cast<Token>(characters_.size()), static_cast<int>(digits));
     most_digits_ = std::max(most_digits_, static_cast<int>(digits));
+    const auto quotes = std::count(piece.begin(), piece.end(), '"');
+    if (quotes > 0) quoted_.push_back(static_cast<Token>(characters_.size()));
+    if (quotes > 1) paired_.push_back(static_cast<Token>(characters_.size()));
     characters_.push_back(characters_before_quote(piece));
     most_characters_ = std::max(most_characters_, characters_.back());
   }
@@ -149,18 +233,47 @@ int JsonTokens::characters(const JsonPlace& place, Token token) const {
 }
 
 bool JsonTokens::allows(const JsonLimits& limits, const JsonPlace& place, Token token) const {
+  if (place.has_distinct() && repeats(place, token)) return false;
   if (place.num_digits() > 0) return digits(token) <= room_for_digits(limits, place);
   return !is_value_string(place) || characters(place, token) <= room_in_string(limits, place);
 }
 
 void JsonTokens::keep_within(const JsonLimits& limits, const JsonPlace& place, std::uint32_t* words) const {
-  if (place.num_digits() > 0) return limit_digits(room_for_digits(limits, place), words);
-  if (!is_value_string(place)) return;
-  const int room = room_in_string(limits, place);
+  if (place.num_digits() > 0) limit_digits(room_for_digits(limits, place), words);
+  else if (is_value_string(place)) limit_length(room_in_string(limits, place), place, words);
+  if (place.has_distinct()) keep_distinct(place, words);
+}
+
+void JsonTokens::limit_length(int room, const JsonPlace& place, std::uint32_t* words) const {
   if (room >= most_characters_) return;
   for (Token token = 0; token < static_cast<Token>(pieces_.size()); ++token) {
     if (characters(place, token) > room) words[idx(token) / 32] &= ~(1u << (token % 32));
   }
+}
+
+bool JsonTokens::repeats(const JsonPlace& place, Token token) const {
+  JsonPlace next = place;
+  next.read(piece(token));
+  return next.has_repeated();
+}
+
+// What repeats an item or a name may not come, unless nothing else may: then the text is not of the schema that asks
+// for it, but a call.
+void JsonTokens::keep_distinct(const JsonPlace& place, std::uint32_t* words) const {
+  const std::vector<std::uint32_t> all(words, words + (pieces_.size() + 31) / 32);
+  const auto drop_if_repeated = [&](Token token) {
+    std::uint32_t& word = words[idx(token) / 32];
+    const std::uint32_t bit = 1u << (token % 32);
+    if ((word & bit) != 0 && repeats(place, token)) word &= ~bit;
+  };
+  if (place.is_any_string() || !place.in_distinct()) {
+    const bool may_end_one = place.is_any_string() && place.may_repeat_string();
+    for (const Token token : may_end_one ? quoted_ : paired_) drop_if_repeated(token);
+  } else {
+    for (Token token = 0; token < static_cast<Token>(pieces_.size()); ++token) drop_if_repeated(token);
+  }
+  if (std::all_of(words, words + all.size(), [](std::uint32_t word) { return word == 0; }))
+    std::copy(all.begin(), all.end(), words);
 }
 
 // A number that needs more digits has them: nothing else may come, then.

@@ -1,5 +1,5 @@
-// What JSON output obeys that its grammar does not say: numbers end, and long strings end in time. A grammar would need
-// a state for each character.
+// What JSON output obeys that its grammar does not say: numbers end, long strings end in time, items and names differ.
+// A grammar would need a state for each character, and for each set of items.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,26 @@
 
 namespace specdec {
 
+// Items of an array, or names of an object's properties, that must differ.
+struct Distinct {
+  std::vector<std::string> values;  // all that there are, as they are written; empty: any strings or integers
+
+  bool operator==(const Distinct& other) const { return values == other.values; }
+};
+
 struct JsonLimits {
   std::map<std::string, int> max_lengths;  // of strings, by the property whose value they are (or are in an array)
   int max_length = std::numeric_limits<int>::max();  // of other values
   int max_digits = 16;                               // in a row; of an exponent: 2
+  // By the property whose value the array or object is; "": the whole output.
+  std::map<std::string, Distinct> items, names;
 };
 
 // Reads JSON in one line, byte by byte. It must be valid.
 class JsonPlace {
  public:
+  explicit JsonPlace(const JsonLimits& limits) : limits_(&limits) {}
+
   void read(const std::string& bytes);
 
   bool in_string() const { return in_string_; }
@@ -34,16 +45,30 @@ class JsonPlace {
   int num_digits() const { return num_digits_; }    // of the number so far, in a row; 0: not in a number
   bool in_exponent() const { return in_exponent_; }
 
+  bool has_distinct() const;       // whether items or names that are open must differ
+  bool in_distinct() const;        // whether the next bytes may be of such an item or name
+  bool has_repeated() const;       // whether one came twice, or nothing but that can follow
+  bool is_any_string() const;      // in an item or name that may be any string
+  bool may_repeat_string() const;  // and that is, so far, the beginning of an earlier one
+
  private:
   struct Level {
     bool is_object;
     bool expects_key;
     std::string key;
+    const Distinct* distinct;
+    std::vector<std::string> used;  // of those that must differ; any strings and integers: as nlohmann writes them
   };
   void read_in_string(char c);
   void read_outside(char c);
+  void open(bool is_object);
+  void end_item();
+  bool can_differ(const std::string& item) const;
 
+  const JsonLimits* limits_;
   std::vector<Level> levels_;
+  std::string item_;  // that must differ, as far as it is written
+  bool has_repeated_ = false;
   std::string text_;  // of a key, as it is written
   bool in_string_ = false, is_key_ = false, in_exponent_ = false;
   int length_ = 0, escape_left_ = 0, num_digits_ = 0;
@@ -61,6 +86,9 @@ class JsonTokens {
 
  private:
   void limit_digits(int room, std::uint32_t* words) const;
+  void limit_length(int room, const JsonPlace& place, std::uint32_t* words) const;
+  void keep_distinct(const JsonPlace& place, std::uint32_t* words) const;
+  bool repeats(const JsonPlace& place, Token token) const;
   int digits(Token token) const;
   int characters(const JsonPlace& place, Token token) const;
 
@@ -68,6 +96,8 @@ class JsonTokens {
   std::vector<std::pair<Token, int>> digits_;  // tokens that begin with digits, and how many
   std::vector<int> characters_;                // of each token, before its first quote; at least
   int most_digits_ = 0, most_characters_ = 0;
+  std::vector<Token> quoted_;  // tokens with a quote
+  std::vector<Token> paired_;  // with two or more
 };
 
 // A grammar's constraint with these limits.

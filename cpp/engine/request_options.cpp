@@ -228,7 +228,7 @@ const Table<Request>& request_options() {
            {constraints,
             {"--no-strict-schema"},
             "",
-            "keywords of the schema that cannot be enforced, such as uniqueItems, are no error"}}),
+            "keywords of the schema that cannot be enforced, such as not, are no error"}}),
       request_row<&Request::regex>(
           {"regex",
            String{},

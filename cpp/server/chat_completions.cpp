@@ -205,7 +205,7 @@ HttpReply chat_completions(Service& service, const HttpRequest& http) {
   } else {
     reply = collected(service, *generation, options);
   }
-  name_ignored_keywords(request, reply);
+  name_ignored_keywords(request, reply, tools.callable);
   return reply;
 }
 

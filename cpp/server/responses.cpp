@@ -316,7 +316,7 @@ HttpReply responses(Service& service, const HttpRequest& http) {
   } else {
     reply = json_reply(Response(service, *generation, options, nullptr).collected());
   }
-  name_ignored_keywords(request, reply);
+  name_ignored_keywords(request, reply, tools.callable);
   return reply;
 }
 

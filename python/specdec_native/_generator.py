@@ -284,7 +284,7 @@ class Generator:
             transforms but logit_bias.
         json_schema: the output is JSON in one line that satisfies this schema: a dict, a JSON string, or a pydantic
             model class or TypeAdapter; {} is any object. A keyword that is not enforced is an error (docs/python.md).
-        strict_schema: False: keywords that cannot be enforced, such as uniqueItems, are no error and left to you.
+        strict_schema: False: keywords that cannot be enforced, such as "not", are no error and left to you.
         regex: the whole output matches this regular expression.
         structural_tag: the output is text with parts that obey schemas, such as tool calls between marks: a dict or a
             JSON string in xgrammar's form, as vLLM and SGLang take it (docs/python.md).

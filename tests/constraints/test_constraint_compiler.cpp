@@ -211,7 +211,10 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "object", "properties": {"a/b": {"type": "array", "uniqueItems": true}}})",
           "/properties/a~1b/uniqueItems is not supported");
   rejects(R"({"not": {}})", "/not is not supported");
-  rejects(R"({"type": "object", "minProperties": 2})", "/minProperties is not supported above 1");
+  rejects(R"({"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^a+$"}})",
+          "/minProperties is not supported above 1 with these names");
+  rejects(R"({"type": ["object", "null"], "properties": {"a": {}, "b": {}}, "maxProperties": 1})",
+          "/maxProperties is not supported together with properties");
   rejects(R"({"type": "object", "patternProperties": {"^a": {}, "^b": {}}})", "/patternProperties");
   rejects(R"({"type": "object", "patternProperties": {}})", "/patternProperties");
   rejects(R"({"minimum": 3})", "/minimum is not supported without a type");
@@ -219,10 +222,6 @@ TEST(keywords_that_are_not_supported_are_named_with_their_place) {
   rejects(R"({"type": "number", "multipleOf": 0.5})", "/multipleOf");
   rejects(R"({"type": "integer", "minimum": 1, "multipleOf": 3})", "multipleOf");
   rejects(R"({"type": "string", "format": 3})", "/format must be a string");
-  rejects(R"({"type": "object", "required": ["a"], "properties": {"a": {}}, "minProperties": 2})",
-          "/minProperties is not supported");
-  rejects(R"({"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1})",
-          "/maxProperties is not supported");
   rejects(R"({"type": "object", "properties": {"a": {}}, "propertyNames": {"pattern": "a"}})",
           "/propertyNames is not supported together with properties");
   rejects(R"({"type": "string", "nullable": 1})", "/nullable is not supported");
@@ -361,9 +360,120 @@ TEST(what_a_schema_that_is_not_strict_leaves_out) {
       "not": {}})",
       false);
   CHECK(std::set<std::string>(schema.ignored.begin(), schema.ignored.end()) ==
-        std::set<std::string>({"/not", "/minProperties", "/properties/a~1b/uniqueItems"}));
+        std::set<std::string>({"/not", "/properties/a~1b/uniqueItems"}));
   CHECK(schema.text.find("uniqueItems") == std::string::npos);
   CHECK(supported_schema(R"({"type": "array", "uniqueItems": false})").ignored.empty());
+}
+
+TEST(items_that_differ) {
+  const auto takes = [](const std::string& items, const std::string& text) {
+    return schema_takes(R"({"type": "array", "uniqueItems": true, "items": )" + items + "}", text);
+  };
+  const char* const some = R"({"enum": ["a", "ab", 1, null, "a/b", true]})";
+  CHECK(takes(some, "[]") && takes(some, R"(["ab", "a", "a/b", true, null, 1])") && takes(some, R"(["a", "ab"])"));
+  CHECK(!takes(some, R"(["a", "a"])") && !takes(some, "[1, null, 1]") && !takes(some, R"(["a/b", "a/b"])"));
+  CHECK(takes(R"({"type": "boolean"})", "[false, true]") && !takes(R"({"type": "boolean"})", "[false, true, true]"));
+  const char* const digits = R"({"type": "integer", "minimum": 0, "exclusiveMaximum": 11})";
+  CHECK(takes(digits, "[1, 10, 0]") && !takes(digits, "[1, 10, 1]") && !takes(digits, "[10, 10]"));
+  const char* const strings = R"({"type": "string"})";
+  CHECK(takes(strings, R"(["", "a", "aa", "aaa", "b"])") && !takes(strings, R"(["a", "b", "a"])"));
+  CHECK(!takes(strings, R"(["a", "\u0061"])") && !takes(strings, R"(["\u0061b", "ab"])") &&
+        takes(strings, R"(["a", "\u0062"])"));
+  CHECK(!takes(strings, R"(["", ""])") && !takes(strings, R"(["\n", "\u000a"])") && takes(strings, R"(["\"", "\\"])"));
+  const char* const integers = R"({"type": "integer"})";
+  CHECK(takes(integers, "[0, 1, 10, -1, 12, 2]") && !takes(integers, "[0, 0]") && !takes(integers, "[-12, 3, -12]"));
+  const std::string most(16, '7');
+  CHECK(takes(integers, "[" + most + ", 77, -" + most + "]") && !takes(integers, "[" + most + ", " + most + "]"));
+  const char* const object = R"({"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"type": "array",
+      "uniqueItems": true, "items": {"$ref": "#/$defs/one"}}]}, "b": {"type": "array", "items": {"enum": ["x"]}}},
+      "$defs": {"one": {"enum": ["x", "y"]}}})";
+  CHECK(schema_takes(object, R"({"a": ["y", "x"], "b": ["x", "x"]})") && !schema_takes(object, R"({"a": ["x", "x"]})"));
+}
+
+// After every allowed beginning there is a way on: no mask is empty.
+TEST(items_that_differ_can_always_be_written) {
+  for (const char* const items : {R"({"enum": ["a", "ab", "abb", "b"]})", R"({"type": "integer"})",
+                                  R"({"type": "integer", "minimum": 0, "maximum": 21})", R"({"type": "string"})",
+                                  R"({"type": "integer", "minimum": 7})"}) {
+    const auto constraint = compiler().json_schema(
+        R"({"type": "array", "minItems": 4, "uniqueItems": true, "items": )" + std::string(items) + "}");
+    for (std::uint64_t seed = 1; seed < 60; ++seed) {
+      constraint->truncate(0);
+      std::uint64_t state = seed;
+      for (int length = 0; length < 60; ++length) {
+        const sampling::TokenMask mask = mask_of(*constraint);
+        CHECK(!mask.empty());
+        std::vector<Token> likely;
+        for (const char c : std::string("ab017\", []\"")) {
+          if (mask.contains(static_cast<Token>(c - ' '))) likely.push_back(static_cast<Token>(c - ' '));
+        }
+        if (likely.empty()) {
+          for (Token token = 0; token < toy_vocabulary().control && likely.empty(); ++token) {
+            if (mask.contains(token)) likely.push_back(token);
+          }
+        }
+        if (likely.empty()) likely.push_back(toy_vocabulary().end);
+        if (likely[0] == toy_vocabulary().end) break;
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        CHECK(constraint->advance(likely[(state >> 33) % likely.size()]));
+      }
+    }
+  }
+}
+
+TEST(items_whose_difference_is_not_enforced) {
+  const auto rejects = [](const std::string& schema, const std::string& place) {
+    CHECK_THROWS(compiler().json_schema(schema), std::invalid_argument, "niqueItems is not supported");
+    const SupportedSchema supported = supported_schema(schema, false);
+    CHECK(supported.ignored == std::vector<std::string>{place});
+  };
+  for (const char* const items :
+       {R"({"type": "number"})", R"({"type": "string", "maxLength": 3})", R"({"type": "string", "format": "uuid"})",
+        R"({"type": "integer", "minimum": -3})", R"({"type": "integer", "minimum": 0, "maximum": 100000})",
+        R"({"type": "array", "items": {"type": "null"}})", R"({"enum": [1.5, 2]})", "{}"})
+    rejects(R"({"type": "array", "uniqueItems": true, "items": )" + std::string(items) + "}", "/uniqueItems");
+  rejects(R"({"type": "array", "items": {"type": "array", "uniqueItems": true, "items": {"type": "string"}}})",
+          "/items/uniqueItems");
+  rejects(R"({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": true, "items": {"enum": [1]}},
+      "b": {"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1]}}}}}})",
+          "/properties/a/uniqueItems");
+  CHECK_THROWS(compiler().json_schema(R"({"type": "array", "uniqueItems": true, "minItems": 3, "items": {"type":
+      "boolean"}})"),
+               std::invalid_argument, "/minItems is 3, but there are only 2 different items");
+}
+
+TEST(numbers_of_properties) {
+  const std::string schema = R"({"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const":
+      3}}, "required": ["b"], )";
+  const auto takes = [&](const std::string& rule, const std::string& text) {
+    return schema_takes(schema + rule + "}", text);
+  };
+  const std::string two = R"("minProperties": 2)", at_most_two = R"("maxProperties": 2)";
+  CHECK(!takes(two, R"({"b": 2})") && takes(two, R"({"a": 1, "b": 2})") && takes(two, R"({"a": 1, "b": 2, "c": 3})"));
+  CHECK(takes(at_most_two, R"({"b": 2})") && takes(at_most_two, R"({"b": 2, "c": 3})") &&
+        !takes(at_most_two, R"({"a": 1, "b": 2, "c": 3})"));
+  CHECK(schema_takes(R"({"type": "object", "properties": {"a": {"const": 1}}, "maxProperties": 0})", "{}"));
+  CHECK_THROWS(compiler().json_schema(schema + R"("minProperties": 4})"), std::invalid_argument, "leaves no number");
+  const char* const map = R"({"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 2})";
+  CHECK(!schema_takes(map, R"({"a": null})") && schema_takes(map, R"({"a": null, "b": null, "c": null})") &&
+        !schema_takes(map, R"({"a": null, "a": null})") && !schema_takes(map, R"({"a": null, "\u0061": null})"));
+  const char* const named = R"({"type": "object", "additionalProperties": {"type": "object"}, "minProperties": 2,
+      "propertyNames": {"enum": ["a", "ab", "b"]}})";
+  CHECK(!schema_takes(named, R"({"a": {}})") && !schema_takes(named, R"({"a": {}, "a": {}})") &&
+        schema_takes(named, R"({"ab": {"a": 1}, "a": {}, "b": {"a": 1}})"));
+  const char* const one_of = R"({"type": "object", "additionalProperties": {"type": "null"}, "propertyNames": {"$ref":
+      "#/$defs/name"}, "$defs": {"name": {"enum": ["a", "b"]}}})";
+  CHECK(schema_takes(one_of, "{}") && schema_takes(one_of, R"({"b": null, "a": null})") &&
+        !schema_takes(one_of, R"({"b": null, "b": null})"));
+  (void)compiler().json_schema(R"({"type": "object", "properties": {"m": {"type": "object", "propertyNames": {"enum":
+      ["a"]}}, "n": {"type": "object", "properties": {"m": {"type": "object", "propertyNames": {"enum": ["b"]}}}}}})");
+  const auto full = compiler().json_schema(one_of);  // ends
+  for (const char c : std::string(R"({"b": null, "a": null)")) CHECK(full->advance(static_cast<Token>(c - ' ')));
+  CHECK(mask_of(*full).only_token() == static_cast<Token>('}' - ' '));
+  const char* const inside = R"({"type": "object", "properties": {"m": {"type": "object", "additionalProperties":
+      {"type": "object", "additionalProperties": {"type": "integer"}}, "minProperties": 2}}})";
+  CHECK(schema_takes(inside, R"({"m": {"a": {"a": 1}, "b": {"a": 1}}})") &&
+        !schema_takes(inside, R"({"m": {"a": {"a": 1}, "a": {"b": 1}}})"));
 }
 
 TEST(properties_without_a_list) {

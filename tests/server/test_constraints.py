@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import jsonschema
 import openai
+import pydantic
 import pytest
 from tests.server.running import PROMPT, Server
 
@@ -57,6 +59,36 @@ def test_streams_and_responses(server: Server) -> None:
     form = {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}
     reply = client.responses.create(model="any", input=PROMPT, text=form, extra_body={"seed": 1})
     assert reply.output_text == text
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Parcel(pydantic.BaseModel):
+    colours: Annotated[set[Colour], pydantic.Field(min_length=2)]
+    ids: Annotated[set[int], pydantic.Field(min_length=2, max_length=3)]
+    marks: Annotated[dict[Colour, bool], pydantic.Field(min_length=2)]
+
+
+def test_sets_as_the_openai_package_sends_them(server: Server) -> None:
+    """Strictly: items and names differ."""
+    client = openai.OpenAI(api_key="none", base_url=server.url + "/v1", max_retries=0)
+    options: Any = {"model": "any", "seed": 1}
+    reply = client.chat.completions.parse(messages=MESSAGES, response_format=Parcel, **options).choices[0].message
+    response = client.responses.parse(model="any", input=PROMPT, text_format=Parcel, extra_body={"seed": 2})
+    for text, parsed in ((reply.content, reply.parsed), (response.output_text, response.output_parsed)):
+        assert text and parsed
+        jsonschema.validate(json.loads(text), Parcel.model_json_schema())
+        assert parsed.colours == set(Colour) and set(parsed.marks) == set(Colour)
+        assert len(json.loads(text)["ids"]) == len(parsed.ids)
+    assert (
+        "X-Ignored-Schema-Keywords"
+        not in client.chat.completions.with_raw_response.parse(
+            messages=MESSAGES, response_format=Parcel, **options
+        ).headers
+    )
 
 
 CALLS: dict[str, Any] = {

@@ -276,6 +276,34 @@ def test_a_required_call_in_json(server: Server) -> None:
         assert json.loads(call["function"]["arguments"])["city"] in ("Paris", "Rome")
 
 
+SET = {"type": "array", "items": {"type": "number", "minimum": 1}, "uniqueItems": True}
+SET_TOOL: Any = {"name": "paint", "parameters": {"type": "object", "properties": {"a/b": SET}}}
+
+
+def test_what_is_not_enforced_in_calls_is_said(hesitant: Server, server: Server) -> None:
+    """In the reply's header, where a call is required. Where it is not, arguments are as the model writes them."""
+    name = "X-Ignored-Schema-Keywords"
+    tools = [*TOOLS, {"type": "function", "function": SET_TOOL}]
+    body = {"messages": MESSAGES, "tools": tools, "max_tokens": 4}
+    places = ["paint: /properties/a~1b/items/minimum", "paint: /properties/a~1b/uniqueItems"]
+    for stream in (False, True):
+        reply = hesitant.post("/v1/chat/completions", {**body, "tool_choice": "required", "stream": stream})
+        assert json.loads(reply.headers[name]) == places
+    assert name not in hesitant.post("/v1/chat/completions", body).headers
+    assert name not in hesitant.post("/v1/chat/completions", {**body, "tool_choice": FUNCTION}).headers
+    assert (
+        json.loads(hesitant.post("/v1/chat/completions", {**body, "response_format": FORMAT}).headers[name]) == places
+    )
+    response = {"input": "Hello?", "tools": [{"type": "function", **SET_TOOL}], "tool_choice": "required"}
+    assert json.loads(hesitant.post("/v1/responses", {**response, "max_output_tokens": 4}).headers[name]) == places
+    message = {"messages": MESSAGES, "max_tokens": 4, "tool_choice": {"type": "any"}}
+    message["tools"] = [{"name": "paint", "input_schema": SET_TOOL["parameters"]}]
+    assert json.loads(hesitant.post("/v1/messages", message).headers[name]) == places
+    # Calls in JSON obey the schemas of response formats, which enforce more.
+    reply = server.post("/v1/chat/completions", {**body, "tools": tools[-1:], "tool_choice": "required"})
+    assert json.loads(reply.headers[name]) == ["paint: /properties/a~1b/uniqueItems"]
+
+
 RESPONSE_TOOLS: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
 
 
