@@ -11,6 +11,8 @@ import jsonschema
 import openai
 import pydantic
 import pytest
+from openai.lib._pydantic import to_strict_json_schema
+from tests.engine.test_pydantic import FIELDS, model_of
 from tests.server.running import PROMPT, Server
 
 MESSAGES = [{"role": "user", "content": PROMPT}]
@@ -89,6 +91,18 @@ def test_sets_as_the_openai_package_sends_them(server: Server) -> None:
             messages=MESSAGES, response_format=Parcel, **options
         ).headers
     )
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_of_pydantics_as_the_openai_package_sends_it(server: Server, name: str) -> None:
+    """Strictly, as a format and as the arguments of a required call, with nothing left to the client."""
+    schema = to_strict_json_schema(model_of(FIELDS[name]))
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
+    for body in ({"response_format": form}, {"tools": [tool], "tool_choice": "required"}):
+        reply = server.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 2, **body})
+        assert reply.status == 200, reply.text
+        assert "X-Ignored-Schema-Keywords" not in reply.headers
 
 
 CALLS: dict[str, Any] = {

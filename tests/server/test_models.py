@@ -8,14 +8,13 @@ import http.client
 import json
 import pathlib
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from tests.server.running import PROMPT, DidNotStart, Server, serving, wait_until
 
-OPTIONS = ["-np", "2", "-c", "1024", "--no-repack"]
+OPTIONS = ["-np", "2", "-c", "16384", "--no-repack"]
 
 
 @pytest.fixture
@@ -52,15 +51,15 @@ def text(server: Server, model: str, **body: object) -> str:
 
 
 @contextlib.contextmanager
-def busy(server: Server, model: str) -> Iterator[threading.Event]:
-    """A long answer of the model, until the event is set."""
-    ended = threading.Event()
-    body = {"model": model, "prompt": PROMPT, "max_tokens": 900, "ignore_eos": True, "stream": True}
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(server.post, "/v1/completions", body)
-        wait_until(lambda: status(server, model) == "loaded" and server.num_unfinished() > 0)
-        yield ended
-        assert "[DONE]" in answer.result().text
+def busy(server: Server, model: str, max_tokens: int = 15_000) -> Iterator[http.client.HTTPResponse]:
+    """A long answer of the model, whose client leaves at the end."""
+    body = {"model": model, "prompt": PROMPT, "max_tokens": max_tokens, "ignore_eos": True, "stream": True}
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    reply = connection.getresponse()
+    assert reply.readline().startswith(b"data: ") and status(server, model) == "loaded"
+    yield reply
+    connection.close()
 
 
 def test_requests_choose_their_model(specdec: pathlib.Path, server: Server, draft_path: pathlib.Path) -> None:
@@ -100,10 +99,19 @@ def test_a_damaged_model(server: Server) -> None:
 
 
 def test_what_runs_is_not_unloaded(server: Server) -> None:
-    with busy(server, "large"):
+    with busy(server, "large", 2000) as reply:
         answer = text(server, "small")  # waits
         assert answer and status(server, "large") == "unloaded"
+        assert b"data: [DONE]" in reply.read()  # and nothing was cut off
     assert text(server, "small") == answer
+
+
+def test_what_runs_is_unloaded_by_hand_once_it_has_ended(server: Server) -> None:
+    with busy(server, "large", 2000) as reply:
+        assert server.post("/models/unload", {"model": "large"}).json == {"success": True}
+        later = text(server, "large")  # waits until it is loaded again
+        assert b'"finish_reason":"length"' in reply.read()
+    assert text(server, "large") == later
 
 
 def test_a_client_that_leaves_costs_no_model(server: Server) -> None:
@@ -111,7 +119,7 @@ def test_a_client_that_leaves_costs_no_model(server: Server) -> None:
         with pytest.raises(TimeoutError):
             server.post("/v1/completions", {"model": "small", "prompt": PROMPT}, timeout=0.3)
         wait_until(lambda: server.num_unfinished() <= 1)
-    assert status(server, "large") == "loaded" and status(server, "small") == "unloaded"
+        assert status(server, "large") == "loaded" and status(server, "small") == "unloaded"
 
 
 def test_the_one_not_used_for_the_longest_goes(
@@ -154,17 +162,13 @@ def test_loads_and_unloads_by_hand(specdec: pathlib.Path, folder: pathlib.Path) 
 
 
 def test_a_stream_is_kept_alive_while_it_waits(specdec: pathlib.Path, folder: pathlib.Path) -> None:
-    options = ["--models-max", "1", "--sse-ping-interval", "1", "-np", "2", "-c", "16384", "--no-repack"]
+    options = ["--models-max", "1", "--sse-ping-interval", "1", *OPTIONS]
+    body = {"model": "small", "prompt": PROMPT, "max_tokens": 4, "stream": True}
     with serving(specdec, "--models-dir", folder, *options) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
-        long = {"model": "large", "prompt": PROMPT, "max_tokens": 15_000, "ignore_eos": True, "stream": True}
-        first = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
-        first.request("POST", "/v1/completions", json.dumps(long))
-        first.getresponse().readline()
-        body = {"model": "small", "prompt": PROMPT, "max_tokens": 4, "stream": True}
-        waiting = pool.submit(server.post, "/v1/completions", body)
-        time.sleep(2.5)
-        assert not waiting.done() and status(server, "large") == "loaded"
-        first.close()
+        with busy(server, "large"):
+            waiting = pool.submit(server.post, "/v1/completions", body)
+            time.sleep(2.5)
+            assert not waiting.done() and status(server, "large") == "loaded"
         reply = waiting.result()
         assert reply.text.startswith(": loading the model")
         assert reply.events[-1]["choices"][0]["finish_reason"] == "length"

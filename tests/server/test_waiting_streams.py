@@ -78,3 +78,16 @@ def test_pings(specdec: pathlib.Path) -> None:
             for reply in (completion.result(), message.result()):
                 assert (":\n\n" in reply.text) is expected
             assert completion.result().events[-1]["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_pings_while_a_long_prompt_is_read(specdec: pathlib.Path, path: str) -> None:
+    options = ["-np", "1", "-c", "16384", "-b", "64", "--no-repack", "--cache-ram", "0", "--sse-ping-interval", "1"]
+    content = LONG + "for name in os.listdir(folder):\n    print(name)\n" * 500
+    body = {"messages": [{"role": "user", "content": content}], "max_tokens": 4, "stream": True}
+    with serving(specdec, *options) as server:
+        parts = server.post(path, body).text.split("\n\n")
+    events = [part for part in parts if part not in (":", "")]
+    before = parts[: parts.index(events[0 if path == "/v1/messages" else 1])]  # a chat's first event is the role
+    assert ":" in before and parts.count(":") == before.count(":")
+    assert len(events) > 3
